@@ -1,0 +1,45 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MEMBERS := $(sort $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml)))
+READY := $(VENV)/.ready
+# The lock pins everything but our own members, which are installed editable from the tree.
+NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check format bench lock clean
+
+help: ## list every target
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv with everything pinned by requirements.lock
+
+$(READY): requirements.lock pyproject.toml $(MEMBERS:%=%/pyproject.toml)
+	@PYTHON="$(PYTHON)" sh deploy/setup-venv "$(VENV)" $(MEMBERS)
+
+run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
+	@exec $(BIN)/agentchat up
+
+test: $(READY) ## run every test on the real servers of the embedded stack
+	@$(BIN)/python -m pytest
+
+check: $(READY) ## lint, format, types, import boundaries
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## rewrite the code to the house format
+	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
+
+bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
+	@$(BIN)/agentchat bench
+
+lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.toml files
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links $(NAMES:%=--no-emit-package %) \
+	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
+
+clean: ## remove the virtual environment, run data and caches
+	rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
