@@ -1,0 +1,156 @@
+"""The stored events: the facts of a conversation, in order, and the only truth of the service.
+
+A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast.
+New optional fields may be added to a version (DESIGN section 4).
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from contracts.values import Form, Role, Source, Usage
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What every event carries: the trace (one request, one run) and the time, ISO 8601 UTC."""
+
+    trace_id: str
+    at: str
+
+
+class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
+    """A new thread; always version 1 of its conversation."""
+
+    account_id: str
+
+
+class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
+    """A message of the thread. `token_count` is that of the whole run, on assistant messages only."""
+
+    message_id: str
+    role: Role
+    agent_id: str
+    content: str
+    token_count: int | None = None
+
+
+class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
+    """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt."""
+
+    attempt: int
+    agent_version: int
+    model: str
+    form: Form
+    prompt_override: str | None = None
+    max_tool_rounds: int = 8
+    retrieves: bool = False
+    on_interruption: Literal["continue", "fail"] = "continue"
+
+
+class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
+    """What retrieval found, best first; empty where it found nothing."""
+
+    sources: tuple[Source, ...]
+
+
+class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
+    """The text of one round, once. `cuts` are the ends of the frames it was sent in, in code points.
+
+    With frames "He", "llo" it is text="Hello", cuts=(2, 5).
+    """
+
+    round: int
+    text: str
+    cuts: tuple[int, ...]
+
+
+class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
+    """A whole model reply: the content blocks that must go back to the model in the next round."""
+
+    round: int
+    blocks: tuple[dict[str, Any], ...]
+    stop_reason: str
+    usage: Usage
+
+
+class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1"):
+    """The model asked for a tool; appended before the tool is run."""
+
+    round: int
+    call_id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
+    """What came back; `output` is a string that parses as JSON. `ms` is the time it took."""
+
+    round: int
+    call_id: str
+    output: str
+    is_error: bool
+    ms: int
+
+
+class RunCompleted(Fact, frozen=True, kw_only=True, tag="run_completed.v1"):
+    """The run ended with a saved reply."""
+
+    usage: Usage
+    rounds: int
+
+
+class RunFailed(Fact, frozen=True, kw_only=True, tag="run_failed.v1"):
+    """The run ended without a reply; `code` is one of `contracts.errors`, `usage` what it cost so far."""
+
+    code: str
+    message: str
+    usage: Usage = Usage()
+
+
+class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
+    """The caller cancelled the run; the text so far is in its last Delta."""
+
+    usage: Usage = Usage()
+
+
+class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
+    """All earlier events of the conversation were removed on the account's request."""
+
+    account_id: str
+
+
+Event = (
+    ConversationStarted
+    | MessageSaved
+    | RunStarted
+    | SourcesRetrieved
+    | Delta
+    | ModelReplied
+    | ToolCalled
+    | ToolReturned
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+    | ConversationErased
+)
+
+EVENTS: tuple[type[Fact], ...] = (
+    ConversationStarted,
+    MessageSaved,
+    RunStarted,
+    SourcesRetrieved,
+    Delta,
+    ModelReplied,
+    ToolCalled,
+    ToolReturned,
+    RunCompleted,
+    RunFailed,
+    RunCancelled,
+    ConversationErased,
+)
+"""Every event type, in the order a conversation meets them."""
+
+
+def tag_of(event: Fact) -> str:
+    """The stored tag of an event, for example `message_saved.v1`."""
+    return str(event.__struct_config__.tag)

@@ -1,0 +1,121 @@
+"""One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
+
+from contracts import events, frames, messages
+from contracts.values import Message, Source, ToolSpec, Usage
+
+ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
+AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
+CONVERSATION = "0192f0c1-7c4e-7aaa-8bbb-0000000000c1"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+USER_MESSAGE = "0192f0c1-7c4e-7aaa-8bbb-0000000000d1"
+REPLY = "0192f0c1-7d11-7aaa-8bbb-0000000000d2"
+AT = "2026-11-21T09:30:00.123456Z"
+CALL = "toolu_01A09q90qw90lq917835lq9"
+
+_USAGE = Usage(input_tokens=412, output_tokens=57)
+_SOURCE = Source(
+    index=1,
+    id="returns#2",
+    title="Returns",
+    url="https://shop.example/returns",
+    source_type="document",
+    score=0.83,
+    snippet="You may return an order within 30 days.",
+)
+_MESSAGE = Message(
+    id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
+)
+
+EVENT_EXAMPLES: tuple[events.Event, ...] = (
+    events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+    events.MessageSaved(
+        trace_id=TRACE, at=AT, message_id=USER_MESSAGE, role="user", agent_id=AGENT, content="Where is it?"
+    ),
+    events.RunStarted(trace_id=TRACE, at=AT, attempt=1, agent_version=3, model="demo-shop-1", form="form1"),
+    events.SourcesRetrieved(trace_id=TRACE, at=AT, sources=(_SOURCE,)),
+    events.Delta(trace_id=TRACE, at=AT, round=1, text="It has shipped.", cuts=(3, 15)),
+    events.ModelReplied(
+        trace_id=TRACE,
+        at=AT,
+        round=1,
+        blocks=({"type": "text", "text": "It has shipped."},),
+        stop_reason="end_turn",
+        usage=_USAGE,
+    ),
+    events.ToolCalled(
+        trace_id=TRACE, at=AT, round=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}
+    ),
+    events.ToolReturned(
+        trace_id=TRACE, at=AT, round=1, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
+    ),
+    events.RunCompleted(trace_id=TRACE, at=AT, usage=_USAGE, rounds=1),
+    events.RunFailed(trace_id=TRACE, at=AT, code="provider_timeout", message="The provider did not answer."),
+    events.RunCancelled(trace_id=TRACE, at=AT),
+    events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+)
+
+MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
+    messages.ChatRequested(
+        trace_id=TRACE,
+        attempt=1,
+        account_id=ACCOUNT,
+        agent_id=AGENT,
+        conversation_id=CONVERSATION,
+        new_conversation=True,
+        message_id=USER_MESSAGE,
+        message="Where is it?",
+        form="form1",
+        requested_at=AT,
+        deadline="2026-11-21T09:30:15.123456Z",
+    ),
+    messages.ToolRequested(
+        trace_id=TRACE,
+        call_id=CALL,
+        account_id=ACCOUNT,
+        agent_id=AGENT,
+        agent_version=3,
+        server="shop",
+        tool="get_order",
+        input={"order_id": "ORD-1001"},
+    ),
+    messages.ToolFinished(trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41),
+    messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
+    messages.ToolsListed(
+        tools=(
+            ToolSpec(
+                name="get_order",
+                server="shop",
+                tool="get_order",
+                description="Find an order by its id.",
+                input_schema={"type": "object", "properties": {"order_id": {"type": "string"}}},
+                read_only=True,
+                idempotent=True,
+            ),
+        ),
+        unavailable=(messages.UnavailableServer(server="crm", reason="connection refused"),),
+    ),
+    messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),
+    messages.DeadLettered(
+        stream="REQUESTS", subject=f"chat.requests.{ACCOUNT}", reason="not valid JSON", payload="{"
+    ),
+)
+
+FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
+    frames.Queued(seq=0, attempt=0),
+    frames.Accepted(seq=1, attempt=1, conversation_id=CONVERSATION),
+    frames.Refused(seq=0, attempt=0, code="conversation_busy", message="Another message is being answered."),
+    frames.Resumed(
+        seq=1,
+        attempt=2,
+        conversation_id=CONVERSATION,
+        offset=3,
+        sha256="8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
+    ),
+    frames.SourcesFound(seq=2, attempt=1, sources=(_SOURCE,)),
+    frames.Delta(seq=3, attempt=1, round=1, text="It "),
+    frames.ToolCalled(seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}),
+    frames.ToolReturned(seq=5, attempt=1, call_id=CALL, output='{"status":"shipped"}', is_error=False),
+    frames.Alive(seq=6, attempt=1),
+    frames.Completed(seq=7, attempt=1, message=_MESSAGE, tool_calls=1),
+    frames.Failed(seq=7, attempt=1, code="provider_timeout", message="The provider did not answer."),
+)

@@ -1,0 +1,123 @@
+"""The live frames of a run on `chat.traces.<trace_id>`: a view of the log while it is being written.
+
+Frames of one attempt are numbered by `seq` from 1; a reader who misses a number repairs (DESIGN section 5).
+`seq` 0 is unnumbered: frames outside an attempt, and the re-announcement of a result.
+"""
+
+from typing import Any
+
+import msgspec
+
+from contracts.values import Message, Source
+
+
+class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
+    """Base of all frames: `type` is the class name, `attempt` the run's attempt (0 before it has one)."""
+
+    seq: int
+    attempt: int
+
+
+class Queued(LiveFrame, frozen=True, kw_only=True):
+    """The thread is busy; this request waits its turn."""
+
+
+class Accepted(LiveFrame, frozen=True, kw_only=True):
+    """The user message is saved and the run has started: the first frame of attempt 1."""
+
+    conversation_id: str
+
+
+class Refused(LiveFrame, frozen=True, kw_only=True):
+    """Nothing was saved; `code` is one of `contracts.errors`."""
+
+    code: str
+    message: str
+
+
+class Resumed(LiveFrame, frozen=True, kw_only=True):
+    """The first frame of every later attempt: it goes on behind the text sent so far.
+
+    `offset` counts that text in code points over all rounds, `sha256` is the hex digest of its UTF-8 bytes.
+    """
+
+    conversation_id: str
+    offset: int
+    sha256: str
+
+
+class SourcesFound(LiveFrame, frozen=True, kw_only=True):
+    """Retrieval ran and found these."""
+
+    sources: tuple[Source, ...]
+
+
+class Delta(LiveFrame, frozen=True, kw_only=True):
+    """The next piece of the reply's text."""
+
+    round: int
+    text: str
+
+
+class ToolCalled(LiveFrame, frozen=True, kw_only=True):
+    """The agent calls a tool; sent after its round's append."""
+
+    call_id: str
+    name: str
+    input: dict[str, Any]
+
+
+class ToolReturned(LiveFrame, frozen=True, kw_only=True):
+    """A tool's output, a string that parses as JSON."""
+
+    call_id: str
+    output: str
+    is_error: bool
+
+
+class Alive(LiveFrame, frozen=True, kw_only=True):
+    """The worker lives; sent every 5 s."""
+
+
+class Completed(LiveFrame, frozen=True, kw_only=True):
+    """The reply is saved. `tool_calls` counts the tools that ran; their outputs came before."""
+
+    message: Message
+    tool_calls: int
+
+
+class Failed(LiveFrame, frozen=True, kw_only=True):
+    """The run ended without a saved reply (failed, or cancelled with code `cancelled`)."""
+
+    code: str
+    message: str
+
+
+Frame = (
+    Queued
+    | Accepted
+    | Refused
+    | Resumed
+    | SourcesFound
+    | Delta
+    | ToolCalled
+    | ToolReturned
+    | Alive
+    | Completed
+    | Failed
+)
+
+FRAMES: tuple[type[LiveFrame], ...] = (
+    Queued,
+    Accepted,
+    Refused,
+    Resumed,
+    SourcesFound,
+    Delta,
+    ToolCalled,
+    ToolReturned,
+    Alive,
+    Completed,
+    Failed,
+)
+"""Every frame type, in the order a reader meets them."""

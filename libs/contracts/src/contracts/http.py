@@ -1,0 +1,106 @@
+"""Bodies and stream events of the HTTP API, exactly the fields of the specification and DESIGN section 6."""
+
+from typing import Any
+
+import msgspec
+
+from contracts.values import Message, Source, ToolCall
+
+
+class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of both chat endpoints; a null or absent conversation_id starts a new conversation."""
+
+    message: str
+    conversation_id: str | None = None
+    prompt: str | None = None
+
+
+class ChatReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Reply of `POST /v1/chat`; `tool_calls` is present only when tools ran."""
+
+    conversation_id: str
+    message: Message
+    tool_calls: tuple[ToolCall, ...] | None = None
+
+
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
+    """Base of the SSE events of both forms."""
+
+
+class MetaEvent(StreamEvent, frozen=True, kw_only=True, tag="meta"):
+    """Form 1: first event."""
+
+    conversation_id: str
+    trace_id: str
+
+
+class SourcesEvent(StreamEvent, frozen=True, kw_only=True, tag="sources"):
+    """Form 1: only when retrieval ran, after meta and before the deltas."""
+
+    sources: tuple[Source, ...]
+
+
+class DeltaEvent(StreamEvent, frozen=True, kw_only=True, tag="delta"):
+    """Both forms: the next piece of the reply."""
+
+    content: str
+
+
+class DoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
+    """Form 1: final event."""
+
+    conversation_id: str
+    trace_id: str
+
+
+class StartEvent(StreamEvent, frozen=True, kw_only=True, tag="start"):
+    """Form 2: first event."""
+
+    conversation_id: str
+
+
+class ToolCallEvent(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
+    """Form 2: the agent calls an MCP tool."""
+
+    name: str
+    input: dict[str, Any]
+
+
+class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
+    """Form 2: final event, with the saved message and, when tools ran, their outputs."""
+
+    message: Message
+    tool_calls: tuple[ToolCall, ...] | None = None
+
+
+class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
+    """Both forms: instead of normal completion; `code` is one of `contracts.errors`."""
+
+    code: str
+    message: str
+
+
+class FieldError(msgspec.Struct, frozen=True, kw_only=True):
+    """One field that is wrong: `field` is its name or JSON path, or a header's name."""
+
+    field: str
+    message: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An `application/problem+json` body (RFC 9457) with our code and trace."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    trace_id: str
+    errors: tuple[FieldError, ...] | None = None
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a list; `next_cursor` is null on the last one."""
+
+    data: tuple[msgspec.Raw, ...]
+    next_cursor: str | None = None

@@ -1,0 +1,28 @@
+"""Identifiers: UUIDv7 as text (RFC 9562 section 5.7), so that ids sort by the time they were made."""
+
+import os
+import re
+import time
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
+_TRACE = re.compile(r"[0-9a-f]{32}\Z")
+
+
+def new_id() -> str:
+    """A new UUIDv7 as 36 lower-case characters: 48 bits of Unix milliseconds, 74 random bits."""
+    milliseconds = time.time_ns() // 1_000_000
+    random = int.from_bytes(os.urandom(10), "big")
+    value = (milliseconds & (1 << 48) - 1) << 80 | 0x7 << 76 | (random >> 68) << 64
+    value |= 0b10 << 62 | random & (1 << 62) - 1
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_uuid(text: str) -> bool:
+    """Whether `text` is a UUID in its canonical lower-case form, of any version."""
+    return _UUID.match(text) is not None
+
+
+def is_trace_id(text: str) -> bool:
+    """Whether `text` is a W3C trace id: 32 lower-case hexadecimal characters, not all zero."""
+    return _TRACE.match(text) is not None and text != "0" * 32

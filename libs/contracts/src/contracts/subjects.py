@@ -1,0 +1,72 @@
+"""Subjects and streams of the bus (DESIGN section 5), built and taken apart in this one place."""
+
+import hashlib
+import re
+
+REQUESTS = "REQUESTS"
+TOOLS = "TOOLS"
+TRACES = "TRACES"
+EVENTS = "EVENTS"
+DEAD = "DEAD"
+
+TOOLS_LIST = "chat.tools.list"
+
+CONVERSATION_HEADER = "Chat-Conversation-Id"
+POSITION_HEADER = "Chat-Log-Position"
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,128}\Z")
+
+
+def token(text: str) -> str:
+    """`text` if it is fit to be one token of a subject, else a digest of it in its stead.
+
+    Account, agent and trace ids are always fit; the call ids of a provider need not be.
+    """
+    if _TOKEN.match(text):
+        return text
+    return "h-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def requests(account_id: str) -> str:
+    """Where `ChatRequested` goes."""
+    return f"chat.requests.{token(account_id)}"
+
+
+def tool_requests(trace_id: str) -> str:
+    """Where `ToolRequested` goes."""
+    return f"chat.tools.requests.{token(trace_id)}"
+
+
+def tool_result(trace_id: str, call_id: str) -> str:
+    """Where one `ToolFinished` goes."""
+    return f"chat.tools.results.{token(trace_id)}.{token(call_id)}"
+
+
+def tool_results(trace_id: str) -> str:
+    """All `ToolFinished` of a trace."""
+    return f"chat.tools.results.{token(trace_id)}.*"
+
+
+def trace(trace_id: str) -> str:
+    """The live frames of a trace."""
+    return f"chat.traces.{token(trace_id)}"
+
+
+def cancel(trace_id: str) -> str:
+    """Where `CancelRequested` goes."""
+    return f"chat.control.cancel.{token(trace_id)}"
+
+
+def commands(account_id: str) -> str:
+    """What else writes to an account's conversations, by request and reply."""
+    return f"chat.commands.{token(account_id)}"
+
+
+def events(account_id: str, event_name: str) -> str:
+    """Where a stored event is copied to; `event_name` is its class name."""
+    return f"chat.events.{token(account_id)}.{event_name}"
+
+
+def dead(stream: str) -> str:
+    """Where messages of `stream` end that failed past their last delivery."""
+    return f"chat.dead.{stream}"

@@ -1,0 +1,81 @@
+"""Values that events, messages, frames and the HTTP API share."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Form = Literal["json", "form1", "form2"]
+"""How the first caller of a run asked to be answered: one JSON, or stream form 1 or 2."""
+
+Role = Literal["user", "assistant"]
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one model call, or of several added up, as the provider counts them.
+
+    `input_tokens` leaves out what was read from or written to the provider's cache.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """Every token, input and output, cached or not: what `token_count` reports."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_creation_tokens=self.cache_creation_tokens + other.cache_creation_tokens,
+        )
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that retrieval found (specification, Resources: Source)."""
+
+    index: int
+    id: str
+    title: str
+    url: str
+    source_type: str
+    score: float
+    snippet: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A saved assistant message (specification, Resources: Message)."""
+
+    id: str
+    conversation_id: str
+    role: Role = "assistant"
+    content: str
+    token_count: int
+    created_at: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool run as callers see it: `output` is a string that parses as JSON."""
+
+    name: str
+    input: dict[str, Any]
+    output: str
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a model may be offered.
+
+    `name` is what the model sees; `server` and `tool` say where it is. The hints are MCP's annotations.
+    """
+
+    name: str
+    server: str
+    tool: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool = False
+    idempotent: bool = False
