@@ -1,0 +1,90 @@
+"""What is on the wire, byte for byte: a change to a golden file is a change of the contract."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from contracts import events, examples, frames, messages, wire
+from contracts.http import DeltaEvent
+from hypothesis import given
+from hypothesis import strategies as st
+
+GOLDEN = Path(__file__).parent / "golden"
+
+EXAMPLES = [
+    *(("events", example) for example in examples.EVENT_EXAMPLES),
+    *(("messages", example) for example in examples.MESSAGE_EXAMPLES),
+    *(("frames", example) for example in examples.FRAME_EXAMPLES),
+]
+
+
+@pytest.mark.requirement("WIRE-GOLDEN")
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES, ids=lambda value: type(value).__name__)
+def test_every_example_has_its_golden_form(kind: str, example: msgspec.Struct) -> None:
+    golden = GOLDEN / kind / f"{type(example).__name__}.json"
+    assert json.loads(wire.encode(example)) == json.loads(golden.read_text())
+
+
+@pytest.mark.requirement("WIRE-GOLDEN", "EVENTS-TAGGED")
+@pytest.mark.parametrize("example", examples.EVENT_EXAMPLES, ids=lambda value: type(value).__name__)
+def test_a_golden_event_decodes_by_its_tag(example: events.Event) -> None:
+    golden = GOLDEN / "events" / f"{type(example).__name__}.json"
+    assert wire.decode_event(golden.read_bytes()) == example
+    assert json.loads(golden.read_text())["type"] == events.tag_of(example)
+
+
+@pytest.mark.requirement("WIRE-GOLDEN", "FRAMES")
+@pytest.mark.parametrize("example", examples.FRAME_EXAMPLES, ids=lambda value: type(value).__name__)
+def test_a_golden_frame_decodes_by_its_type(example: frames.Frame) -> None:
+    golden = GOLDEN / "frames" / f"{type(example).__name__}.json"
+    assert wire.decode_frame(golden.read_bytes()) == example
+
+
+@pytest.mark.requirement("WIRE-GOLDEN")
+@pytest.mark.parametrize("example", examples.MESSAGE_EXAMPLES, ids=lambda value: type(value).__name__)
+def test_a_golden_message_decodes_as_its_class(example: messages.BusMessage) -> None:
+    golden = GOLDEN / "messages" / f"{type(example).__name__}.json"
+    assert wire.decode_message(type(example), golden.read_bytes()) == example
+
+
+@pytest.mark.requirement("WIRE-GOLDEN")
+def test_every_type_on_the_wire_has_an_example() -> None:
+    assert [type(example) for example in examples.EVENT_EXAMPLES] == list(events.EVENTS)
+    assert [type(example) for example in examples.FRAME_EXAMPLES] == list(frames.FRAMES)
+    assert [type(example) for example in examples.MESSAGE_EXAMPLES] == list(messages.MESSAGES)
+
+
+@pytest.mark.requirement("EVENTS-TAGGED")
+def test_a_tag_is_the_name_and_its_version() -> None:
+    tags = [events.tag_of(example) for example in examples.EVENT_EXAMPLES]
+    assert tags[1] == "message_saved.v1"
+    assert len(set(tags)) == len(tags)
+
+
+@pytest.mark.requirement("WIRE-SSE")
+@given(st.text())
+def test_no_text_breaks_an_sse_event(text: str) -> None:
+    sent = wire.encode_sse(DeltaEvent(content=text)) if _encodable(text) else None
+    if sent is None:
+        return
+    assert sent.startswith(b"data: ")
+    assert sent.endswith(b"\n\n")
+    lines = sent.decode().splitlines()
+    assert len(lines) == 2
+    assert lines[1] == ""
+    assert json.loads(lines[0].removeprefix("data: ")) == {"type": "delta", "content": text}
+
+
+@pytest.mark.requirement("WIRE-SSE")
+def test_the_separators_some_clients_split_at_are_escaped() -> None:
+    sent = wire.encode_sse(DeltaEvent(content="a\u0085b\u2028c\u2029d\r\ne"))
+    assert sent == b'data: {"type":"delta","content":"a\\u0085b\\u2028c\\u2029d\\r\\ne"}\n\n'
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
