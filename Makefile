@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format bench lock clean
+.PHONY: help setup run test check format docs bench lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ check: $(READY) ## lint, format, types, import boundaries
 
 format: $(READY) ## rewrite the code to the house format
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
+
+docs: $(READY) ## write the generated pages of docs/ anew
+	@$(BIN)/python -m contracts.pages > docs/errors.md
 
 bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
 	@$(BIN)/agentchat bench

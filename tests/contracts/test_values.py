@@ -27,9 +27,7 @@ def test_ids_do_not_repeat() -> None:
 
 
 @pytest.mark.requirement("IDS")
-@pytest.mark.parametrize(
-    "text", ["", "0" * 32, "4BF92F35" * 4, "4bf9", "4bf9\n" + "0" * 28]
-)
+@pytest.mark.parametrize("text", ["", "0" * 32, "4BF92F35" * 4, "4bf9", "4bf9\n" + "0" * 28])
 def test_what_is_no_trace_id_is_not_taken_for_one(text: str) -> None:
     assert not ids.is_trace_id(text)
 
