@@ -3,11 +3,12 @@
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from contracts import errors, ids, subjects
 from contracts.text import cleaned, cleaned_json, is_storable
 from contracts.values import Usage
-from hypothesis import given
-from hypothesis import strategies as st
 
 
 @pytest.mark.requirement("IDS")

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from contracts import events, examples, frames, messages, wire
-from contracts.http import DeltaEvent
 from hypothesis import given
 from hypothesis import strategies as st
+
+from contracts import events, examples, frames, messages, wire
+from contracts.http import DeltaEvent
 
 GOLDEN = Path(__file__).parent / "golden"
 
