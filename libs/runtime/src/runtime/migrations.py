@@ -1,0 +1,98 @@
+"""Versioned SQL, applied once and in order, by one process at a time, each component on its own.
+
+A component's steps are only ever added to: a step that was applied and then edited is refused.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from runtime.postgres import SERVICE_ROLE, Connection, connect_options
+
+_LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
+_LOCK_SECONDS = 60
+
+
+class MigrationError(Exception):
+    """The database's schema is not one that these steps lead to."""
+
+
+@contextlib.asynccontextmanager
+async def migrating(database_url: str) -> AsyncIterator[Connection]:
+    """One transaction on `database_url` that holds the migration lock; commits when the block ends well.
+
+    Others that migrate wait (up to a minute) and then find nothing left to do.
+    """
+    options = connect_options(database_url, role=None) | {"autocommit": False}
+    options["options"] += f" -c statement_timeout={_LOCK_SECONDS}s -c idle_in_transaction_session_timeout=60s"
+    async with await AsyncConnection.connect(database_url, **options) as conn:
+        await conn.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        yield conn
+
+
+async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
+    """Bring `component` to version `len(steps)` within the open transaction of `conn`; returns how many ran.
+
+    A step may hold several statements. Steps are numbered from 1 and recorded in
+    `schema_migrations(component, version, digest, at)`. Raises MigrationError where the database is newer
+    than `steps`, or an applied step reads differently now.
+    """
+    await conn.execute(_PREPARE)
+    await _ensure_role(conn)
+    done = await _applied(conn, component)
+    if len(done) > len(steps):
+        raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
+    for version, (digest, step) in enumerate(zip(done, steps, strict=False), start=1):
+        if digest != _digest(step):
+            raise MigrationError(f"{component} step {version} is not the one that was applied")
+    for version in range(len(done) + 1, len(steps) + 1):
+        # Bytes: no percent sign is a placeholder then, and a step may hold several statements.
+        await conn.execute(steps[version - 1].encode())
+        await conn.execute(
+            "INSERT INTO schema_migrations (component, version, digest) VALUES (%s, %s, %s)",
+            [component, version, _digest(steps[version - 1])],
+        )
+    return len(steps) - len(done)
+
+
+async def _applied(conn: Connection, component: str) -> list[str]:
+    cursor = await conn.execute(
+        "SELECT digest FROM schema_migrations WHERE component = %s ORDER BY version", [component]
+    )
+    return [digest for (digest,) in await cursor.fetchall()]
+
+
+async def _ensure_role(conn: Connection) -> None:
+    """The role that services act as. It is the whole server's: one migrating another database may race us."""
+    cursor = await conn.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE])
+    if await cursor.fetchone() is None:
+        with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+            async with conn.transaction():
+                await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(SERVICE_ROLE)))
+    cursor = await conn.execute("SELECT pg_has_role(current_user, %s, 'MEMBER')", [SERVICE_ROLE])
+    if await cursor.fetchone() == (False,):
+        await conn.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(SERVICE_ROLE)))
+    await conn.execute(_GRANT)
+
+
+def _digest(step: str) -> str:
+    return hashlib.sha256(" ".join(step.split()).encode()).hexdigest()
+
+
+_PREPARE = b"""
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    component text NOT NULL,
+    version integer NOT NULL,
+    digest text NOT NULL,
+    at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (component, version)
+)
+"""
+
+_GRANT = f"""
+GRANT USAGE ON SCHEMA public TO {SERVICE_ROLE};
+GRANT SELECT ON schema_migrations TO {SERVICE_ROLE};
+""".encode()

@@ -1,0 +1,150 @@
+"""Connections to Postgres that a frozen, restarted or unreachable server cannot hold up.
+
+Neither `statement_timeout` nor TCP's own timeouts end a call to a server that is stopped (its kernel still
+acknowledges, and it cannot cancel), and cancelling the task waits for the server too. So each use of a
+connection has a deadline, at which its socket is shut down: the call fails at once and the pool replaces it.
+"""
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+from collections.abc import AsyncIterator
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+Connection: TypeAlias = AsyncConnection[TupleRow]
+Pool: TypeAlias = AsyncConnectionPool[Connection]
+
+SERVICE_ROLE = "agentchat_service"
+CONNECT_SECONDS = 3
+CALL_SECONDS = 3.0
+_RECONNECT_SECONDS = 2.0
+
+
+class DatabaseUnavailable(Exception):  # noqa: N818 - the condition is its name
+    """Postgres did not answer in time, or the connection to it broke; whether a write happened is unknown."""
+
+
+class _PooledConnection(AsyncConnection[TupleRow]):
+    """Given up at once where its caller is cancelled during a statement."""
+
+    async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002 - psycopg's signature
+        """psycopg would ask the server over a second connection, and wait for it though it is frozen."""
+        _cut(self)
+
+
+@contextlib.asynccontextmanager
+async def open_pool(
+    database_url: str, *, min_size: int = 1, max_size: int = 4, role: str | None = SERVICE_ROLE
+) -> AsyncIterator[Pool]:
+    """A pool of autocommit connections acting as `role`. Opens whether or not Postgres can be reached yet.
+
+    Use it through `connection`, which bounds each call.
+    """
+    pool: Pool = AsyncConnectionPool(
+        database_url,
+        connection_class=_PooledConnection,
+        kwargs=connect_options(database_url, role=role),
+        min_size=min_size,
+        max_size=max_size,
+        open=False,
+        timeout=CALL_SECONDS,
+        # The pool's back-off doubles up to this time: short, to find Postgres soon after an outage.
+        reconnect_timeout=_RECONNECT_SECONDS,
+    )
+    await pool.open(wait=False)
+    try:
+        yield pool
+    finally:
+        await pool.close(timeout=CALL_SECONDS)
+
+
+def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE) -> dict[str, Any]:
+    """Keyword arguments for psycopg's `connect`, beside the URL; the URL's own `options` are kept."""
+    options = [
+        str(conninfo_to_dict(database_url).get("options") or ""),
+        "-c statement_timeout=5000",
+        "-c idle_in_transaction_session_timeout=2000",
+        f"-c role={role}" if role else "",
+    ]
+    return {
+        "autocommit": True,
+        "connect_timeout": CONNECT_SECONDS,
+        "tcp_user_timeout": 3000,
+        "keepalives": 1,
+        "keepalives_idle": 2,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        "options": " ".join(part for part in options if part),
+    }
+
+
+@contextlib.asynccontextmanager
+async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
+    """A connection of the pool for at most `seconds`, the wait for it included.
+
+    Raises DatabaseUnavailable for what is wrong with the server or the way to it; other errors of psycopg
+    (a constraint, bad SQL) pass through.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    taken = await _take(pool, end)
+    cut = loop.call_at(end, _cut, taken)
+    try:
+        yield taken
+    except psycopg.Error as error:
+        if isinstance(error, psycopg.OperationalError) or taken.closed:
+            raise DatabaseUnavailable(_first_line(error)) from error
+        raise
+    finally:
+        cut.cancel()
+        await pool.putconn(taken)
+
+
+async def ping(pool: Pool) -> None:
+    """A health check: one round trip."""
+    async with connection(pool, seconds=1.5) as conn:
+        await conn.execute("SELECT 1")
+
+
+async def _take(pool: Pool, end: float) -> Connection:
+    """A connection that the server has not closed: after its restart a pool is full of dead ones."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            taken = await pool.getconn(timeout=end - loop.time())
+        except (PoolTimeout, psycopg.OperationalError) as error:
+            raise DatabaseUnavailable("no connection to Postgres in time") from error
+        if not _has_input(taken):
+            return taken
+        await taken.close()
+        await pool.putconn(taken)
+
+
+def _has_input(idle: Connection) -> bool:
+    """On an idle connection it can only be the server's farewell. A system call, and no round trip."""
+    poll = select.poll()
+    try:
+        poll.register(idle.pgconn.socket, select.POLLIN)
+    except psycopg.OperationalError:
+        return True
+    return bool(poll.poll(0))
+
+
+def _cut(taken: Connection) -> None:
+    """End whatever waits on this connection: libpq finds its socket closed and says so."""
+    with contextlib.suppress(OSError, psycopg.OperationalError):
+        duplicate = socket.socket(fileno=os.dup(taken.pgconn.socket))
+        with contextlib.closing(duplicate):
+            duplicate.shutdown(socket.SHUT_RDWR)
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

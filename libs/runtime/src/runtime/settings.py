@@ -1,0 +1,108 @@
+"""The one door to the environment: a frozen struct of settings, filled from variables and checked at once."""
+
+import os
+import re
+import sys
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class SettingsError(Exception):
+    """The process cannot start as it is set up; the text is one line, meant for stderr."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """Marks a field with the environment variable that fills it: `Annotated[str, Setting("NAME")]`.
+
+    The value of a `secret` one is never repeated in an error.
+    """
+
+    name: str
+    secret: bool = False
+
+
+def load(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
+    """Fill `cls` from `environ`.
+
+    An empty variable counts as unset. Tuples are comma lists. `msgspec.Meta` bounds are enforced.
+    Raises SettingsError, naming the variable, where one without a default is unset or one cannot be used.
+    """
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(cls):
+        setting = _setting_of(cls, field)
+        text = environ.get(setting.name, "").strip()
+        if text:
+            values[field.name] = _parse(setting, field.type, text)
+        elif field.required:
+            raise SettingsError(f"{setting.name} is not set")
+    return cls(**values)
+
+
+def load_or_exit(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
+    """`load` for a `__main__`: a wrong setting is one line on stderr and exit code 2."""
+    try:
+        return load(cls, environ)
+    except SettingsError as error:
+        refuse(error)
+
+
+def refuse(error: SettingsError) -> NoReturn:
+    """Say on stderr why the process does not start, in one line, and end it with exit code 2."""
+    sys.stderr.write(" ".join(str(error).split()) + "\n")
+    sys.stderr.flush()
+    raise SystemExit(2)
+
+
+def _setting_of(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> Setting:
+    for mark in getattr(field.type, "__metadata__", ()):
+        if isinstance(mark, Setting):
+            return mark
+    raise TypeError(f"{cls.__name__}.{field.name} has no Setting(...) in its annotation")
+
+
+def _parse(setting: Setting, kind: Any, text: str) -> Any:
+    value: object = text
+    if _is_tuple(kind):
+        value = [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError as error:
+        shown = "" if setting.secret else f" {text!r}"
+        raise SettingsError(f"{setting.name}{shown} cannot be used: {_reason(kind, error)}") from None
+
+
+def _reason(kind: Any, error: msgspec.ValidationError) -> str:
+    """msgspec speaks of Python types; a reader of stderr wants to know what would do."""
+    choices = _choices(kind)
+    if choices:
+        return "must be one of " + ", ".join(choices)
+    reason = re.sub(r", got `\w+`", "", str(error)).replace("`", "")
+    for type_name, words in _WORDS.items():
+        reason = re.sub(rf"\b{type_name}\b", words, reason)
+    return reason[:1].lower() + reason[1:]
+
+
+_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}
+
+
+def _choices(kind: Any) -> list[str]:
+    literals = [part for part in _parts(kind) if get_origin(part) is Literal]
+    return [str(value) for literal in literals for value in get_args(literal)]
+
+
+def _is_tuple(kind: Any) -> bool:
+    return any(get_origin(part) is tuple for part in _parts(kind))
+
+
+def _parts(kind: Any) -> list[Any]:
+    """The members of a union, without Annotated."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (Union, types.UnionType):
+        return list(get_args(kind))
+    return [kind]

@@ -1,0 +1,84 @@
+"""Serves an ASGI application with uvicorn: our socket, our signals, one bounded way to stop."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from runtime import logs
+from runtime.listening import listening_socket
+
+
+async def serve(
+    app: Any,
+    host: str,
+    port: int,
+    stop: asyncio.Event,
+    *,
+    on_stop: Callable[[], Awaitable[None]] | None = None,
+    grace_s: float = 9.0,
+) -> None:
+    """Serve `app` on host:port (0: any free port, which is logged) until `stop` is set.
+
+    Then no new connection is taken, and `on_stop()` runs beside the responses still open, which it is to
+    bring to an end: those that last `grace_s` seconds (whole ones, from the stop on) are cancelled.
+    Raises SettingsError where the address cannot be had, RuntimeError where the application does not start.
+    """
+    listener = listening_socket(host, port)
+    server = _server(app, grace_s)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await _started(server, serving)
+        logs.get_logger("web").info("listening", host=host, port=listener.getsockname()[1])
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        if on_stop is not None:
+            await on_stop()
+        await serving
+    finally:
+        stopping.cancel()
+        serving.cancel()
+        listener.close()
+
+
+async def _started(server: Any, serving: "asyncio.Task[None]") -> None:
+    """uvicorn has no event for this; it sets a flag within milliseconds, or ends."""
+    while not server.started and not serving.done():  # noqa: ASYNC110 - a flag is all there is
+        await asyncio.sleep(0.005)
+    if serving.done():
+        serving.result()
+
+
+def _server(app: Any, grace_s: float) -> Any:
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """The process's signals are runtime.worker's."""
+            yield
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            """uvicorn would end the process here, without a word from us."""
+            try:
+                await super().startup(sockets)
+            except SystemExit:
+                raise RuntimeError("the application did not start") from None
+
+    return Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            loop="none",
+            ws="none",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=max(1, int(grace_s)),
+        )
+    )

@@ -1,0 +1,103 @@
+import asyncio
+import json
+
+import pytest
+
+from runtime.health import Health, serve_health
+from runtime.settings import SettingsError
+
+pytestmark = pytest.mark.requirement("HEALTH")
+
+
+async def well() -> None: ...
+
+
+async def unwell() -> None:
+    raise ConnectionError("no route\nand more that nobody asked for")
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
+    """Status line and body."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    async with asyncio.timeout(10):
+        response = await reader.read()
+    writer.close()
+    head, _, body = response.partition(b"\r\n\r\n")
+    return head.partition(b"\r\n")[0], body
+
+
+async def test_a_process_is_ready_when_every_check_passes() -> None:
+    assert await Health({"postgres": well, "nats": well}).ready() == (True, {"postgres": "ok", "nats": "ok"})
+
+
+async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> None:
+    ready, checks = await Health({"a": well, "b": unwell, "c": never}, deadline=0.05).ready()
+    assert not ready
+    assert checks == {"a": "ok", "b": "no route", "c": "no answer in time"}
+
+
+async def test_calls_at_one_time_share_one_look() -> None:
+    looks = 0
+
+    async def counted() -> None:
+        nonlocal looks
+        looks += 1
+        await asyncio.sleep(0.01)
+
+    health = Health({"counted": counted})
+    await asyncio.gather(*(health.ready() for _ in range(50)))
+    assert looks == 1
+    await health.ready()
+    assert looks == 2
+
+
+async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(0.05)
+
+    health = Health({"slow": slow})
+    impatient = asyncio.create_task(health.ready())
+    patient = asyncio.create_task(health.ready())
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert await patient == (True, {"slow": "ok"})
+
+
+async def test_the_workers_server_answers_healthz_and_readyz() -> None:
+    async with serve_health(Health({"nats": unwell}), "127.0.0.1", 0) as port:
+        assert await ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == (
+            b"HTTP/1.1 200 OK",
+            b'{"status":"ok"}',
+        )
+        status, body = await ask(port, b"GET /readyz?full=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert status == b"HTTP/1.1 503 Service Unavailable"
+        assert json.loads(body) == {"status": "unavailable", "checks": {"nats": "no route"}}
+
+
+@pytest.mark.requirement("SETTINGS", "STACK-BAD")
+async def test_a_taken_health_port_is_one_clear_line() -> None:
+    async with serve_health(Health({}), "127.0.0.1", 0) as port:
+        with pytest.raises(SettingsError, match=f"^cannot listen on 127.0.0.1:{port}: it is in use$"):
+            async with serve_health(Health({}), "127.0.0.1", port):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "has_body"),
+    [
+        (b"HEAD /readyz HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK", False),
+        (b"POST /readyz HTTP/1.1\r\n\r\n", b"HTTP/1.1 405 Method Not Allowed", True),
+        (b"GET /other HTTP/1.1\r\n\r\n", b"HTTP/1.1 404 Not Found", True),
+        (b"nonsense\r\n\r\n", b"HTTP/1.1 404 Not Found", True),
+        (b"GET /readyz HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"", False),
+    ],
+)
+async def test_other_requests_get_a_short_answer(request_bytes: bytes, status: bytes, has_body: bool) -> None:
+    async with serve_health(Health({}), "127.0.0.1", 0) as port:
+        answer, body = await ask(port, request_bytes)
+        assert (answer, bool(body)) == (status, has_body)

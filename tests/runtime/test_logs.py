@@ -1,0 +1,121 @@
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from runtime import logs
+
+pytestmark = pytest.mark.requirement("LOGS")
+
+
+class Lines:
+    """What was logged, decoded."""
+
+    def __init__(self) -> None:
+        self.stream = io.TextIOWrapper(io.BytesIO())
+
+    def all(self) -> list[dict[str, Any]]:
+        buffer = self.stream.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return [json.loads(line) for line in buffer.getvalue().splitlines()]
+
+    def only(self) -> dict[str, Any]:
+        (line,) = self.all()
+        return line
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    captured = Lines()
+    logs.configure("gateway", "info", captured.stream)
+    yield captured
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_line_is_json_with_time_level_service_and_what_is_bound(lines: Lines) -> None:
+    with logs.bound(trace_id="t1", conversation_id="c1", account_id="a1"):
+        logs.get_logger("door").info("request_done", status=200)
+    logs.get_logger().warning("alone")
+    line, alone = lines.all()
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "request_done",
+        "level": "info",
+        "service": "gateway",
+        "component": "door",
+        "status": 200,
+        "trace_id": "t1",
+        "conversation_id": "c1",
+        "account_id": "a1",
+    }
+    assert "trace_id" not in alone
+
+
+def test_lines_below_the_level_are_not_written(lines: Lines) -> None:
+    logs.get_logger("door").debug("detail")
+    logging.getLogger("psycopg.pool").info("chatter")
+    assert lines.all() == []
+
+
+def test_the_standard_librarys_logging_takes_the_same_form(lines: Lines) -> None:
+    with logs.bound(trace_id="t1"):
+        logging.getLogger("some.library").error("lost %d of %d", 1, 2)
+    line = lines.only()
+    assert (line["event"], line["component"], line["level"], line["trace_id"]) == (
+        "lost 1 of 2",
+        "some.library",
+        "error",
+        "t1",
+    )
+
+
+def test_an_exception_is_one_line_with_its_traceback(lines: Lines) -> None:
+    try:
+        dict[str, int]()["gone"]
+    except KeyError:
+        logs.get_logger("door").exception("failed")
+    assert lines.only()["exception"].splitlines()[-1] == "KeyError: 'gone'"
+
+
+def test_keys_are_struck_out_wherever_they_stand(lines: Lines) -> None:
+    key = "sk-ac-" + "k" * 43
+    logs.get_logger("door").info(f"got {key}", header=f"X-Api-Key: {key}", nested={"deep": [key]})
+    assert key not in json.dumps(lines.only())
+    assert lines.only()["nested"] == {"deep": ["sk-***"]}
+
+
+def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    log = logs.get_logger("door")
+    log.info("lone surrogate", text="\ud800")
+    log.info("object", thing=object(), error=ValueError("x"))
+    log.info("endless", thing=endless)
+    assert [line["event"].strip("'") for line in lines.all()] == ["lone surrogate", "object", "endless"]
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such log level: loud"):
+        logs.configure("gateway", "loud")
+
+
+def test_logging_loads_no_console_library_and_hides_none() -> None:
+    program = (
+        "import sys\n"
+        "from runtime import logs\n"
+        "loaded = [name for name in sys.modules if name.partition('.')[0] == 'rich']\n"
+        "import rich.console\n"
+        "print(loaded, rich.console.Console.__name__)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[] Console\n"

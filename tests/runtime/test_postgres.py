@@ -1,0 +1,153 @@
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from runtime import migrations
+from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
+
+pytestmark = pytest.mark.requirement("EVENT-STORE-BOUND")
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def role(database_url: str) -> None:
+    """The role that pools act as, which migrations make."""
+    async with migrations.migrating(database_url) as conn:
+        await migrations.apply(conn, "runtime-test", ())
+
+
+@asynccontextmanager
+async def pool_through(proxy: Any, database_url: str, max_size: int) -> AsyncIterator[Pool]:
+    parts = urlsplit(database_url)
+    async with proxy.to(parts.port) as port:
+        through = database_url.replace(f":{parts.port}/", f":{port}/")
+        async with open_pool(through, max_size=max_size) as pool:
+            yield pool
+
+
+async def answers(pool: Pool) -> bool:
+    try:
+        await ping(pool)
+    except DatabaseUnavailable:
+        return False
+    return True
+
+
+async def until_it_answers(pool: Pool, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not await answers(pool):  # noqa: ASYNC110 - Postgres tells nobody that it is back
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.requirement("EVENT-STORE-ROLE")
+async def test_services_act_as_their_role_with_bounded_statements(database_url: str) -> None:
+    async with open_pool(database_url) as pool, connection(pool) as conn:
+        cursor = await conn.execute(
+            "SELECT current_user, current_setting('statement_timeout'), "
+            "current_setting('idle_in_transaction_session_timeout')"
+        )
+        assert await cursor.fetchone() == ("agentchat_service", "5s", "2s")
+
+
+async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_recovers(
+    proxy: Any, database_url: str
+) -> None:
+    async with pool_through(proxy, database_url, max_size=2) as pool:
+        await until_it_answers(pool, 5)
+        proxy.freeze()
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            async with connection(pool, seconds=1.0) as conn:
+                await conn.execute("SELECT 1")
+        assert time.monotonic() - began < 1.3
+        proxy.thaw()
+        await until_it_answers(pool, 5)
+
+
+async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(proxy: Any, database_url: str) -> None:
+    async def call(pool: Pool) -> float:
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            async with connection(pool, seconds=1.0) as conn:
+                await conn.execute("SELECT 1")
+        return time.monotonic() - began
+
+    async with pool_through(proxy, database_url, max_size=2) as pool:
+        await until_it_answers(pool, 5)
+        proxy.freeze()
+        assert max(await asyncio.gather(*(call(pool) for _ in range(20)))) < 1.5
+        proxy.thaw()
+
+
+async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(proxy: Any, database_url: str) -> None:
+    async with pool_through(proxy, database_url, max_size=1) as pool:
+        await until_it_answers(pool, 5)
+        proxy.freeze()
+
+        async def call() -> None:
+            async with connection(pool, seconds=1.0) as conn:
+                await conn.execute("SELECT pg_sleep(30)")
+
+        caller = asyncio.create_task(call())
+        await asyncio.sleep(0.1)
+        caller.cancel()
+        done, _ = await asyncio.wait([caller], timeout=0.5)
+        assert done
+        proxy.thaw()
+        await until_it_answers(pool, 5)
+
+
+async def test_connections_that_the_server_closed_are_not_handed_out(database_url: str) -> None:
+    async with open_pool(database_url, min_size=4, max_size=4) as pool:
+        await pool.wait(timeout=10)
+        with psycopg.connect(database_url, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        await asyncio.gather(*(ping(pool) for _ in range(20)))
+
+
+async def test_a_connection_that_breaks_in_use_is_said_to_be_unavailable(database_url: str) -> None:
+    async with open_pool(database_url, role=None) as pool:
+        with pytest.raises(DatabaseUnavailable):
+            async with connection(pool) as conn:
+                await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        await until_it_answers(pool, 5)
+
+
+async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> None:
+    async with open_pool(database_url) as pool:
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            async with connection(pool, seconds=0.3) as conn:
+                await conn.execute("SELECT pg_sleep(20)")
+        assert time.monotonic() - began < 0.6
+
+
+async def test_errors_of_the_statement_itself_pass_through(database_url: str) -> None:
+    async with open_pool(database_url) as pool:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            async with connection(pool) as conn:
+                await conn.execute("SELECT 1 / 0")
+        assert await answers(pool)
+
+
+async def test_a_pool_opens_without_postgres_and_finds_it_later(proxy: Any, database_url: str) -> None:
+    target = urlsplit(database_url).port
+    async with proxy.to(target) as port:
+        pass
+    through = database_url.replace(f":{target}/", f":{port}/")
+    async with open_pool(through) as pool:
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            async with connection(pool, seconds=0.5) as conn:
+                await conn.execute("SELECT 1")
+        assert time.monotonic() - began < 1.0
+        async with proxy.to(target, port):
+            await until_it_answers(pool, 5)

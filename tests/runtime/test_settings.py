@@ -1,0 +1,87 @@
+import subprocess
+import sys
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from runtime.settings import Setting, SettingsError, load
+
+pytestmark = pytest.mark.requirement("SETTINGS")
+
+
+class Example(msgspec.Struct, frozen=True):
+    url: Annotated[str, Setting("APP_URL")]
+    key: Annotated[str, msgspec.Meta(min_length=8), Setting("APP_KEY", secret=True)]
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("APP_PORT")] = 8080
+    ratio: Annotated[float, Setting("APP_RATIO")] = 0.5
+    quick: Annotated[bool, Setting("APP_QUICK")] = False
+    hosts: Annotated[tuple[str, ...], Setting("APP_HOSTS")] = ()
+    form: Annotated[Literal[1, 2], Setting("APP_FORM")] = 1
+    level: Annotated[Literal["info", "debug"] | None, Setting("APP_LEVEL")] = None
+
+
+NEEDED = {"APP_URL": "u", "APP_KEY": "long enough"}
+
+
+def test_defaults_stand_where_nothing_is_set() -> None:
+    assert load(Example, NEEDED) == Example(url="u", key="long enough")
+
+
+def test_every_kind_of_value_is_read() -> None:
+    environ = NEEDED | {
+        "APP_PORT": "0",
+        "APP_RATIO": "2",
+        "APP_QUICK": "true",
+        "APP_HOSTS": "a:1, b:2,",
+        "APP_FORM": "2",
+        "APP_LEVEL": "debug",
+    }
+    read = load(Example, environ)
+    assert (read.port, read.ratio, read.quick, read.hosts) == (0, 2.0, True, ("a:1", "b:2"))
+    assert (read.form, read.level) == (2, "debug")
+
+
+def test_an_empty_variable_counts_as_unset() -> None:
+    assert load(Example, NEEDED | {"APP_PORT": " ", "APP_HOSTS": ""}) == load(Example, NEEDED)
+    with pytest.raises(SettingsError, match=r"^APP_URL is not set$"):
+        load(Example, NEEDED | {"APP_URL": ""})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("APP_PORT", "many", "APP_PORT 'many' cannot be used: expected a whole number"),
+        ("APP_PORT", "70000", "APP_PORT '70000' cannot be used: expected a whole number <= 65535"),
+        ("APP_RATIO", "half", "APP_RATIO 'half' cannot be used: expected a number"),
+        ("APP_QUICK", "perhaps", "APP_QUICK 'perhaps' cannot be used: expected true or false"),
+        ("APP_FORM", "3", "APP_FORM '3' cannot be used: must be one of 1, 2"),
+        ("APP_LEVEL", "loud", "APP_LEVEL 'loud' cannot be used: must be one of info, debug"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_the_variable(name: str, value: str, reason: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(Example, NEEDED | {name: value})
+    assert str(caught.value) == reason
+
+
+def test_a_secret_value_is_never_repeated() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(Example, NEEDED | {"APP_KEY": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).startswith("APP_KEY cannot be used: ")
+
+
+def test_a_process_without_its_settings_ends_with_one_line_and_code_2() -> None:
+    program = (
+        "import msgspec\n"
+        "from typing import Annotated\n"
+        "from runtime.settings import Setting, load_or_exit\n"
+        "class S(msgspec.Struct, frozen=True):\n"
+        "    url: Annotated[str, Setting('APP_URL')]\n"
+        "load_or_exit(S)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env={}, capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "APP_URL is not set\n")

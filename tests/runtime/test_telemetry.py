@@ -1,0 +1,125 @@
+import gzip
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from runtime import genai, telemetry
+
+pytestmark = pytest.mark.requirement("TELEMETRY")
+
+REMOTE = {"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+
+
+@pytest.fixture
+def exported() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    telemetry.configure("gateway", None, exporter=exporter)
+    yield exporter
+    telemetry.shutdown()
+
+
+def test_without_an_endpoint_ids_are_valid_and_travel() -> None:
+    with telemetry.tracer().start_as_current_span("work"):
+        headers = telemetry.inject({})
+        here = telemetry.current_trace_id()
+    with telemetry.tracer().start_as_current_span("taken", context=telemetry.extract(headers)):
+        there = telemetry.current_trace_id()
+    assert len(here) == 32
+    assert int(here, 16) != 0
+    assert there == here
+    assert headers["traceparent"].split("-")[1] == here
+
+
+def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own() -> None:
+    with telemetry.tracer().start_as_current_span("outer") as outer:
+        with telemetry.tracer().start_as_current_span("inner") as inner:
+            pass
+        assert trace.get_current_span() is outer
+    assert inner.get_span_context().trace_id == outer.get_span_context().trace_id
+    assert inner.get_span_context().span_id != outer.get_span_context().span_id
+
+
+@pytest.mark.requirement("TRACE-ID")
+def test_an_inbound_traceparent_is_a_link_and_never_the_parent(exported: InMemorySpanExporter) -> None:
+    ids = []
+    for _ in range(2):
+        with telemetry.new_trace("POST /v1/chat", REMOTE):
+            ids.append(telemetry.current_trace_id())
+    assert len({*ids, "0af7651916cd43dd8448eb211c80319c"}) == 3
+    span, _ = exported.get_finished_spans()
+    assert span.parent is None
+    assert [f"{link.context.trace_id:032x}" for link in span.links] == ["0af7651916cd43dd8448eb211c80319c"]
+
+
+def test_spans_are_exported_with_service_name_and_attributes(exported: InMemorySpanExporter) -> None:
+    with telemetry.tracer().start_as_current_span("chat", attributes={genai.OPERATION_NAME: genai.CHAT}):
+        headers = telemetry.inject({})
+    with telemetry.tracer().start_as_current_span("run", context=telemetry.extract(headers)):
+        pass
+    chat, run = exported.get_finished_spans()
+    assert chat.resource.attributes["service.name"] == "gateway"
+    assert chat.attributes == {"gen_ai.operation.name": "chat"}
+    sent = chat.get_span_context()
+    assert run.parent is not None
+    assert sent is not None
+    assert run.parent.span_id == sent.span_id
+    assert run.parent.is_remote
+
+
+@pytest.mark.parametrize("headers", [None, {}, {"traceparent": "nonsense"}, {"traceparent": "00-0-0-00"}])
+def test_headers_without_a_context_begin_a_new_trace(headers: dict[str, str] | None) -> None:
+    with telemetry.tracer().start_as_current_span("work", context=telemetry.extract(headers)) as span:
+        assert span.get_span_context().is_valid
+
+
+def test_outside_every_span_the_trace_id_is_zeros() -> None:
+    assert telemetry.current_trace_id() == "0" * 32
+
+
+def test_no_exporter_is_loaded_without_an_endpoint() -> None:
+    program = (
+        "import sys\n"
+        "from runtime import telemetry\n"
+        "telemetry.configure('x', None)\n"
+        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'requests'))])\n"
+    )
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert output.stdout == "[]\n"
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes what an OTLP exporter posts."""
+
+    received: ClassVar[list[tuple[str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.received.append((self.path, body))
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: object) -> None: ...
+
+
+def test_spans_are_sent_by_otlp_where_an_endpoint_is_set() -> None:
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        telemetry.configure("gateway", f"http://127.0.0.1:{server.server_port}/")
+        with telemetry.tracer().start_as_current_span("a-span-of-note"):
+            pass
+        telemetry.shutdown()
+        server.shutdown()
+        thread.join()
+    (path, body), *_ = Collector.received
+    assert path == "/v1/traces"
+    if body[:2] == b"\x1f\x8b":
+        body = gzip.decompress(body)
+    assert b"a-span-of-note" in body

@@ -1,0 +1,132 @@
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import pytest
+
+from runtime.listening import listening_socket
+from runtime.settings import SettingsError
+from runtime.web import serve
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class StreamingApp:
+    """Streams until it is told to end; notes whether it was started and shut down."""
+
+    def __init__(self, *, starts: bool = True) -> None:
+        self.starts = starts
+        self.streaming = asyncio.Event()
+        self.ending = asyncio.Event()
+        self.seen: list[str] = []
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begin ", "more_body": True})
+        self.streaming.set()
+        await self.ending.wait()
+        await send({"type": "http.response.body", "body": b"end"})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            self.seen.append(message["type"])
+            if not self.starts:
+                await send({"type": "lifespan.startup.failed", "message": "no database"})
+                return
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.01)
+
+
+async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await connect(port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return reader, writer
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN", "STACK-STOP")
+async def test_stopping_refuses_new_connections_and_lets_open_responses_end() -> None:
+    app, stop, port = StreamingApp(), asyncio.Event(), free_port()
+
+    async def on_stop() -> None:
+        async with asyncio.timeout(5):
+            while True:  # the listener closes within a tick of uvicorn's
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except ConnectionRefusedError:
+                    break
+                writer.close()
+                await asyncio.sleep(0.02)
+        app.ending.set()
+
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, on_stop=on_stop))
+    reader, writer = await open_stream(port)
+    async with asyncio.timeout(20):
+        await app.streaming.wait()
+        stop.set()
+        await serving
+        assert b"end" in await reader.read()
+    writer.close()
+    assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_a_response_that_does_not_end_is_cancelled_after_the_grace_time() -> None:
+    app, stop, port = StreamingApp(), asyncio.Event(), free_port()
+    serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, grace_s=1))
+    _, writer = await open_stream(port)
+    async with asyncio.timeout(20):
+        await app.streaming.wait()
+        began = time.monotonic()
+        stop.set()
+        await serving
+    writer.close()
+    assert time.monotonic() - began < 4
+    assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
+
+
+@pytest.mark.requirement("SETTINGS", "STACK-BAD")
+async def test_a_taken_port_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        with pytest.raises(SettingsError) as caught:
+            await serve(StreamingApp(), "127.0.0.1", port, asyncio.Event())
+    assert str(caught.value) == f"cannot listen on 127.0.0.1:{port}: it is in use"
+
+
+@pytest.mark.requirement("SETTINGS")
+async def test_an_application_that_does_not_start_ends_the_server() -> None:
+    async with asyncio.timeout(20):
+        with pytest.raises(RuntimeError, match="the application did not start"):
+            await serve(StreamingApp(starts=False), "127.0.0.1", 0, asyncio.Event())
+
+
+@pytest.mark.requirement("STREAM-SLOW-READER")
+def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
+    with listening_socket("127.0.0.1", 0) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000

@@ -1,0 +1,90 @@
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from runtime.worker import parse_process_args
+
+pytestmark = pytest.mark.requirement("STACK-STOP")
+
+PROGRAM = """
+import asyncio, sys
+from runtime import logs, worker
+from runtime.settings import SettingsError
+logs.configure("test")
+async def main(stop):
+    print("up", type(asyncio.get_running_loop()).__module__, flush=True)
+    {body}
+worker.run(main)
+"""
+
+
+@contextmanager
+def running(body: str) -> Iterator[subprocess.Popen[str]]:
+    program = PROGRAM.format(body=body)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up uvloop\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_main_drain_and_ends_with_0(number: signal.Signals) -> None:
+    with running("await stop.wait(); print('drained', flush=True)") as process:
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=10)
+    assert (process.returncode, stdout, stderr) == (0, "drained\n", "")
+
+
+def test_a_second_signal_ends_at_once_with_1() -> None:
+    with running("await stop.wait(); print('draining', flush=True); await asyncio.sleep(60)") as process:
+        process.terminate()
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert "second_signal" in stderr
+
+
+def test_draining_without_an_end_is_ended_with_1_even_if_the_loop_is_blocked() -> None:
+    body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
+    with running(body) as process:
+        process.terminate()
+        _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert "drain_timed_out" in stderr
+
+
+@pytest.mark.requirement("LOGS")
+def test_a_failing_main_is_logged_and_ends_with_1() -> None:
+    with running("raise LookupError('nobody home')") as process:
+        _, stderr = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert "nobody home" in stderr
+    assert len(stderr.splitlines()) == 1
+
+
+@pytest.mark.requirement("SETTINGS")
+def test_a_settings_error_out_of_main_is_one_line_and_code_2() -> None:
+    with running("raise SettingsError('cannot listen on 127.0.0.1:1: it is in use')") as process:
+        _, stderr = process.communicate(timeout=10)
+    assert (process.returncode, stderr) == (2, "cannot listen on 127.0.0.1:1: it is in use\n")
+
+
+def test_main_returning_by_itself_ends_with_0() -> None:
+    with running("return") as process:
+        assert process.wait(timeout=10) == 0
+
+
+def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
+    arguments = parse_process_args(["--name", "gateway-1", "--run-dir", ".run"])
+    assert (arguments.name, arguments.run_dir) == ("gateway-1", ".run")
