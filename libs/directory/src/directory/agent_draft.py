@@ -1,0 +1,163 @@
+"""What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from contracts.text import is_storable
+from directory.agents import AgentSettings, McpServer, Name, Retrieval
+from directory.caller import OnInterruption, OutputType
+from directory.errors import Invalid
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
+# What the service itself says to the provider; an agent cannot say it instead.
+_OURS = {"model", "messages", "system", "stream", "tools", "tool_choice", "output_format", "mcp_servers"}
+_DEPTH = 32
+
+
+class AgentDraft(AgentSettings, frozen=True, kw_only=True):
+    """A whole configuration, secrets included: MCP headers and the provider key (None: the service's own)."""
+
+    provider_key: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the provider key."""
+        return f"AgentDraft(name={self.name!r}, model={self.model!r})"
+
+
+class AgentChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields to change; those left out stay. `mcp_servers` are replaced together, headers included."""
+
+    name: Name | UnsetType = UNSET
+    model: Name | UnsetType = UNSET
+    system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET
+    max_tool_rounds: int | UnsetType = UNSET
+    output_type: OutputType | UnsetType = UNSET
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    mcp_servers: tuple[McpServer, ...] | UnsetType = UNSET
+    on_interruption: OnInterruption | UnsetType = UNSET
+    retrieval: Retrieval | UnsetType | None = UNSET
+    provider_key: str | UnsetType | None = UNSET
+
+    def __repr__(self) -> str:
+        """The names of the changed fields only."""
+        return f"AgentChanges({', '.join(self.given())})"
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are set, by name."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def checked(draft: AgentDraft) -> AgentDraft:
+    """The draft, if an agent can be like that. Raises Invalid with the field's path."""
+    try:
+        draft = msgspec.convert(msgspec.to_builtins(draft), AgentDraft)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).partition(" - at `$")
+        raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
+    _check_text(draft.name, "name")
+    _check_text(draft.system_prompt, "system_prompt")
+    _check_parameters(draft.parameters)
+    _check_output(draft)
+    _check_servers(draft.mcp_servers)
+    if draft.provider_key is not None and not _HEADER_VALUE.match(draft.provider_key):
+        raise Invalid("provider_key", "holds characters that no header can carry")
+    return draft
+
+
+def _check_text(text: str, field: str) -> None:
+    if "\x00" in text or not is_storable(text):
+        raise Invalid(field, "holds NUL or a lone surrogate")
+
+
+def _check_parameters(parameters: dict[str, Any]) -> None:
+    for name in sorted(_OURS & parameters.keys()):
+        raise Invalid(f"parameters.{name}", "is set by the service")
+    for name, (fits, wanted) in _PARAMETERS.items():
+        if name in parameters and not fits(parameters[name]):
+            raise Invalid(f"parameters.{name}", f"must be {wanted}")
+    _check_json(parameters, "parameters", _DEPTH)
+
+
+def _check_output(draft: AgentDraft) -> None:
+    if draft.output_type == "json" and draft.output_schema is None:
+        raise Invalid("output_schema", "is needed where output_type is json")
+    if draft.output_type != "json" and draft.output_schema is not None:
+        raise Invalid("output_schema", "needs output_type json")
+    if draft.output_schema is not None:
+        if draft.output_schema.get("type") != "object":
+            raise Invalid("output_schema.type", "must be object")
+        _check_json(draft.output_schema, "output_schema", _DEPTH)
+
+
+def _check_servers(servers: tuple[McpServer, ...]) -> None:
+    names = [server.name for server in servers]
+    for position, server in enumerate(servers):
+        path = f"mcp_servers[{position}]"
+        if server.name in names[:position]:
+            raise Invalid(f"{path}.name", "is the name of another server too")
+        _check_url(server.url, f"{path}.url")
+        for name, value in server.headers.items():
+            if not _HEADER_NAME.match(name):
+                raise Invalid(f"{path}.headers", "has a name that is not a header's")
+            if not _HEADER_VALUE.match(value):
+                raise Invalid(f"{path}.headers.{name}", "holds characters that no header can carry")
+
+
+def _check_url(url: str, field: str) -> None:
+    """Its form only; whether the address may be reached is judged at each call, where it can change."""
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well_formed = False
+    if not well_formed or not url.isascii() or not url.isprintable():
+        raise Invalid(field, "must be an http or https address")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise Invalid(field, "must carry no credentials and no fragment; use headers")
+
+
+def _check_json(value: Any, field: str, depth: int) -> None:
+    if depth == 0:
+        raise Invalid(field, f"is nested deeper than {_DEPTH}")
+    match value:
+        case str():
+            _check_text(value, field)
+        case dict():
+            for key, item in value.items():
+                _check_text(key, field)
+                _check_json(item, f"{field}.{key}", depth - 1)
+        case list():
+            for item in value:
+                _check_json(item, field, depth - 1)
+
+
+def _is_number(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_count(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= low
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
+
+
+# Those that every provider call may carry, in the provider's words; others go through as they are.
+_PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_tokens": (lambda value: _is_count(value, 1), "a whole number from 1"),
+    "temperature": (lambda value: _is_number(value, 0, 1), "a number from 0 to 1"),
+    "top_p": (lambda value: _is_number(value, 0, 1), "a number from 0 to 1"),
+    "top_k": (lambda value: _is_count(value, 0), "a whole number from 0"),
+    "stop_sequences": (_is_texts, "a list of texts, none empty"),
+    "thinking": (lambda value: isinstance(value, dict) and "type" in value, "an object with a type"),
+    "metadata": (lambda value: isinstance(value, dict), "an object"),
+}

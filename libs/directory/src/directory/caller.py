@@ -1,0 +1,105 @@
+"""Who calls: one look-up a request takes an API key to its account, plan and agent.
+
+Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
+(specification, Authentication rule 4).
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from contracts.ids import is_uuid
+from directory.keys import hash_key
+from directory.last_used import LastUsed
+from directory.plans import Plan
+from runtime.postgres import Pool, connection
+
+OutputType = Literal["text", "markdown", "json"]
+OnInterruption = Literal["continue", "fail"]
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """`now` is the clock of Postgres at the look-up: ISO 8601 UTC with microseconds."""
+
+    account_id: str
+    plan: Plan
+    key_id: str
+    now: str
+
+
+class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's current version, as far as the door needs it. `retrieves`: it has a knowledge base."""
+
+    agent_id: str
+    version: int
+    name: str
+    model: str
+    output_type: OutputType
+    on_interruption: OnInterruption
+    retrieves: bool
+
+
+async def resolve(
+    pool: Pool, api_key: str, agent_id: str | None, *, last_used: LastUsed | None = None
+) -> tuple[Caller, AgentSummary | None] | None:
+    """The caller behind `api_key`, and the agent if it is an enabled one of the same account.
+
+    None for a key that is unknown or revoked, or whose account is disabled. One round trip.
+    `last_used` is told of the key. Raises DatabaseUnavailable within 3 s.
+    """
+    agent = agent_id.lower() if agent_id is not None else ""
+    async with connection(pool) as conn:
+        cursor = await conn.execute(
+            _RESOLVE, {"hash": hash_key(api_key), "agent": agent if is_uuid(agent) else None}, prepare=True
+        )
+        row = await cursor.fetchone()
+    if row is None:
+        return None
+    caller = _caller(row)
+    if last_used is not None:
+        last_used.note(caller.key_id)
+    return caller, _agent(row[9:])
+
+
+def _caller(row: tuple[Any, ...]) -> Caller:
+    account_id, key_id, now, name, per_minute, concurrent, tokens, form2, message_bytes = row[:9]
+    plan = Plan(
+        name=name,
+        requests_per_minute=per_minute,
+        concurrent_runs=concurrent,
+        tokens_per_month=tokens,
+        form2_streaming=form2,
+        max_message_bytes=message_bytes,
+    )
+    return Caller(account_id=account_id, plan=plan, key_id=key_id, now=now)
+
+
+def _agent(row: tuple[Any, ...]) -> AgentSummary | None:
+    agent_id, version, name, model, output_type, on_interruption, retrieves = row
+    if agent_id is None:
+        return None
+    return AgentSummary(
+        agent_id=agent_id,
+        version=version,
+        name=name,
+        model=model,
+        output_type=output_type,
+        on_interruption=on_interruption,
+        retrieves=retrieves,
+    )
+
+
+_RESOLVE = """
+SELECT a.account_id, k.key_id,
+       to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+       p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes,
+       g.agent_id, v.version, v.name, v.model, v.output_type, v.on_interruption, v.retrieves
+FROM api_keys k
+JOIN accounts a ON a.account_id = k.account_id
+JOIN plans p ON p.name = a.plan
+LEFT JOIN agents g
+    ON g.agent_id = %(agent)s::text AND g.account_id = a.account_id AND g.disabled_at IS NULL
+LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+WHERE k.key_hash = %(hash)s AND k.revoked_at IS NULL AND a.disabled_at IS NULL
+"""

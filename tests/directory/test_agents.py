@@ -1,0 +1,178 @@
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from directory.administration import change_agent, create_account, create_agent, set_agent_disabled
+from directory.agent_draft import AgentChanges, AgentDraft
+from directory.agents import McpServer, load_agent, provider_key
+from directory.errors import Conflict, Invalid, NotFound, SealBroken
+from directory.migrations import migrate
+from directory.secrets import Sealer
+from runtime.postgres import Connection, Pool, connection, open_pool
+
+pytestmark = pytest.mark.requirement("DIRECTORY")
+
+SEALER = Sealer(b"k" * 32)
+SERVER = McpServer(
+    name="shop", url="https://tools.example/mcp", headers={"Authorization": "Bearer canary-header"}
+)
+DRAFT = AgentDraft(
+    name="Shop",
+    model="claude-x",
+    system_prompt="Be brief.",
+    parameters={"max_tokens": 900},
+    output_type="json",
+    output_schema={"type": "object", "properties": {"z": {}, "a": {}}},
+    mcp_servers=(SERVER,),
+    provider_key="canary-provider-key",
+)
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    await migrate(database_url)
+    async with open_pool(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def conn(pool: Pool) -> AsyncIterator[Connection]:
+    async with connection(pool, seconds=30) as taken:
+        yield taken
+
+
+@pytest.fixture
+async def account(conn: Connection) -> str:
+    return (await create_account(conn, name="Acme", plan="Pro", actor="test")).account_id
+
+
+async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    config = await load_agent(pool, account, agent, sealer=SEALER)
+    assert config is not None
+    assert (config.agent_id, config.account_id, config.version) == (agent, account, 1)
+    assert (config.name, config.parameters, config.mcp_servers) == ("Shop", {"max_tokens": 900}, (SERVER,))
+    assert config.output_schema is not None
+    assert list(config.output_schema["properties"]) == ["z", "a"]
+    assert config.max_tool_rounds == 8
+    assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
+
+
+@pytest.mark.requirement("SECRETS-SEALED")
+async def test_without_a_sealer_headers_stay_sealed(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    config = await load_agent(pool, account, agent)
+    assert config is not None
+    assert config.mcp_servers[0].headers == {}
+
+
+async def test_a_change_makes_a_version_and_the_old_one_stays(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    changes = AgentChanges(system_prompt="Be long.", output_type="text", output_schema=None)
+    assert await change_agent(conn, SEALER, account, agent, changes, actor="test") == 2
+    old = await load_agent(pool, account, agent, 1, sealer=SEALER)
+    new = await load_agent(pool, account, agent, sealer=SEALER)
+    assert old is not None
+    assert new is not None
+    assert (old.version, old.system_prompt, old.output_type) == (1, "Be brief.", "json")
+    assert (new.version, new.system_prompt, new.output_type) == (2, "Be long.", "text")
+    assert new.mcp_servers == (SERVER,)
+    assert await provider_key(pool, SEALER, account, agent, 2) == "canary-provider-key"
+
+
+async def test_secrets_can_be_replaced_and_taken_away(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    bare = McpServer(name="shop", url="https://tools.example/mcp")
+    changes = AgentChanges(provider_key=None, mcp_servers=(bare,))
+    version = await change_agent(conn, SEALER, account, agent, changes, actor="test")
+    config = await load_agent(pool, account, agent, sealer=SEALER)
+    assert config is not None
+    assert config.mcp_servers == (bare,)
+    assert await provider_key(pool, SEALER, account, agent, version) is None
+    assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
+
+
+async def test_a_bad_change_makes_no_version(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    with pytest.raises(Invalid, match="output_schema"):
+        await change_agent(conn, SEALER, account, agent, AgentChanges(output_type="text"), actor="test")
+    assert await load_agent(pool, account, agent, 2) is None
+
+
+@pytest.mark.requirement("AGENT-404")
+async def test_another_accounts_agent_is_not_found_for_reading_or_changing(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    other = (await create_account(conn, name="Other", plan="Pro", actor="test")).account_id
+    assert await load_agent(pool, other, agent) is None
+    assert await load_agent(pool, other, agent, 1) is None
+    assert await provider_key(pool, SEALER, other, agent, 1) is None
+    with pytest.raises(NotFound):
+        await change_agent(conn, SEALER, other, agent, AgentChanges(name="Mine"), actor="test")
+    with pytest.raises(NotFound):
+        await set_agent_disabled(conn, other, agent, True, actor="test")
+
+
+async def test_a_disabled_agent_has_no_current_version_but_a_run_keeps_its_own(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    await set_agent_disabled(conn, account, agent, True, actor="test")
+    assert await load_agent(pool, account, agent) is None
+    assert await load_agent(pool, account, agent, 1) is not None
+    await set_agent_disabled(conn, account, agent, False, actor="test")
+    assert await load_agent(pool, account, agent) is not None
+
+
+async def test_an_agent_needs_its_account_and_an_id_of_its_own(conn: Connection, account: str) -> None:
+    with pytest.raises(NotFound, match="no such account"):
+        await create_agent(conn, SEALER, "nobody", DRAFT, actor="test")
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    with pytest.raises(Conflict):
+        await create_agent(conn, SEALER, account, DRAFT, actor="test", agent_id=agent)
+
+
+@pytest.mark.requirement("SECRETS-SEALED")
+async def test_sealed_bytes_copied_to_another_agent_do_not_open(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    mine = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    theirs = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    await conn.execute(
+        "UPDATE agent_versions SET provider_key = other.provider_key, mcp_headers = other.mcp_headers "
+        "FROM agent_versions other WHERE agent_versions.agent_id = %s AND other.agent_id = %s",
+        [mine, theirs],
+    )
+    with pytest.raises(SealBroken):
+        await provider_key(pool, SEALER, account, mine, 1)
+    with pytest.raises(SealBroken):
+        await load_agent(pool, account, mine, sealer=SEALER)
+
+
+@pytest.mark.requirement("SECRETS-SEALED")
+async def test_no_table_holds_a_secret_in_the_open(database_url: str, conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    changes = AgentChanges(name="Shop 2", provider_key="canary-second-key")
+    await change_agent(conn, SEALER, account, agent, changes, actor="test")
+    with psycopg.connect(database_url) as owner:
+        for (table,) in owner.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
+        ).fetchall():
+            rows = owner.execute(f'SELECT t::text FROM "{table}" t').fetchall()
+            assert not [row for row in rows if "canary" in str(row)], table
+            hexed = b"canary".hex()
+            assert not [row for row in rows if hexed in str(row)], table
+
+
+async def test_a_version_cannot_be_changed_or_removed_by_a_service(conn: Connection, account: str) -> None:
+    agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
+    for statement in (
+        "UPDATE agent_versions SET config = '{}' WHERE agent_id = %s",
+        "DELETE FROM agent_versions WHERE agent_id = %s",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await conn.execute(statement, [agent])

@@ -1,0 +1,72 @@
+import base64
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from directory.errors import SealBroken
+from directory.secrets import Sealer
+
+pytestmark = pytest.mark.requirement("SECRETS-SEALED")
+
+KEY = b"k" * 32
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_what_is_sealed_opens_to_the_same_text(plain: str) -> None:
+    sealer = Sealer(KEY)
+    assert sealer.open(sealer.seal(plain, owner="a/b"), owner="a/b") == plain
+
+
+def test_the_same_text_is_sealed_differently_each_time_and_is_not_seen() -> None:
+    sealer = Sealer(KEY)
+    first, second = sealer.seal("sk-ant-secret", owner="a"), sealer.seal("sk-ant-secret", owner="a")
+    assert first != second
+    assert b"secret" not in first
+
+
+def test_another_owner_or_another_key_does_not_open_it() -> None:
+    sealed = Sealer(KEY).seal("secret", owner="account-1/agent-1")
+    with pytest.raises(SealBroken):
+        Sealer(KEY).open(sealed, owner="account-2/agent-1")
+    with pytest.raises(SealBroken, match="another secret key"):
+        Sealer(b"x" * 32).open(sealed, owner="account-1/agent-1")
+
+
+def test_no_byte_of_it_can_be_changed_and_no_part_is_enough() -> None:
+    sealer = Sealer(KEY)
+    sealed = sealer.seal("secret", owner="a")
+    for position in range(len(sealed)):
+        changed = bytearray(sealed)
+        changed[position] ^= 1
+        with pytest.raises(SealBroken):
+            sealer.open(bytes(changed), owner="a")
+        with pytest.raises(SealBroken):
+            sealer.open(sealed[:position], owner="a")
+
+
+def test_after_a_rotation_old_values_open_and_new_ones_are_under_the_new_key() -> None:
+    old, new = Sealer(KEY), Sealer(b"n" * 32, previous=[KEY])
+    sealed = old.seal("secret", owner="a")
+    assert new.open(sealed, owner="a") == "secret"
+    assert not new.is_current(sealed)
+    again = new.seal("secret", owner="a")
+    assert new.is_current(again)
+    with pytest.raises(SealBroken):
+        old.open(again, owner="a")
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize("setting", ["", "not base64!", base64.b64encode(b"short").decode()])
+def test_a_bad_setting_is_refused_without_repeating_it(setting: str) -> None:
+    with pytest.raises(ValueError, match=r"^the secret key is ") as caught:
+        Sealer.from_setting(setting)
+    assert not setting or setting not in str(caught.value)
+
+
+def test_the_setting_is_base64_of_32_bytes_in_either_alphabet() -> None:
+    key = os.urandom(32)
+    sealed = Sealer(key).seal("secret", owner="a")
+    for setting in (base64.b64encode(key), base64.urlsafe_b64encode(key) + b"\n"):
+        assert Sealer.from_setting(setting.decode()).open(sealed, owner="a") == "secret"
