@@ -1,0 +1,73 @@
+"""The limiter for when Redis is away: the same algorithm, for this process alone.
+
+Each gateway then allows a plan's full numbers by itself, and the month's tokens, which it does not know, are
+not checked.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from limits.quota import Admission, PlanLimits, RefusalCode, admission, interval_us
+
+_ACCOUNTS = 10_000
+
+
+class _Account:
+    """`tat`: theoretical arrival time in microseconds. `slots`: trace_id -> end of its lease, the same."""
+
+    __slots__ = ("slots", "tat")
+
+    def __init__(self) -> None:
+        self.tat = 0.0
+        self.slots: dict[str, float] = {}
+
+
+class LocalLimiter:
+    """Holds at most 10,000 accounts; the one unused for longest is forgotten first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+
+    def admit(self, account_id: str, limits: PlanLimits, trace_id: str, *, lease_s: float) -> Admission:
+        """The decision, without waiting for anything."""
+        now = self._clock() * 1e6
+        account = self._account(account_id)
+        account.slots = {trace: end for trace, end in account.slots.items() if end > now}
+        rate = limits.requests_per_minute
+        interval = interval_us(rate) if rate is not None else 0
+        window = interval * (rate or 0)
+        account.tat = max(now, min(account.tat, now + window))
+        code: RefusalCode | None = None
+        retry_us = 0.0
+        if trace_id not in account.slots:
+            wait_us = account.tat + interval - window - now
+            if rate is not None and wait_us > 0:
+                code, retry_us = "rate_limited", wait_us
+            elif limits.concurrent_runs is not None and len(account.slots) >= limits.concurrent_runs:
+                code, retry_us = "rate_limited", 1e6
+            else:
+                account.tat += interval
+        if code is None:
+            account.slots[trace_id] = now + lease_s * 1e6
+        remaining = int((now + window - account.tat) // interval) if interval else 0
+        reset_us = account.tat - now
+        return admission(
+            limits, code=code, retry_us=retry_us, remaining=remaining, reset_us=reset_us, local=True
+        )
+
+    def end(self, account_id: str, trace_id: str) -> None:
+        """The run has ended: its slot, if it was admitted here, is free."""
+        account = self._accounts.get(account_id)
+        if account is not None:
+            account.slots.pop(trace_id, None)
+
+    def _account(self, account_id: str) -> _Account:
+        account = self._accounts.get(account_id)
+        if account is None:
+            account = self._accounts[account_id] = _Account()
+            if len(self._accounts) > _ACCOUNTS:
+                self._accounts.popitem(last=False)
+        self._accounts.move_to_end(account_id)
+        return account

@@ -1,0 +1,135 @@
+"""The decisions as Lua: each runs atomically in Redis, by Redis's own clock, in one round trip.
+
+An account has three keys, in one hash slot of a cluster:
+  rate   string   theoretical arrival time in microseconds (GCRA)
+  slots  zset     trace_id -> when its lease ends, in milliseconds
+  month  hash     month (year * 12 + month), tokens, known (the log was counted, or the month began here)
+and each settled run a mark, so that its tokens are counted once however often it is released.
+"""
+
+SETTLED_SECONDS = 3600
+_MONTH_SECONDS = 40 * 86400
+
+_CLOCK = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_ms = math.floor(now / 1000)
+"""
+
+# Days since 1970 to a civil date, by counting from 1 March of year 0, so that a leap day ends its year.
+_MONTH = """
+local function month_and_rest(seconds)
+  local z = math.floor(seconds / 86400) + 719468
+  local era = math.floor(z / 146097)
+  local day = z - era * 146097
+  local leaps = math.floor(day / 1460) - math.floor(day / 36524) + math.floor(day / 146096)
+  local year = math.floor((day - leaps) / 365)
+  local yday = day - (365 * year + math.floor(year / 4) - math.floor(year / 100))
+  local m = math.floor((5 * yday + 2) / 153)
+  local mday = yday - math.floor((153 * m + 2) / 5)
+  year = year + era * 400
+  local length = ({31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 28})[m + 1]
+  if m == 11 then
+    local leap = year + 1
+    if leap % 4 == 0 and (leap % 100 ~= 0 or leap % 400 == 0) then length = 29 end
+  end
+  local rest = (length - mday) * 86400 - seconds % 86400
+  return year * 12 + m, rest
+end
+local month, rest = month_and_rest(tonumber(clock[1]))
+-- A month that followed the kept one began at no tokens, and every settlement since then was seen here.
+local function roll(key)
+  local kept = redis.call('HGET', key, 'month')
+  if kept and tonumber(kept) ~= month then
+    redis.call('HSET', key, 'month', month, 'tokens', 0, 'known', 1)
+  end
+end
+"""
+
+# KEYS: rate, slots, month. ARGV: trace_id, interval in us (0: no rate), burst, runs (-1: any number),
+# tokens (-1: any number), slot's lease in ms.
+# Returns {code, retry_us, remaining, reset_us, known}; code 0 admitted, 1 rate, 2 runs, 3 tokens.
+ADMIT = (
+    _CLOCK
+    + _MONTH
+    + """
+local trace, interval, burst = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local runs, tokens, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local window = interval * burst
+local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+-- Never further ahead than a full burst: heals a clock that was set back, or a rate that was raised.
+tat = math.max(now, math.min(tat, now + window))
+local known = 1
+local function answer(code, retry)
+  local remaining = interval > 0 and math.floor((now + window - tat) / interval) or 0
+  return {code, math.ceil(retry), remaining, tat - now, known}
+end
+
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
+local held = redis.call('ZSCORE', KEYS[2], trace)
+local function take_slot()
+  redis.call('ZADD', KEYS[2], 'GT', now_ms + lease, trace)
+  if redis.call('PTTL', KEYS[2]) < lease + 1000 then redis.call('PEXPIRE', KEYS[2], lease + 1000) end
+end
+if held then
+  take_slot()
+  return answer(0, 0)
+end
+
+roll(KEYS[3])
+local used = redis.call('HMGET', KEYS[3], 'tokens', 'known')
+known = tonumber(used[2] or 0)
+if tokens >= 0 and tonumber(used[1] or 0) >= tokens then return answer(3, rest * 1000000) end
+if interval > 0 and tat + interval - window > now then return answer(1, tat + interval - window - now) end
+if runs >= 0 and redis.call('ZCARD', KEYS[2]) >= runs then return answer(2, 1000000) end
+
+if interval > 0 then
+  tat = tat + interval
+  redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1000)
+end
+take_slot()
+return answer(0, 0)
+"""
+)
+
+# KEYS: slots, then the settled mark of each run. ARGV: lease in ms, then the runs' trace_ids.
+HOLD = (
+    _CLOCK
+    + """
+local lease = tonumber(ARGV[1])
+for i = 2, #ARGV do
+  if redis.call('EXISTS', KEYS[i]) == 0 then
+    redis.call('ZADD', KEYS[1], 'GT', now_ms + lease, ARGV[i])
+  end
+end
+if redis.call('PTTL', KEYS[1]) < lease + 1000 then redis.call('PEXPIRE', KEYS[1], lease + 1000) end
+return 1
+"""
+)
+
+# KEYS: slots, month, settled mark. ARGV: trace_id, tokens.
+RELEASE = (
+    _CLOCK
+    + _MONTH
+    + f"""
+redis.call('ZREM', KEYS[1], ARGV[1])
+local tokens = tonumber(ARGV[2])
+if tokens <= 0 or not redis.call('SET', KEYS[3], 1, 'NX', 'EX', {SETTLED_SECONDS}) then return 0 end
+roll(KEYS[2])
+redis.call('HSETNX', KEYS[2], 'month', month)
+redis.call('HINCRBY', KEYS[2], 'tokens', tokens)
+redis.call('EXPIRE', KEYS[2], {_MONTH_SECONDS})
+return 1
+"""
+)
+
+# KEYS: month. ARGV: tokens.
+SET_MONTH = (
+    _CLOCK
+    + _MONTH
+    + f"""
+redis.call('HSET', KEYS[1], 'month', month, 'tokens', ARGV[1], 'known', 1)
+redis.call('EXPIRE', KEYS[1], {_MONTH_SECONDS})
+return 1
+"""
+)

@@ -1,0 +1,67 @@
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ops.servers.files import valkey_server
+
+_READY_SECONDS = 10
+
+
+class Valkey:
+    """A server of the test's own, to be frozen, killed and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: Process | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self._port}/0"
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            valkey_server(),
+            *("--bind", "127.0.0.1", "--port", str(self._port), "--dir", str(self._folder), "--save", ""),
+            stdout=DEVNULL,
+        )
+        async with asyncio.timeout(_READY_SECONDS):
+            while not await self._listens():  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+
+    async def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    def freeze(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    async def _listens(self) -> bool:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.close()
+            return True
+        return False
+
+
+@pytest.fixture
+async def valkey(tmp_path: Path) -> AsyncIterator[Valkey]:
+    server = Valkey(tmp_path)
+    await server.start()
+    yield server
+    await server.kill()
