@@ -1,0 +1,34 @@
+"""`python -m mcp_demo --name mcp-demo --run-dir .run`"""
+
+import asyncio
+
+from mcp_demo.settings import Settings
+from runtime import worker
+from runtime.settings import load_or_exit
+
+
+async def serve(settings: Settings, stop: asyncio.Event) -> None:
+    """Serve until `stop`; what is open then has a second to end."""
+    from mcp_demo.app import build_app
+    from mcp_demo.hosts import Hosts, bound_name
+    from runtime import web
+    from runtime.health import Health
+
+    # It needs nobody: it is ready once it answers at all.
+    app = build_app(Hosts((*bound_name(settings.host), *settings.hosts)), Health({}))
+    await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
+
+
+def main() -> None:
+    """Read the settings, then run."""
+    worker.parse_process_args()
+    settings = load_or_exit(Settings)
+
+    from runtime import logs, telemetry
+
+    logs.configure("mcp-demo", settings.log_level)
+    telemetry.configure("mcp-demo", settings.otlp_endpoint)
+    worker.run(lambda stop: serve(settings, stop))
+
+
+main()

@@ -1,0 +1,23 @@
+"""The 21 tools, one module a category, and `TOOLS`: all of them in the order in which they are listed.
+
+A tool is a plain function of the shop and its arguments; what MCP makes of it is in `mcp_demo.server`.
+"""
+
+from mcp_demo.tools import (
+    business_intelligence,
+    customer_support,
+    order_status,
+    product_discovery,
+    recommendations,
+)
+from mcp_demo.tools.tool import CATEGORIES, Effect, Tool, ToolCategory
+
+__all__ = ["CATEGORIES", "TOOLS", "Effect", "Tool", "ToolCategory"]
+
+TOOLS: tuple[Tool, ...] = (
+    *order_status.TOOLS,
+    *business_intelligence.TOOLS,
+    *recommendations.TOOLS,
+    *customer_support.TOOLS,
+    *product_discovery.TOOLS,
+)

@@ -1,0 +1,26 @@
+"""One server for all tests that only read, and a fresh one for each module whose tests write."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from mcp_demo.shop import Shop, open_shop
+from tests.mcp_demo.demo_server import DemoServer, running
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[DemoServer]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[DemoServer]:
+    """For tests that change the shop."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return open_shop()

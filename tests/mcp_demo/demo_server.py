@@ -1,0 +1,91 @@
+"""Starts the real server as a process of its own, on a port the system gives it."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+START_SECONDS = 20
+
+
+@dataclass
+class DemoServer:
+    """A running server: JSON-RPC by `rpc` and `call`, anything else by `http`."""
+
+    process: subprocess.Popen[str]
+    http: httpx.Client
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return str(self.http.base_url.join("/api/mcp"))
+
+    def post(self, content: bytes | str, **headers: str) -> httpx.Response:
+        """POST a body as it is; header names are written with underscores."""
+        sent = {"content-type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.http.post("/api/mcp", content=content, headers=sent)
+
+    def rpc(self, method: str, params: dict[str, Any] | None = None, /, **headers: str) -> dict[str, Any]:
+        """The response message to a request with the id 1."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": method} | ({"params": params} if params else {})
+        answer: dict[str, Any] = self.post(json.dumps(message), **headers).json()
+        assert answer["id"] == 1
+        return answer
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The result of a tool, an error or not."""
+        result: dict[str, Any] = self.rpc("tools/call", {"name": tool, "arguments": arguments})["result"]
+        return result
+
+    def get(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of a call that must succeed."""
+        result = self.call(tool, arguments)
+        assert result["isError"] is False, result
+        content: dict[str, Any] = result["structuredContent"]
+        return content
+
+    def refusal(self, tool: str, **arguments: Any) -> str:
+        """The text of a call that must be refused."""
+        result = self.call(tool, arguments)
+        assert result["isError"] is True, result
+        assert "structuredContent" not in result
+        text: str = result["content"][0]["text"]
+        return text
+
+
+@contextmanager
+def running(**environment: str) -> Iterator[DemoServer]:
+    """A server until the end of the block; its log lines are collected as they come."""
+    command = [sys.executable, "-m", "mcp_demo", "--name", "mcp-demo", "--run-dir", "tests"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "OTEL_"))}
+    with subprocess.Popen(command, env=own | environment, stderr=subprocess.PIPE, text=True) as process:
+        log: list[dict[str, Any]] = []
+        listening = threading.Event()
+        reader = threading.Thread(target=_collect, args=(process, log, listening))
+        reader.start()
+        try:
+            assert listening.wait(START_SECONDS), "the server did not start in time"
+            port = next(line["port"] for line in log if line["event"] == "listening")
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=10) as http:
+                assert http.get("/readyz").status_code == 200
+                yield DemoServer(process, http, log)
+        finally:
+            process.terminate()
+            process.wait(10)
+            reader.join()
+
+
+def _collect(process: "subprocess.Popen[str]", log: list[dict[str, Any]], listening: threading.Event) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        log.append(json.loads(line))
+        if log[-1]["event"] == "listening":
+            listening.set()
+    listening.set()

@@ -1,0 +1,84 @@
+"""The protocol versions, asked for by hand and by the SDK's client."""
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from tests.mcp_demo.demo_server import DemoServer
+
+HANDSHAKE_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
+CLIENT = {"name": "by-hand", "version": "1"}
+
+
+def initialize(server: DemoServer, version: str) -> dict[str, Any]:
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": CLIENT}
+    result: dict[str, Any] = server.rpc("initialize", params)["result"]
+    return result
+
+
+@pytest.mark.requirement("MCP-RPC", "TOOLS-PROTOCOLS")
+@pytest.mark.parametrize("version", HANDSHAKE_VERSIONS)
+def test_a_client_gets_the_protocol_it_asks_for(server: DemoServer, version: str) -> None:
+    result = initialize(server, version)
+
+    assert result["protocolVersion"] == version
+    assert result["serverInfo"]["name"] == server.http.get("/api/mcp").json()["name"]
+    assert set(result["capabilities"]) == {"tools"}
+    assert "ORD-1028" in result["instructions"]
+
+
+@pytest.mark.requirement("MCP-RPC")
+def test_a_client_of_an_unknown_protocol_is_offered_the_newest_with_a_handshake(server: DemoServer) -> None:
+    assert initialize(server, "1999-01-01")["protocolVersion"] == "2025-11-25"
+
+
+@pytest.mark.requirement("MCP-RPC")
+@pytest.mark.parametrize("version", [None, *HANDSHAKE_VERSIONS])
+def test_every_version_needs_no_session_and_gets_the_same_tools(
+    server: DemoServer, version: str | None
+) -> None:
+    headers = {} if version is None else {"mcp_protocol_version": version}
+
+    assert len(server.rpc("tools/list", **headers)["result"]["tools"]) == 21
+    call = {"name": "get_product", "arguments": {"product_id": "PRD-113"}}
+    result = server.rpc("tools/call", call, **headers)["result"]
+    assert result["structuredContent"]["product"]["name"] == "Larch Mid Hiking Boot"
+
+
+@pytest.mark.requirement("MCP-RPC")
+def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -> None:
+    """MCP 2026-07-28: no initialize, the client says who it is in each request."""
+    prefix = "io.modelcontextprotocol/"
+    meta = {
+        prefix + "protocolVersion": "2026-07-28",
+        prefix + "clientCapabilities": {},
+        prefix + "clientInfo": CLIENT,
+    }
+    result = server.rpc(
+        "tools/list", {"_meta": meta}, mcp_protocol_version="2026-07-28", mcp_method="tools/list"
+    )["result"]
+
+    assert len(result["tools"]) == 21
+    assert (result["resultType"], result["cacheScope"], result["ttlMs"]) == ("complete", "public", 300_000)
+
+
+@pytest.mark.requirement("MCP-RPC")
+@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+async def test_the_sdks_client_lists_and_calls(
+    server: DemoServer, mode: Literal["legacy", "auto"], version: str
+) -> None:
+    async with asyncio.timeout(20), Client(server.url, mode=mode, read_timeout_seconds=10) as client:
+        assert client.protocol_version == version
+        tools = (await client.list_tools()).tools
+        order = await client.call_tool("get_order", {"order_id": "ORD-1028"})
+        refused = await client.call_tool("get_order", {"order_id": "ORD-9999"})
+        with pytest.raises(MCPError, match="no_such_tool") as raised:
+            await client.call_tool("no_such_tool", {})
+
+    assert len(tools) == 21
+    assert order.structured_content["customer_name"] == "Bilal Haddad"
+    assert refused.is_error
+    assert raised.value.code == -32602
