@@ -1,0 +1,36 @@
+"""What the store, the log and the leases raise.
+
+ConversationsError
+├── StoreUnavailable
+├── VersionConflict
+└── UnreadableEvent
+"""
+
+
+class ConversationsError(Exception):
+    """Base of this package's errors."""
+
+
+class StoreUnavailable(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """Postgres did not answer in time or cannot be reached; whether a write happened is unknown.
+
+    To append the same events again is safe: the store knows its own.
+    """
+
+
+class VersionConflict(ConversationsError):  # noqa: N818 - the usual name
+    """Somebody else has appended to the conversation since `expected`; load it and decide anew."""
+
+    def __init__(self, conversation_id: str, expected: int) -> None:
+        super().__init__(f"conversation {conversation_id} is past version {expected}")
+        self.conversation_id = conversation_id
+        self.expected = expected
+
+
+class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that is so
+    """A stored event that this program cannot decode."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(f"{topic}: {reason}")
+        self.topic = topic
+        self.reason = reason

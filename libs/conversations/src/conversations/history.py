@@ -1,0 +1,96 @@
+"""What the model sees of a conversation: messages in the shape of Anthropic's Messages API.
+
+Its rules (docs.claude.com, Messages API): roles alternate and the user begins; each tool_use block is
+answered by a tool_result with its id at the head of the next message; no text block is blank.
+"""
+
+from typing import Any
+
+import msgspec
+
+from conversations.conversation import Conversation, Round
+
+Block = dict[str, Any]
+
+INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_BLANK = "(empty)"
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+def messages_for(conversation: Conversation, trace_id: str, *, tools_offered: bool) -> list[dict[str, Any]]:
+    """The messages for the next model call of that run: all earlier runs, then what it has done itself.
+
+    The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
+    was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
+    Thinking blocks are kept of this run alone. Where no tools are offered, earlier calls appear as text.
+    """
+    thread = _Thread(tools_offered)
+    for run in conversation.runs:
+        current = run.trace_id == trace_id
+        thread.user(_text_block(run.user_text or _BLANK))
+        for each in run.rounds:
+            _add_round(thread, each, current=current)
+        if run.reply is not None and not run.rounds:
+            thread.assistant(_text_block(run.reply.content))
+        if current:
+            break
+    return thread.messages
+
+
+def _add_round(thread: "_Thread", each: Round, *, current: bool) -> None:
+    if each.blocks is None:
+        if not current:
+            thread.assistant(_text_block(each.text))
+        return
+    for block in each.blocks:
+        if current or block.get("type") not in _THINKING:
+            thread.assistant(block)
+    returned = {call.call_id: call for call in each.calls}
+    for block in each.blocks:
+        if block.get("type") == "tool_use":
+            call = returned.get(block["id"])
+            if call is None or call.output is None:
+                thread.result(block, INTERRUPTED, is_error=True)
+            else:
+                thread.result(block, call.output, is_error=call.is_error)
+
+
+class _Thread:
+    """Messages under construction: what has the same role as the last message joins it."""
+
+    def __init__(self, tools_offered: bool) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._tools_offered = tools_offered
+
+    def user(self, block: Block) -> None:
+        self._add("user", block if not _is_blank(block) else _text_block(_BLANK))
+
+    def assistant(self, block: Block) -> None:
+        if _is_blank(block):
+            return
+        if block.get("type") == "tool_use" and not self._tools_offered:
+            arguments = msgspec.json.encode(block.get("input")).decode()
+            block = _text_block(f"[Tool call {block['name']}: {arguments}]")
+        self._add("assistant", block)
+
+    def result(self, call: Block, output: str, *, is_error: bool) -> None:
+        if not self._tools_offered:
+            kind = "error" if is_error else "result"
+            self._add("user", _text_block(f"[Tool {kind} {call['name']}: {output}]"))
+            return
+        block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": output or "null"}
+        self._add("user", block | {"is_error": True} if is_error else block)
+
+    def _add(self, role: str, block: Block) -> None:
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"].append(block)
+        else:
+            self.messages.append({"role": role, "content": [block]})
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()

@@ -1,0 +1,115 @@
+"""The log of all conversations, for readers: in the order of its positions, and by conversation.
+
+Positions grow in the order of commits, so nobody who asks for what comes after one misses an event. They
+are not contiguous: appends that failed and conversations that were erased leave gaps.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Collection
+
+import msgspec
+from psycopg import sql
+
+from contracts import events
+from conversations import mapper
+from conversations.conversation import Conversation, fold
+from conversations.database import EVENTS_TABLE, using
+from runtime.postgres import Pool, open_pool, ping
+
+PAGE_BYTES = 8 * 1024 * 1024
+_TABLE = sql.Identifier(EVENTS_TABLE)
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """One stored event; `state` is its JSON as stored, `topic` its tag."""
+
+    position: int
+    conversation_id: str
+    version: int
+    topic: str
+    state: bytes
+
+    @property
+    def event(self) -> events.Event:
+        """The event itself. Raises UnreadableEvent."""
+        return mapper.event_of(self.topic, self.state)
+
+
+class Log:
+    """A reader of the log. Every call raises StoreUnavailable where Postgres does not answer."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def read(self, after: int, limit: int) -> list[LogEntry]:
+        """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes."""
+        return await self._entries(_READ, (after, limit, PAGE_BYTES))
+
+    async def rows(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[LogEntry]:
+        """The entries of a conversation with versions in (after_version, until_version]."""
+        return await self._entries(_ROWS, (conversation_id, after_version, until_version))
+
+    async def events(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[events.Event]:
+        """The events of a conversation with versions in (after_version, until_version]."""
+        return [entry.event for entry in await self.rows(conversation_id, after_version, until_version)]
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """The conversation as it stands now; its version is 0 if it does not exist."""
+        rows = await self.rows(conversation_id)
+        conversation = fold(conversation_id, (row.event for row in rows))
+        return at_version_of(conversation, rows)
+
+    async def head(self) -> int:
+        """The last position, 0 for an empty log."""
+        async with using(self._pool) as conn:
+            row = await (await conn.execute(_HEAD)).fetchone()
+        return int(row[0]) if row else 0
+
+    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+        """The account of each conversation, by the first event that is left of it."""
+        async with using(self._pool) as conn:
+            rows = await (await conn.execute(_ACCOUNTS, (list(conversation_ids),))).fetchall()
+        return {conversation_id: account_id for conversation_id, account_id in rows if account_id}
+
+    async def ping(self) -> None:
+        """A health check."""
+        await ping(self._pool)
+
+    async def _entries(self, query: sql.Composed, parameters: tuple[object, ...]) -> list[LogEntry]:
+        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            await cursor.execute(query, parameters)
+            return [LogEntry(*row) for row in await cursor.fetchall()]
+
+
+@contextlib.asynccontextmanager
+async def open_log(database_url: str, *, max_size: int = 4) -> AsyncIterator[Log]:
+    """A reader with a pool of its own; opens whether or not Postgres can be reached yet."""
+    async with open_pool(database_url, max_size=max_size) as pool:
+        yield Log(pool)
+
+
+def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
+    """The conversation at the version of its last row: what was erased still counts."""
+    return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation
+
+
+_COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
+_READ = sql.SQL(
+    "SELECT {columns} FROM ("
+    "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
+    "    FROM (SELECT * FROM {table} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS page"
+    ") AS measured WHERE before < %s ORDER BY notification_id"
+).format(columns=_COLUMNS, table=_TABLE)
+_ROWS = sql.SQL(
+    "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
+    " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"
+).format(_COLUMNS, _TABLE)
+_HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
+_ACCOUNTS = sql.SQL(
+    "SELECT id, (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM {} WHERE originator_id = id"
+    " ORDER BY originator_version LIMIT 1) FROM unnest(%s::text[]) AS id"
+).format(_TABLE)

@@ -1,0 +1,68 @@
+"""The tables of this package, made once by the database's owner before any service starts.
+
+The event table and the type of its rows are as the eventsourcing library's recorder would create them. What
+services may do with each table is granted here: events they may read and append, never change or remove.
+"""
+
+from conversations import requests_again
+from conversations.projections import conversations, follower, messages, open_runs
+from runtime import migrations
+
+_EVENTS = """
+CREATE TABLE conversation_events (
+    originator_id text NOT NULL,
+    originator_version bigint NOT NULL,
+    topic text,
+    state bytea,
+    notification_id bigserial,
+    PRIMARY KEY (originator_id, originator_version)
+) WITH (
+    autovacuum_enabled = true,
+    autovacuum_vacuum_threshold = 100000000,
+    autovacuum_vacuum_scale_factor = 0.5,
+    autovacuum_analyze_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.01
+);
+CREATE UNIQUE INDEX conversation_events_notification_id_idx ON conversation_events (notification_id);
+CREATE TYPE stored_event_text AS (
+    originator_id text, originator_version bigint, topic text, state bytea
+);
+GRANT SELECT, INSERT ON conversation_events TO agentchat_service;
+GRANT USAGE ON SEQUENCE conversation_events_notification_id_seq TO agentchat_service;
+"""
+
+_LEASES = """
+CREATE TABLE run_leases (
+    trace_id text PRIMARY KEY,
+    attempt integer NOT NULL,
+    worker text NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE TABLE waiting_line (
+    trace_id text PRIMARY KEY,
+    conversation_id text NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY,
+    worker text NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+CREATE INDEX waiting_line_conversation_idx ON waiting_line (conversation_id, place);
+GRANT SELECT, INSERT, UPDATE, DELETE ON run_leases, waiting_line TO agentchat_service;
+"""
+
+_DERIVED = "\n".join(
+    (
+        follower.TABLES,
+        conversations.PROJECTION.tables,
+        messages.PROJECTION.tables,
+        open_runs.PROJECTION.tables,
+        requests_again.TABLES,
+    )
+)
+
+STEPS = (_EVENTS, _LEASES, _DERIVED)
+
+
+async def migrate(database_url: str) -> None:
+    """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes."""
+    async with migrations.migrating(database_url) as conn:
+        await migrations.apply(conn, "conversations", STEPS)

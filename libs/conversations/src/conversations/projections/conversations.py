@@ -1,0 +1,119 @@
+"""The read model `conversations`: one row a thread, for lists."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from contracts import events
+from conversations.database import using
+from conversations.projections.projection import LoggedFact, Projection
+from runtime.postgres import Connection, Pool
+
+TITLE_LENGTH = 80
+
+_TABLES = """
+CREATE TABLE conversations (
+    conversation_id text PRIMARY KEY,
+    account_id text NOT NULL,
+    title text,
+    agent_id text,
+    message_count integer NOT NULL,
+    created_at text NOT NULL,
+    updated_at text NOT NULL
+);
+CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC);
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
+"""
+
+
+class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread in a list: times are ISO 8601 UTC, `title` the beginning of its first message.
+
+    `agent_id` is that of the last message, `updated_at` its time.
+    """
+
+    conversation_id: str
+    title: str | None
+    agent_id: str | None
+    message_count: int
+    created_at: str
+    updated_at: str
+
+
+async def conversations_of(
+    pool: Pool, account_id: str, *, limit: int, before: tuple[str, str] | None = None
+) -> list[ConversationRow]:
+    """Up to `limit` threads of an account, the newest first.
+
+    `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
+    """
+    async with using(pool) as conn:
+        cursor = await conn.execute(_PAGE, (account_id, *(before or _LAST), limit))
+        names = [column.name for column in cursor.description or ()]
+        return [ConversationRow(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+
+
+class _Change(msgspec.Struct):
+    """What a batch adds to one row."""
+
+    account_id: str
+    created_at: str
+    updated_at: str
+    title: str | None = None
+    agent_id: str | None = None
+    messages: int = 0
+
+
+async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+    changes: dict[str, _Change] = {}
+    erased: set[str] = set()
+    for fact in facts:
+        if isinstance(fact.event, events.ConversationErased):
+            changes.pop(fact.conversation_id, None)
+            erased.add(fact.conversation_id)
+        elif isinstance(fact.event, events.ConversationStarted | events.MessageSaved):
+            at = fact.event.at
+            change = changes.setdefault(fact.conversation_id, _Change(fact.account_id, at, at))
+            _add(change, fact.event)
+    async with conn.cursor() as cursor:
+        await cursor.executemany(
+            _UPSERT,
+            [
+                (key, row.account_id, row.title, row.agent_id, row.messages, row.created_at, row.updated_at)
+                for key, row in changes.items()
+            ],
+        )
+        if erased:
+            await cursor.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [list(erased)])
+
+
+def _add(change: _Change, event: events.ConversationStarted | events.MessageSaved) -> None:
+    change.updated_at = event.at
+    if isinstance(event, events.MessageSaved):
+        change.messages += 1
+        change.agent_id = event.agent_id
+        if change.title is None and event.role == "user":
+            change.title = event.content[:TITLE_LENGTH]
+
+
+PROJECTION = Projection(name="conversations", version=1, tables=_TABLES, apply=_apply)
+
+_UPSERT = """
+INSERT INTO conversations AS kept
+       (conversation_id, account_id, title, agent_id, message_count, created_at, updated_at)
+VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (conversation_id) DO UPDATE
+   SET title = coalesce(kept.title, excluded.title),
+       agent_id = coalesce(excluded.agent_id, kept.agent_id),
+       message_count = kept.message_count + excluded.message_count,
+       updated_at = excluded.updated_at
+"""
+
+# Behind every key: times are ISO 8601, which begins with a digit.
+_LAST = ("~", "~")
+
+_PAGE = """
+SELECT conversation_id, title, agent_id, message_count, created_at, updated_at FROM conversations
+ WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s)
+ ORDER BY created_at DESC, conversation_id DESC LIMIT %s
+"""

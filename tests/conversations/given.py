@@ -1,0 +1,125 @@
+"""Events of conversations as tests tell them: short names, one fixed time, ids from a word."""
+
+from typing import Any
+
+from contracts import events
+from contracts.messages import ChatRequested
+from contracts.values import Usage
+from conversations.conversation import Conversation, Run, fold
+from conversations.turn import AgentFacts, tool_calls_of
+
+AT = "2026-11-21T09:30:00.000000Z"
+LATER = "2026-11-21T09:31:00.000000Z"
+ACCOUNT = "account-1"
+AGENT = AgentFacts(agent_version=3, model="demo-shop-1")
+
+
+def trace(word: str = "a") -> str:
+    return word.encode().hex().rjust(32, "0")
+
+
+def began() -> events.ConversationStarted:
+    return events.ConversationStarted(trace_id=trace(), at=AT, account_id=ACCOUNT)
+
+
+def asked(word: str = "a", text: str = "Where is it?") -> events.MessageSaved:
+    return events.MessageSaved(
+        trace_id=trace(word), at=AT, message_id=f"user-{word}", role="user", agent_id="agent-1", content=text
+    )
+
+
+def started(word: str = "a", attempt: int = 1, **more: Any) -> events.RunStarted:
+    facts: dict[str, Any] = {"agent_version": 3, "model": "demo-shop-1", "form": "form1"} | more
+    return events.RunStarted(trace_id=trace(word), at=AT, attempt=attempt, **facts)
+
+
+def said(text: str, word: str = "a", number: int = 1) -> tuple[events.Delta, events.ModelReplied]:
+    """A whole reply that asks for no tool."""
+    return (
+        events.Delta(trace_id=trace(word), at=AT, round=number, text=text, cuts=(len(text),)),
+        replied([{"type": "text", "text": text}], word, number, "end_turn"),
+    )
+
+
+def replied(
+    blocks: list[dict[str, Any]], word: str = "a", number: int = 1, stop_reason: str = "tool_use"
+) -> events.ModelReplied:
+    return events.ModelReplied(
+        trace_id=trace(word),
+        at=AT,
+        round=number,
+        blocks=tuple(blocks),
+        stop_reason=stop_reason,
+        usage=Usage(input_tokens=10, output_tokens=5),
+    )
+
+
+def use(call_id: str, name: str = "get_order", **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+
+
+def wanted(blocks: list[dict[str, Any]], word: str = "a", number: int = 1) -> tuple[events.Event, ...]:
+    """A reply that asks for tools, with its ToolCalled events."""
+    reply = replied(blocks, word, number)
+    return (reply, *tool_calls_of(reply))
+
+
+def returned(
+    call_id: str, output: str = '{"ok":true}', word: str = "a", number: int = 1
+) -> events.ToolReturned:
+    return events.ToolReturned(
+        trace_id=trace(word), at=AT, round=number, call_id=call_id, output=output, is_error=False, ms=4
+    )
+
+
+def answered(text: str, word: str = "a") -> tuple[events.MessageSaved, events.RunCompleted]:
+    saved = events.MessageSaved(
+        trace_id=trace(word),
+        at=LATER,
+        message_id=f"reply-{word}",
+        role="assistant",
+        agent_id="agent-1",
+        content=text,
+        token_count=15,
+    )
+    return saved, events.RunCompleted(trace_id=trace(word), at=LATER, usage=Usage(input_tokens=15), rounds=1)
+
+
+def failed(word: str = "a") -> events.RunFailed:
+    return events.RunFailed(trace_id=trace(word), at=LATER, code="provider_error", message="It broke.")
+
+
+def cancelled(word: str = "a") -> events.RunCancelled:
+    return events.RunCancelled(trace_id=trace(word), at=LATER)
+
+
+def turn(word: str, text: str, reply: str) -> tuple[events.Event, ...]:
+    """A whole turn without tools."""
+    return (asked(word, text), started(word), *said(reply, word), *answered(reply, word))
+
+
+def given(*stored: events.Event) -> Conversation:
+    return fold("conversation-1", stored)
+
+
+def run_after(*stored: events.Event) -> Run:
+    run = given(began(), asked(), *stored).run(trace())
+    assert run is not None
+    return run
+
+
+def request(word: str = "a", **more: Any) -> ChatRequested:
+    facts: dict[str, Any] = {
+        "trace_id": trace(word),
+        "attempt": 1,
+        "account_id": ACCOUNT,
+        "agent_id": "agent-1",
+        "conversation_id": "conversation-1",
+        "new_conversation": False,
+        "message_id": f"user-{word}",
+        "message": "Where is it?",
+        "form": "form1",
+        "requested_at": AT,
+        "deadline": LATER,
+    }
+    return ChatRequested(**facts | more)

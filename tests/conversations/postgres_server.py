@@ -1,0 +1,84 @@
+"""A Postgres of a test's own, which it may freeze, stop and start again."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from ops.servers.files import postgres_install
+
+_BIN = postgres_install() / "bin"
+_FAST = ("fsync=off", "full_page_writes=off", "listen_addresses=127.0.0.1")
+
+
+class PostgresServer:
+    """One cluster on a free loopback port, which it keeps over restarts; no durability."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data = folder / "postgres"
+        self._folder = folder
+        self.port = _free_port()
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    async def create(self) -> None:
+        arguments = ["-D", str(self._data), "-U", "postgres", "--auth=trust", "--no-sync", "--locale=C"]
+        process = await self._spawn("initdb", [*arguments, "-E", "UTF8"])
+        assert await process.wait() == 0
+
+    async def start(self) -> None:
+        settings = [*_FAST, f"port={self.port}", f"unix_socket_directories={self._folder}"]
+        options = [word for setting in settings for word in ("-c", setting)]
+        self._process = await self._spawn("postgres", ["-D", str(self._data), *options])
+        async with asyncio.timeout(30):
+            await self._answered()
+
+    async def stop(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        await self._process.wait()
+
+    def freeze(self) -> None:
+        """The server first, so that it starts no more processes."""
+        for process in self._processes():
+            process.suspend()
+
+    def thaw(self) -> None:
+        for process in self._processes():
+            process.resume()
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._process is not None
+        server = psutil.Process(self._process.pid)
+        return [server, *server.children(recursive=True)]
+
+    async def _answered(self) -> None:
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(self.url, connect_timeout=2):
+                    return
+            except psycopg.OperationalError:
+                await asyncio.sleep(0.05)
+
+    async def _spawn(self, program: str, arguments: Sequence[str]) -> asyncio.subprocess.Process:
+        # Postgres refuses to run as root: in a user namespace it is not.
+        prefix = ["unshare", "--user", "--map-user=1000"] if os.geteuid() == 0 else []
+        log = (self._folder / "postgres.log").open("ab")
+        with log:
+            return await asyncio.create_subprocess_exec(
+                *prefix, str(_BIN / program), *arguments, stdout=log, stderr=log
+            )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

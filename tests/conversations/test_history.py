@@ -1,0 +1,237 @@
+"""given this conversation -> the model sees these messages."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from contracts import events
+from conversations.conversation import Conversation, evolve_all
+from conversations.history import INTERRUPTED, messages_for
+from conversations.turn import AgentFacts, Begin, open_turn, tool_calls_of
+from tests.conversations.given import (
+    AT,
+    answered,
+    asked,
+    began,
+    cancelled,
+    failed,
+    given,
+    replied,
+    request,
+    returned,
+    said,
+    started,
+    trace,
+    turn,
+    use,
+    wanted,
+)
+
+pytestmark = pytest.mark.requirement("HISTORY")
+
+Message = dict[str, Any]
+
+
+def text(content: str) -> Message:
+    return {"type": "text", "text": content}
+
+
+def user(*blocks: Message) -> Message:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Message) -> Message:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Message:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": output, **more}
+
+
+def seen(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
+    return messages_for(given(began(), *stored), trace(word), tools_offered=tools)
+
+
+@pytest.mark.requirement("CONV-CONTINUE")
+def test_all_earlier_turns_come_before_the_new_message() -> None:
+    assert seen(*turn("a", "Hello", "Hi"), asked("b", "And now?"), started("b")) == [
+        user(text("Hello")),
+        assistant(text("Hi")),
+        user(text("And now?")),
+    ]
+
+
+def test_later_runs_are_not_seen() -> None:
+    assert seen(*turn("b", "Hello", "Hi"), asked("c", "Later"))[0] == user(text("Hello"))
+    assert len(seen(*turn("b", "Hello", "Hi"), asked("c", "Later"))) == 2
+
+
+def test_the_runs_own_rounds_follow_with_their_results() -> None:
+    blocks = [text("Let me look."), use("c1"), use("c2")]
+    messages = seen(
+        asked("b"), started("b"), *wanted(blocks, "b"), returned("c2", "[2]", "b"), returned("c1", "[1]", "b")
+    )
+    assert messages[1:] == [assistant(*blocks), user(result("c1", "[1]"), result("c2", "[2]"))]
+
+
+def test_tools_of_earlier_runs_are_kept_with_their_results() -> None:
+    stored = (*wanted([use("c1")]), returned("c1"), *said("Shipped.", number=2), *answered("Shipped."))
+    assert seen(asked("a"), started("a"), *stored, asked("b", "Thanks"), started("b")) == [
+        user(text("Where is it?")),
+        assistant(use("c1")),
+        user(result("c1")),
+        assistant(text("Shipped.")),
+        user(text("Thanks")),
+    ]
+
+
+def test_a_tool_error_is_marked_as_one() -> None:
+    broken = events.ToolReturned(
+        trace_id=trace("b"), at=AT, round=1, call_id="c1", output='{"error":"no"}', is_error=True, ms=1
+    )
+    assert seen(asked("b"), started("b"), *wanted([use("c1")], "b"), broken)[-1] == user(
+        result("c1", '{"error":"no"}', is_error=True)
+    )
+
+
+def test_a_call_that_was_interrupted_has_an_error_for_its_result() -> None:
+    stored = (asked("a"), started("a"), *wanted([use("c1"), use("c2")]), returned("c1"), failed("a"))
+    assert seen(*stored, asked("b", "Again?"), started("b")) == [
+        user(text("Where is it?")),
+        assistant(use("c1"), use("c2")),
+        user(result("c1"), result("c2", INTERRUPTED, is_error=True), text("Again?")),
+    ]
+
+
+@pytest.mark.parametrize("end", [failed(), cancelled()])
+def test_a_run_without_a_reply_keeps_its_message_and_the_text_so_far(end: events.Event) -> None:
+    half = events.Delta(trace_id=trace("a"), at=AT, round=1, text="It is on its", cuts=(12,))
+    assert seen(asked("a"), started("a"), half, end, asked("b", "Go on"), started("b")) == [
+        user(text("Where is it?")),
+        assistant(text("It is on its")),
+        user(text("Go on")),
+    ]
+
+
+def test_messages_of_runs_that_said_nothing_are_joined() -> None:
+    assert seen(asked("a", "One"), started("a"), failed("a"), asked("b", "Two"), started("b")) == [
+        user(text("One"), text("Two"))
+    ]
+
+
+def test_text_that_this_run_had_begun_is_left_to_the_caller() -> None:
+    half = events.Delta(trace_id=trace("b"), at=AT, round=1, text="It is", cuts=(5,))
+    assert seen(asked("b"), started("b"), half, started("b", attempt=2)) == [user(text("Where is it?"))]
+
+
+def test_thinking_goes_back_in_its_own_run_only() -> None:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+    hidden = {"type": "redacted_thinking", "data": "x"}
+    earlier = (asked("a"), started("a"), replied([thought, hidden, text("Hi")], "a", stop_reason="end_turn"))
+    own = (asked("b"), started("b"), *wanted([thought, hidden, use("c1")], "b"), returned("c1", word="b"))
+    messages = seen(*earlier, *answered("Hi", "a"), *own)
+    assert messages[1] == assistant(text("Hi"))
+    assert messages[3] == assistant(thought, hidden, use("c1"))
+
+
+def test_blank_text_blocks_are_left_out() -> None:
+    stored = (
+        asked("b"),
+        started("b"),
+        *wanted([text(""), text(" \n"), use("c1")], "b"),
+        returned("c1", word="b"),
+    )
+    assert seen(*stored)[1] == assistant(use("c1"))
+
+
+def test_an_agent_without_tools_reads_earlier_calls_as_text() -> None:
+    stored = (
+        asked("a"),
+        started("a"),
+        *wanted([use("c1", order="7")]),
+        returned("c1"),
+        *said("Shipped.", number=2),
+    )
+    assert seen(*stored, *answered("Shipped."), asked("b", "Thanks"), started("b"), tools=False) == [
+        user(text("Where is it?")),
+        assistant(text('[Tool call get_order: {"order":"7"}]')),
+        user(text('[Tool result get_order: {"ok":true}]')),
+        assistant(text("Shipped.")),
+        user(text("Thanks")),
+    ]
+
+
+def test_a_reply_without_recorded_rounds_is_seen_as_its_text() -> None:
+    assert seen(asked("a", "Hello"), started("a"), *answered("Hi", "a"), asked("b"))[1] == assistant(
+        text("Hi")
+    )
+
+
+_texts = st.text(max_size=5)
+_thinking = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
+_blocks = st.lists(st.one_of(st.builds(text, _texts), st.just(_thinking), st.none()), max_size=4)
+"""A reply's blocks; None stands for a call of a tool."""
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[Conversation, str]:
+    """A conversation as the turn's rules let it become, cut off anywhere, and the trace of its last run."""
+    conversation = Conversation(conversation_id="conversation-1")
+    word = ""
+    for number in range(draw(st.integers(1, 4))):
+        word = f"r{number}"
+        asking = request(word, new_conversation=number == 0, message=draw(_texts.filter(str.strip)))
+        opening = open_turn(
+            conversation, asking, AgentFacts(agent_version=1, model="m"), now=AT, expired=False
+        )
+        assert isinstance(opening, Begin)
+        conversation = evolve_all(conversation, (*opening.events, *draw(_rounds(word))))
+        run = conversation.run(trace(word))
+        assert run is not None
+        conversation = evolve_all(
+            conversation, draw(st.sampled_from([answered("Hi", word), (failed(word),)]))
+        )
+    return conversation, word
+
+
+@st.composite
+def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
+    stored: list[events.Event] = []
+    for number in range(1, draw(st.integers(0, 3)) + 1):
+        stored.append(events.Delta(trace_id=trace(word), at=AT, round=number, text=draw(_texts), cuts=()))
+        if draw(st.booleans()):
+            blocks = [
+                use(f"{word}-{number}-{place}") if block is None else block
+                for place, block in enumerate(draw(_blocks))
+            ]
+            reply = replied(blocks, word, number)
+            calls = tool_calls_of(reply)
+            done = [returned(call.call_id, word=word, number=number) for call in calls if draw(st.booleans())]
+            stored += [reply, *calls, *done]
+    return stored
+
+
+@for_all(conversations(), st.booleans())
+def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bool) -> None:
+    conversation, word = told
+    messages = messages_for(conversation, trace(word), tools_offered=tools)
+    roles = [message["role"] for message in messages]
+    assert roles == [("user", "assistant")[place % 2] for place in range(len(roles))]
+    assert roles
+    pending: list[str] = []
+    for message in messages:
+        blocks = message["content"]
+        assert blocks
+        assert all(block["text"].strip() for block in blocks if block["type"] == "text")
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert results == pending  # each call's result, at the head of the very next message
+        assert [block["type"] for block in blocks[: len(results)]] == ["tool_result"] * len(results)
+        pending = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        assert not (pending and message["role"] == "user")
+    assert not pending
+    if not tools:
+        assert not any(
+            block["type"].startswith("tool_") for message in messages for block in message["content"]
+        )

@@ -1,0 +1,154 @@
+"""Who may work on a run, decided on Postgres' clock."""
+
+import re
+
+import pytest
+
+from conversations.leases import LEASE_SECONDS, Leases, forget_expired_leases
+from conversations.waiting import WaitingLine, forget_expired_places
+from runtime.postgres import Pool, connection
+from tests.conversations.given import trace
+
+
+@pytest.fixture(autouse=True)
+async def empty(pool: Pool) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM run_leases")
+        await conn.execute("DELETE FROM waiting_line")
+
+
+async def age(pool: Pool, table: str, seconds: int) -> None:
+    """As if that much time had passed since the rows were last renewed."""
+    async with connection(pool) as conn:
+        change = f"UPDATE {table} SET expires_at = expires_at - interval '{seconds} seconds'"
+        await conn.execute(change.encode())
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_free_run_is_taken_and_the_servers_time_is_told(pool: Pool) -> None:
+    held = await Leases(pool, "one").acquire(trace())
+    assert held is not None
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", held.now)
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_held_run_is_taken_by_nobody_not_even_its_holder(pool: Pool) -> None:
+    one, two = Leases(pool, "one"), Leases(pool, "two")
+    assert await one.acquire(trace())
+    assert await two.acquire(trace()) is None
+    assert await one.acquire(trace()) is None
+    assert await two.acquire(trace("other"))
+
+
+@pytest.mark.requirement("LEASE")
+async def test_an_expired_lease_is_taken_by_another_and_lost_by_its_holder(pool: Pool) -> None:
+    one, two = Leases(pool, "one"), Leases(pool, "two")
+    await one.acquire(trace())
+    await age(pool, "run_leases", LEASE_SECONDS)
+    assert not await one.alive(trace())
+    assert await two.acquire(trace())
+    assert await one.renew() == {trace()}
+    assert await one.renew() == set()
+    assert await two.renew() == set()
+    assert await two.alive(trace())
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool: Pool) -> None:
+    one = Leases(pool, "one")
+    await one.acquire(trace())
+    await age(pool, "run_leases", LEASE_SECONDS)
+    assert await one.renew() == set()
+    assert await Leases(pool, "two").acquire(trace()) is None
+
+
+@pytest.mark.requirement("LEASE")
+async def test_renewing_prolongs_all_that_is_held(pool: Pool) -> None:
+    one = Leases(pool, "one")
+    for word in ("a", "b"):
+        await one.acquire(trace(word))
+    await age(pool, "run_leases", LEASE_SECONDS - 1)
+    await one.renew()
+    await age(pool, "run_leases", LEASE_SECONDS - 1)
+    assert [await one.alive(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_released_run_is_free_at_once(pool: Pool) -> None:
+    one, two = Leases(pool, "one"), Leases(pool, "two")
+    await one.acquire(trace())
+    await two.release(trace())
+    assert await two.acquire(trace()) is None
+    await one.release(trace())
+    assert not await one.alive(trace())
+    assert await two.acquire(trace())
+    assert await one.renew() == set()
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) -> None:
+    before, after = Leases(pool, "one"), Leases(pool, "one")
+    await before.acquire(trace())
+    assert await after.acquire(trace()) is None
+    await after.release(trace())
+    assert await after.alive(trace())
+
+
+@pytest.mark.requirement("LEASE")
+async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
+    await Leases(pool, "one").acquire(trace())
+    await age(pool, "run_leases", 3600)
+    await forget_expired_leases(pool)
+    assert await _count(pool, "run_leases") == 1
+    await age(pool, "run_leases", LEASE_SECONDS)
+    await forget_expired_leases(pool)
+    assert await _count(pool, "run_leases") == 0
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> None:
+    line, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
+    await line.join("c", trace("a"))
+    await elsewhere.join("c", trace("b"))
+    await line.join("c", trace("a"))
+    assert await line.is_first("c", trace("a"))
+    assert not await elsewhere.is_first("c", trace("b"))
+    await line.leave(trace("a"))
+    assert await elsewhere.is_first("c", trace("b"))
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None:
+    line = WaitingLine(pool, "one")
+    assert await line.is_first("c", trace("z"))
+    await line.join("c", trace("a"))
+    assert not await line.is_first("c", trace("z"))
+    assert await line.is_first("other", trace("z"))
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
+    dead, line = WaitingLine(pool, "one"), WaitingLine(pool, "two")
+    await dead.join("c", trace("a"))
+    await line.join("c", trace("b"))
+    await age(pool, "waiting_line", LEASE_SECONDS)
+    await line.renew()
+    assert await line.is_first("c", trace("b"))
+    await line.join("c", trace("a"))  # its message has come to another worker
+    assert not await line.is_first("c", trace("b"))
+    assert await line.is_first("c", trace("a"))
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
+    await WaitingLine(pool, "one").join("c", trace())
+    await age(pool, "waiting_line", 3600 + LEASE_SECONDS)
+    await forget_expired_places(pool)
+    assert await _count(pool, "waiting_line") == 0
+
+
+async def _count(pool: Pool, table: str) -> int:
+    async with connection(pool) as conn:
+        row = await (await conn.execute(f"SELECT count(*) FROM {table}".encode())).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,248 @@
+"""Read models: what events make of them, that rebuilt equals live, and that no event blocks the others."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from contracts.events import ConversationErased, Event
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.log import Log, open_log
+from conversations.projections import conversations, messages, open_runs
+from conversations.projections.conversations import ConversationRow, conversations_of
+from conversations.projections.follower import Follower
+from conversations.projections.projection import LoggedFact, Projection
+from conversations.store import ConversationStore
+from runtime.postgres import Connection, Pool, connection
+from tests.conversations.given import ACCOUNT, AT, LATER, answered, asked, began, failed, said, started, turn
+
+pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
+
+ALL = (conversations.PROJECTION, messages.PROJECTION, open_runs.PROJECTION)
+TABLES = [each.name for each in ALL]
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        tables = [*TABLES, "conversation_events", "projection_positions", "parked_events"]
+        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+
+
+async def follow(pool: Pool, log: Log, projections: Sequence[Projection] = ALL, batch: int = 500) -> None:
+    follower = Follower(pool, log, projections, batch=batch)
+    while await follower.step():
+        pass
+
+
+async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute(query.encode())).fetchall()
+
+
+async def contents(pool: Pool) -> list[list[tuple[Any, ...]]]:
+    return [await rows(pool, f"SELECT * FROM {table} ORDER BY 1") for table in TABLES]
+
+
+async def told(store: ConversationStore, *stored: Event, name: str | None = None) -> str:
+    conversation_id = name or new_id()
+    await store.append(Conversation(conversation_id=conversation_id), stored)
+    return conversation_id
+
+
+async def test_a_thread_is_listed_with_its_title_and_its_last_agent(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation_id = await told(store, began(), *turn("a", "Hello " * 20, "Hi"), *turn("b", "More", "Yes"))
+    await told(store, replace(began(), account_id="another"))
+    await follow(pool, log)
+    assert await conversations_of(pool, ACCOUNT, limit=10) == [
+        ConversationRow(
+            conversation_id=conversation_id,
+            title=("Hello " * 20)[:80],
+            agent_id="agent-1",
+            message_count=4,
+            created_at=AT,
+            updated_at=LATER,
+        )
+    ]
+
+
+async def test_threads_come_in_pages_the_newest_first(store: ConversationStore, log: Log, pool: Pool) -> None:
+    names = [await told(store, began(), asked(f"w{number}")) for number in range(5)]
+    await follow(pool, log)
+    seen: list[str] = []
+    before: tuple[str, str] | None = None
+    while page := await conversations_of(pool, ACCOUNT, limit=2, before=before):
+        assert len(page) <= 2
+        seen += [row.conversation_id for row in page]
+        before = (page[-1].created_at, page[-1].conversation_id)
+    assert seen == sorted(names, reverse=True)  # all began at one time, so by id
+
+
+async def test_messages_are_kept_with_their_place_in_the_log(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"))
+    await follow(pool, log)
+    kept = await rows(
+        pool,
+        "SELECT message_id, conversation_id, account_id, role, content, token_count, created_at, position"
+        " FROM messages ORDER BY position",
+    )
+    second, sixth = [entry.position for entry in await log.read(0, 10)][1::4]
+    assert kept == [
+        ("user-a", conversation_id, ACCOUNT, "user", "Hello", None, AT, second),
+        ("reply-a", conversation_id, ACCOUNT, "assistant", "Hi", 15, LATER, sixth),
+    ]
+
+
+async def test_a_run_is_open_from_its_message_to_its_end(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    await follow(pool, log)
+    open_now = "SELECT conversation_id, account_id, agent_id FROM open_runs"
+    assert await rows(pool, open_now) == [(conversation_id, ACCOUNT, "agent-1")]
+    await store.append(await store.load(conversation_id), [failed("b")])
+    await follow(pool, log)
+    assert await rows(pool, open_now) == []
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_an_erased_conversation_leaves_every_read_model(
+    store: ConversationStore, log: Log, pool: Pool, at_once: bool
+) -> None:
+    conversation_id = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    if not at_once:
+        await follow(pool, log)
+    erased = ConversationErased(trace_id="e", at=LATER, account_id=ACCOUNT)
+    await store.append(await store.load(conversation_id), [erased])
+    await follow(pool, log)
+    assert await contents(pool) == [[], [], []]
+
+
+async def test_rebuilt_in_batches_of_any_size_equals_live(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    live = Follower(pool, log, ALL)
+    for number in range(7):
+        await told(
+            store, began(), *turn(f"a{number}", "Hello", "Hi"), asked(f"b{number}"), started(f"b{number}")
+        )
+        await live.step()
+    while await live.step():
+        pass
+    expected = await contents(pool)
+    assert [len(table) for table in expected] == [7, 21, 7]
+    for version, size in ((2, 1), (3, 7), (4, 500)):
+        await follow(pool, log, [replace(each, version=version) for each in ALL], size)
+        assert await contents(pool) == expected
+
+
+async def test_a_new_version_of_one_read_model_rebuilds_it_beside_the_others(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await told(store, began(), *turn("a", "Hello", "Hi"))
+    await follow(pool, log)
+    expected = await contents(pool)
+    await follow(pool, log, [conversations.PROJECTION, replace(messages.PROJECTION, version=2)])
+    assert await contents(pool) == expected
+    assert {version for (version,) in await rows(pool, "SELECT version FROM projection_positions")} == {1, 2}
+
+
+async def test_two_followers_apply_each_event_once(store: ConversationStore, log: Log, pool: Pool) -> None:
+    one, two = Follower(pool, log, ALL), Follower(pool, log, ALL)
+    for number in range(6):
+        await told(store, began(), *turn(f"a{number}", "Hello", "Hi"))
+        await (one if number % 2 else two).step()
+    while await one.step() + await two.step():
+        pass
+    listed = await conversations_of(pool, ACCOUNT, limit=10)
+    assert [row.message_count for row in listed] == [2] * 6
+
+
+async def test_gaps_in_the_log_are_passed_over(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    gone = await told(store, began(), *turn("a", "Hello", "Hi"))
+    left = await told(store, began(), *turn("b", "Hello", "Hi"))
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
+    await follow(pool, log)
+    assert [row.conversation_id for row in await conversations_of(pool, ACCOUNT, limit=10)] == [left]
+
+
+async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await told(store, began(), *turn("a", "Hello", "Hi"))
+    poisoned = await told(store, began(), *turn("b", "No\x00thing", "Hi"))
+    await told(store, began(), *turn("c", "Hello", "Hi"))
+    await follow(pool, log)
+    parked = await rows(pool, "SELECT projection, conversation_id, reason FROM parked_events ORDER BY 1")
+    assert [(name, conversation_id) for name, conversation_id, _ in parked] == [
+        ("conversations", poisoned),
+        ("messages", poisoned),
+    ]
+    assert "NUL" in parked[0][2]
+    counts = await rows(pool, "SELECT message_count FROM conversations ORDER BY conversation_id")
+    assert counts == [(2,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("topic", ["unheard_of.v9", "conversation_started.v1"])
+async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str, topic: str
+) -> None:
+    poisoned = await told(store, began())
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
+            ' VALUES (%s, 2, %s, \'{"type":"unheard_of.v9"}\')',
+            [poisoned, topic],
+        )
+    after = await told(store, began())
+    await follow(pool, log)
+    parked = await rows(pool, "SELECT projection, conversation_id FROM parked_events ORDER BY 1")
+    assert parked == [(name, poisoned) for name in sorted(TABLES)]
+    assert len(await conversations_of(pool, ACCOUNT, limit=10)) == 2
+    assert after
+
+
+async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    class BrokenError(Exception):
+        pass
+
+    async def apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+        await conversations.PROJECTION.apply(conn, facts)
+        raise BrokenError
+
+    await told(store, began(), *turn("a", "Hello", "Hi"))
+    with pytest.raises(BrokenError):
+        await follow(pool, log, [messages.PROJECTION, replace(conversations.PROJECTION, apply=apply)])
+    assert await contents(pool) == [[], [], []]
+    await follow(pool, log)
+    assert [len(table) for table in await contents(pool)] == [1, 2, 0]
+
+
+async def test_reply_and_run_may_come_in_batches_of_their_own(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation_id = await told(store, began(), asked("a"), started("a"))
+    for stored in (said("Hi", "a"), answered("Hi", "a")):
+        await follow(pool, log)
+        await store.append(await store.load(conversation_id), stored)
+    await follow(pool, log)
+    (row,) = await conversations_of(pool, ACCOUNT, limit=10)
+    assert (row.title, row.message_count, row.updated_at) == ("Where is it?", 2, LATER)

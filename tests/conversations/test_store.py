@@ -1,0 +1,234 @@
+"""Appends at a version, on a real Postgres."""
+
+import asyncio
+import contextlib
+
+import psycopg
+import pytest
+from eventsourcing.postgres import PostgresApplicationRecorder
+
+from contracts.events import ConversationErased
+from contracts.ids import new_id
+from conversations.cache import Cache
+from conversations.conversation import Conversation, evolve_all
+from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.log import open_log
+from conversations.migrations import migrate
+from conversations.recorder import Datastore
+from conversations.store import ConversationStore, open_store
+from tests.conversations.given import answered, asked, began, said, started, turn
+
+pytestmark = pytest.mark.requirement("EVENT-STORE")
+
+
+def new_conversation() -> Conversation:
+    return Conversation(conversation_id=new_id())
+
+
+async def test_what_was_appended_is_loaded(store: ConversationStore, migrated_database_url: str) -> None:
+    appended = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+    assert appended.version == 7
+    assert await store.load(appended.conversation_id) == appended
+    async with open_store(migrated_database_url) as other:
+        assert await other.load(appended.conversation_id) == appended
+    async with open_log(migrated_database_url) as log:
+        assert await log.conversation(appended.conversation_id) == appended
+
+
+async def test_an_unknown_conversation_is_at_version_zero(store: ConversationStore) -> None:
+    unknown = new_conversation()
+    assert await store.load(unknown.conversation_id) == unknown
+
+
+async def test_nothing_to_append_is_nothing_stored(store: ConversationStore) -> None:
+    assert (await store.append(new_conversation(), [])).version == 0
+
+
+async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url: str) -> None:
+    begun = new_conversation()
+    async with contextlib.AsyncExitStack() as stack:
+        stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(5)]
+        begun = await stores[0].append(begun, [began()])
+        outcomes = await asyncio.gather(
+            *(each.append(begun, [asked(f"w{place}")]) for place, each in enumerate(stores)),
+            return_exceptions=True,
+        )
+        won = [outcome for outcome in outcomes if isinstance(outcome, Conversation)]
+        lost = [outcome for outcome in outcomes if isinstance(outcome, VersionConflict)]
+        assert (len(won), len(lost)) == (1, 4)
+        assert lost[0].expected == 1
+        assert await stores[1].load(begun.conversation_id) == won[0]
+
+
+async def test_of_five_in_one_process_one_wins_too(store: ConversationStore) -> None:
+    begun = await store.append(new_conversation(), [began()])
+    outcomes = await asyncio.gather(
+        *(store.append(begun, [asked(f"w{place}")]) for place in range(5)), return_exceptions=True
+    )
+    assert sum(isinstance(outcome, Conversation) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, VersionConflict) for outcome in outcomes) == 4
+
+
+async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) -> None:
+    stale = new_conversation()
+    await store.append(stale, [began(), asked("a")])
+    others = [new_conversation() for _ in range(20)]
+    appends = [store.append(each, [began()]) for each in others]
+    appends.insert(10, store.append(stale, [began(), asked("b")]))
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert isinstance(outcomes.pop(10), VersionConflict)
+    assert all(isinstance(outcome, Conversation) for outcome in outcomes)
+
+
+async def test_an_append_is_stored_whole_or_not_at_all(store: ConversationStore) -> None:
+    begun = await store.append(new_conversation(), [began()])
+    await store.append(begun, [asked("a")])
+    with pytest.raises(VersionConflict):
+        await store.append(begun, [asked("b"), started("b")])
+    assert (await store.load(begun.conversation_id)).version == 2
+
+
+@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
+async def test_the_same_append_again_is_no_conflict(store: ConversationStore) -> None:
+    begun = await store.append(new_conversation(), [began()])
+    once = await store.append(begun, [asked("a"), started("a")])
+    later = await store.append(once, said("Hi"))
+    assert await store.append(begun, [asked("a"), started("a")]) == once
+    assert await store.load(begun.conversation_id) == later
+
+
+async def test_a_load_sees_what_another_process_appended(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    mine = await store.append(new_conversation(), [began(), asked(), started()])
+    async with open_store(migrated_database_url) as other:
+        theirs = await other.append(await other.load(mine.conversation_id), [*said("Hi"), *answered("Hi")])
+    assert await store.load(mine.conversation_id) == theirs
+
+
+@pytest.mark.requirement("FOLD")
+async def test_a_load_reads_only_what_is_new(store: ConversationStore, migrated_database_url: str) -> None:
+    kept = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "DELETE FROM conversation_events WHERE originator_id = %s", [kept.conversation_id]
+        )
+    assert await store.load(kept.conversation_id) == kept
+
+
+async def test_an_erased_conversation_is_at_the_version_of_its_one_event(migrated_database_url: str) -> None:
+    async with open_store(migrated_database_url) as store:
+        begun = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
+        erasure = ConversationErased(trace_id="e", at="now", account_id="account-1")
+        erased = await store.append(begun, [erasure])
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "DELETE FROM conversation_events WHERE originator_id = %s AND originator_version < %s",
+            [erased.conversation_id, erased.version],
+        )
+    async with open_store(migrated_database_url) as store:
+        loaded = await store.load(erased.conversation_id)
+    assert (loaded.version, loaded.erased, loaded.account_id) == (8, True, "account-1")
+
+
+async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str) -> None:
+    """A reader that tails the log while several processes append sees every event once."""
+    seen: list[tuple[str, int]] = []
+    expected: set[tuple[str, int]] = set()
+    async with contextlib.AsyncExitStack() as stack:
+        log = await stack.enter_async_context(open_log(migrated_database_url))
+        stores = [await stack.enter_async_context(open_store(migrated_database_url)) for _ in range(3)]
+        position = await log.head()
+
+        async def write(store: ConversationStore) -> None:
+            for _ in range(10):
+                told = await store.append(new_conversation(), [began(), asked()])
+                told = await store.append(told, [started()])
+                expected.update((told.conversation_id, version) for version in (1, 2, 3))
+
+        writers = [asyncio.create_task(write(each)) for each in stores for _ in range(4)]
+        writing = asyncio.gather(*writers)
+        while not writing.done() or position < await log.head():
+            for entry in await log.read(position, 7):
+                seen.append((entry.conversation_id, entry.version))
+                position = entry.position
+        await writing
+    assert len(seen) == 3 * 4 * 10 * 3
+    assert set(seen) == expected
+
+
+@pytest.mark.requirement("EVENT-STORE-ROLE")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE conversation_events SET state = ''",
+        "DELETE FROM conversation_events",
+        "TRUNCATE conversation_events",
+        "DROP TABLE conversation_events",
+        "ALTER TABLE conversation_events ADD COLUMN more text",
+        "LOCK TABLE conversation_events IN EXCLUSIVE MODE",
+        "SELECT setval('conversation_events_notification_id_seq', 1)",
+    ],
+)
+async def test_services_may_not_change_or_remove_events(migrated_database_url: str, change: str) -> None:
+    options = "-c role=agentchat_service"
+    async with await psycopg.AsyncConnection.connect(migrated_database_url, options=options) as service:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await service.execute(change.encode())
+
+
+async def test_the_event_table_is_as_the_library_would_make_it(migrated_database_url: str) -> None:
+    """Should a new version of the library want another table, this says so."""
+
+    def create() -> None:
+        datastore = Datastore(migrated_database_url, role=None)
+        datastore.schema = "theirs"
+        with datastore.get_connection() as conn:
+            conn.execute("CREATE SCHEMA theirs")
+        PostgresApplicationRecorder(datastore, events_table_name="conversation_events").create_table()
+        datastore.close()
+
+    await asyncio.to_thread(create)
+    described = [
+        "SELECT column_name, data_type, is_nullable FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name IN ('conversation_events', 'stored_event_text') ORDER BY 1",
+        "SELECT a.attname, a.atttypid::regtype::text FROM pg_attribute a"
+        " JOIN pg_type t ON t.typrelid = a.attrelid JOIN pg_namespace n ON n.oid = t.typnamespace"
+        " WHERE n.nspname = %s AND t.typname = 'stored_event_text' ORDER BY a.attnum",
+        "SELECT regexp_replace(indexdef, '(public|theirs)\\.', '') FROM pg_indexes"
+        " WHERE schemaname = %s AND tablename = 'conversation_events' ORDER BY 1",
+        "SELECT reloptions FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = %s AND c.relname = 'conversation_events'",
+    ]
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        for query in described:
+            ours = await (await owner.execute(query.encode(), ["public"])).fetchall()
+            theirs = await (await owner.execute(query.encode(), ["theirs"])).fetchall()
+            assert ours
+            assert ours == theirs
+
+
+async def test_migrating_again_changes_nothing(migrated_database_url: str) -> None:
+    await migrate(migrated_database_url)
+    async with open_store(migrated_database_url) as store:
+        assert (await store.append(new_conversation(), [began()])).version == 1
+
+
+async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> None:
+    async with open_store(database_url) as store:
+        with pytest.raises(StoreUnavailable, match="migrations"):
+            await store.append(new_conversation(), [began()])
+
+
+async def test_states_kept_in_memory_are_bounded() -> None:
+    cache = Cache(max_conversations=2, max_bytes=100)
+    first, second, third = (evolve_all(new_conversation(), [began()]) for _ in range(3))
+    cache.put(first, 10)
+    cache.put(second, 10)
+    assert cache.get(first.conversation_id) == first
+    cache.put(third, 10)
+    assert cache.get(second.conversation_id) is None
+    cache.put(evolve_all(third, [asked()]), 90)
+    assert cache.get(first.conversation_id) is None
+    cache.put(evolve_all(third, [asked(), started()]), 1)
+    assert cache.get(third.conversation_id) is None

@@ -1,0 +1,118 @@
+"""What becomes of appends and loads while Postgres is lost, frozen, or does not get to answer."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import psycopg
+import pytest
+from eventsourcing.postgres import PostgresApplicationRecorder
+from psycopg.conninfo import conninfo_to_dict
+
+from contracts.events import Event
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.errors import StoreUnavailable
+from conversations.recorder import Recorder
+from conversations.store import ConversationStore, open_store
+from tests.conversations.eating_proxy import EatingProxy
+from tests.conversations.given import asked, began, started
+from tests.conversations.postgres_server import PostgresServer
+
+BOUND_SECONDS = 5.5
+
+
+def new_conversation() -> Conversation:
+    return Conversation(conversation_id=new_id())
+
+
+@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
+@pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
+async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
+    migrated_database_url: str, cut: bool
+) -> None:
+    proxy = EatingProxy()
+    server = conninfo_to_dict(migrated_database_url)["port"]
+    async with proxy.to(int(str(server))) as port:
+        url = migrated_database_url.replace(f":{server}/", f":{port}/")
+        async with open_store(url) as store:
+            begun = await store.append(new_conversation(), [began()])
+            proxy.eat(cut=cut)
+            appended = await store.append(begun, [asked("a"), started("a")])
+            assert proxy.eaten == 1
+            assert appended.version == 3
+            assert await store.load(begun.conversation_id) == appended
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_postgres: PostgresServer) -> None:
+    async with open_store(frail_postgres.url) as store:
+        begun = await store.append(new_conversation(), [began()])
+        frail_postgres.freeze()
+        begin = time.monotonic()
+        outcomes = await asyncio.gather(
+            store.append(begun, [asked("a")]), store.load(begun.conversation_id), return_exceptions=True
+        )
+        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]
+        assert time.monotonic() - begin < BOUND_SECONDS
+        frail_postgres.thaw()
+        begin = time.monotonic()
+        appended = await _appended(store, begun, [asked("a")])
+        assert time.monotonic() - begin < BOUND_SECONDS
+        assert (appended.version, await store.load(begun.conversation_id)) == (2, appended)
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_restart_of_postgres_is_ridden_out(frail_postgres: PostgresServer) -> None:
+    async with open_store(frail_postgres.url) as store:
+        begun = await store.append(new_conversation(), [began()])
+        await frail_postgres.stop()
+        appending = asyncio.create_task(store.append(begun, [asked("a")]))
+        await frail_postgres.start()
+        assert (await appending).version == 2
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer) -> None:
+    await frail_postgres.stop()
+    async with open_store(frail_postgres.url) as store:
+        begin = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.append(new_conversation(), [began()])
+        assert time.monotonic() - begin < BOUND_SECONDS
+        await frail_postgres.start()
+        assert (await _appended(store, new_conversation(), [began()])).version == 1
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_writer_that_stops_inside_its_transaction_holds_the_others_up_for_two_seconds(
+    migrated_database_url: str,
+) -> None:
+    options = "-c role=agentchat_service -c idle_in_transaction_session_timeout=2000"
+    async with open_store(migrated_database_url) as store:
+        begun = await store.append(new_conversation(), [began()])
+        stopped = await psycopg.AsyncConnection.connect(migrated_database_url, options=options)
+        for statement in Recorder.lock_statements():
+            await stopped.execute(statement)
+        begin = time.monotonic()
+        assert (await store.append(begun, [asked("a")])).version == 2
+        assert 1 < time.monotonic() - begin < BOUND_SECONDS
+        await stopped.close()
+
+
+@pytest.mark.requirement("EVENT-STORE")
+def test_the_library_still_lets_its_methods_be_called_without_their_retries() -> None:
+    assert hasattr(PostgresApplicationRecorder.insert_events, "__wrapped__")
+    assert hasattr(PostgresApplicationRecorder.select_events, "__wrapped__")
+
+
+async def _appended(
+    store: ConversationStore, conversation: Conversation, new: Sequence[Event]
+) -> Conversation:
+    """As soon as Postgres lets it be."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await store.append(conversation, new)
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)

@@ -1,0 +1,289 @@
+"""given this conversation, when this happens -> these events, or this step."""
+
+import pytest
+
+from contracts import events
+from contracts.values import Usage
+from conversations.conversation import Conversation, evolve_all
+from conversations.turn import (
+    AgentFacts,
+    Begin,
+    CallModel,
+    Ended,
+    GiveUp,
+    Opening,
+    Refusal,
+    Resume,
+    Retrieve,
+    RunTools,
+    Wait,
+    ask_again,
+    cancel,
+    conclude,
+    fail,
+    next_step,
+    open_turn,
+    tool_calls_of,
+)
+from tests.conversations.given import (
+    ACCOUNT,
+    AGENT,
+    AT,
+    LATER,
+    answered,
+    asked,
+    began,
+    cancelled,
+    failed,
+    given,
+    replied,
+    request,
+    returned,
+    run_after,
+    said,
+    started,
+    trace,
+    turn,
+    use,
+    wanted,
+)
+
+
+def opening(conversation: Conversation, word: str = "b", *, expired: bool = False, **more: object) -> Opening:
+    return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired)
+
+
+@pytest.mark.requirement("OPEN-TURN", "CONV-NEW")
+def test_a_new_conversation_begins_with_its_account_the_message_and_the_run() -> None:
+    begun = opening(given(), "a", new_conversation=True)
+    assert begun == Begin((began(), asked(), started()))
+
+
+@pytest.mark.requirement("OPEN-TURN", "CONV-CONTINUE")
+def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
+    assert opening(given(began(), *turn("a", "Hello", "Hi"))) == Begin((asked("b"), started("b")))
+
+
+@pytest.mark.requirement("OPEN-TURN", "PROMPT-OVERRIDE")
+def test_the_run_records_what_its_request_and_its_agent_say() -> None:
+    agent = AgentFacts(agent_version=9, model="m", max_tool_rounds=2, retrieves=True, on_interruption="fail")
+    asking = request("b", prompt="Be brief.", form="json")
+    begun = open_turn(given(began()), asking, agent, now=AT, expired=False)
+    assert isinstance(begun, Begin)
+    assert begun.events[-1] == started(
+        "b",
+        agent_version=9,
+        model="m",
+        max_tool_rounds=2,
+        retrieves=True,
+        on_interruption="fail",
+        prompt_override="Be brief.",
+        form="json",
+    )
+
+
+@pytest.mark.requirement("OPEN-TURN", "CONV-OWNER")
+def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words() -> None:
+    erased = events.ConversationErased(trace_id=trace("z"), at=AT, account_id=ACCOUNT)
+    unknown = opening(given())
+    assert isinstance(unknown, Refusal)
+    assert unknown.code == "conversation_not_found"
+    assert opening(given(began()), account_id="account-2") == unknown
+    assert opening(given(began()), account_id="account-2", new_conversation=True) == unknown
+    assert opening(given(began(), erased)) == unknown
+
+
+@pytest.mark.requirement("OPEN-TURN", "CONV-BUSY")
+def test_a_second_message_waits_for_the_run_under_way() -> None:
+    assert opening(given(began(), asked("a"), started("a"))) == Wait(trace_id=trace("a"))
+
+
+@pytest.mark.requirement("OPEN-TURN", "DEADLINE")
+def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> None:
+    void = opening(given(began()), expired=True)
+    assert isinstance(void, Refusal)
+    assert void.code == "overloaded"
+    busy = given(began(), asked("a"), started("a"))
+    assert opening(busy, expired=True) == void
+    assert isinstance(opening(busy, "a", expired=True), Resume)
+
+
+@pytest.mark.requirement("OPEN-TURN", "RESUME")
+def test_a_request_that_comes_again_starts_the_next_attempt_of_its_run() -> None:
+    resumed = opening(given(began(), asked("a"), started("a"), started("a", attempt=2)), "a")
+    assert resumed == Resume((started("a", attempt=3),))
+
+
+@pytest.mark.requirement("OPEN-TURN", "RUN-ENDS")
+def test_five_attempts_without_progress_fail_the_run() -> None:
+    attempts = [started("a", attempt=attempt) for attempt in range(1, 6)]
+    assert isinstance(opening(given(began(), asked("a"), *attempts[:4]), "a"), Resume)
+    given_up = opening(given(began(), asked("a"), *attempts), "a")
+    assert isinstance(given_up, GiveUp)
+    (end,) = given_up.events
+    assert isinstance(end, events.RunFailed)
+    assert end.code == "internal_error"
+
+
+@pytest.mark.requirement("OPEN-TURN", "RUN-ENDS")
+def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
+    attempts = [started("a", attempt=attempt) for attempt in range(2, 7)]
+    asking = wanted([{"type": "text", "text": "Let me look."}, use("c1")])
+    text = events.Delta(trace_id=trace("a"), at=AT, round=1, text="Let me look.", cuts=(12,))
+    given_up = opening(given(began(), asked("a"), started("a"), text, *asking, *attempts), "a")
+    assert isinstance(given_up, GiveUp)
+    (end,) = given_up.events
+    assert isinstance(end, events.RunFailed)
+    assert (end.code, end.usage) == ("generation_interrupted", Usage(input_tokens=10, output_tokens=5))
+
+
+@pytest.mark.requirement("OPEN-TURN", "REANNOUNCE")
+@pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
+def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events.Event, ...]) -> None:
+    conversation = given(began(), asked("a"), started("a"), *end)
+    run = conversation.run(trace("a"))
+    assert run is not None
+    assert opening(conversation, "a") == Ended(run)
+
+
+@pytest.mark.requirement("OPEN-TURN")
+def test_a_request_whose_run_has_ended_is_announced_even_while_another_runs() -> None:
+    conversation = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    assert isinstance(opening(conversation, "a"), Ended)
+
+
+@pytest.mark.requirement("NEXT-STEP")
+def test_an_agent_with_knowledge_retrieves_first() -> None:
+    run = run_after(started(retrieves=True))
+    assert next_step(run) == Retrieve()
+    found = events.SourcesRetrieved(trace_id=trace(), at=AT, sources=())
+    assert next_step(run_after(started(retrieves=True), found)) == CallModel(round=1, tools=True)
+
+
+@pytest.mark.requirement("NEXT-STEP")
+def test_a_begun_run_calls_the_model() -> None:
+    assert next_step(run_after(started())) == CallModel(round=1, tools=True)
+
+
+@pytest.mark.requirement("NEXT-STEP", "RESUME")
+def test_a_round_that_was_cut_short_is_called_again() -> None:
+    half = events.Delta(trace_id=trace(), at=AT, round=2, text="So f", cuts=(4,))
+    stored = (*wanted([use("c1")]), returned("c1"), half, started(attempt=2))
+    assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+
+
+@pytest.mark.requirement("NEXT-STEP", "TOOLS-PARALLEL")
+def test_the_tools_of_one_reply_run_side_by_side() -> None:
+    run = run_after(started(), *wanted([use("c1"), use("c2")]))
+    assert next_step(run) == RunTools(round=1, calls=run.rounds[0].calls)
+
+
+@pytest.mark.requirement("NEXT-STEP", "RESUME")
+def test_tools_that_have_returned_are_not_run_again() -> None:
+    run = run_after(started(), *wanted([use("c1"), use("c2")]), returned("c1"), started(attempt=2))
+    step = next_step(run)
+    assert isinstance(step, RunTools)
+    assert [call.call_id for call in step.calls] == ["c2"]
+
+
+@pytest.mark.requirement("NEXT-STEP")
+def test_the_model_is_called_with_the_results_of_all_tools() -> None:
+    stored = (*wanted([use("c1"), use("c2")]), returned("c2"), returned("c1"))
+    assert next_step(run_after(started(), *stored)) == CallModel(round=2, tools=True)
+
+
+@pytest.mark.requirement("NEXT-STEP", "ROUNDS-MAX")
+@pytest.mark.parametrize("maximum", [0, 1, 8])
+def test_after_the_last_tool_round_the_model_is_called_without_tools(maximum: int) -> None:
+    stored: list[events.Event] = [started(max_tool_rounds=maximum)]
+    for number in range(1, maximum + 1):
+        assert next_step(run_after(*stored)) == CallModel(round=number, tools=True)
+        stored += [*wanted([use(f"c{number}")], number=number), returned(f"c{number}", number=number)]
+    assert next_step(run_after(*stored)) == CallModel(round=maximum + 1, tools=False)
+
+
+@pytest.mark.requirement("NEXT-STEP", "ROUNDS-MAX")
+def test_a_model_that_asks_for_a_tool_against_its_orders_ends_the_run_all_the_same() -> None:
+    run = run_after(started(max_tool_rounds=0), *wanted([use("c1")]))
+    assert next_step(run) is None
+    assert conclude(run, message_id="reply-a", now=AT)
+
+
+@pytest.mark.requirement("NEXT-STEP", "RUN-ENDS")
+@pytest.mark.parametrize("end", [(failed(),), (cancelled(),), (*said("Hi"), *answered("Hi"))])
+def test_an_ended_run_needs_nothing_and_ends_once(end: tuple[events.Event, ...]) -> None:
+    run = run_after(started(), *end)
+    assert next_step(run) is None
+    assert conclude(run, message_id="m", now=AT) == ()
+    assert fail(run, "internal_error", "No.", AT) == ()
+    assert cancel(run, AT) == ()
+
+
+@pytest.mark.requirement("RUN-ENDS")
+def test_a_reply_that_asks_for_no_tool_concludes_the_run() -> None:
+    asking = (*wanted([{"type": "text", "text": "Let me look. "}, use("c1")]), returned("c1"))
+    look = events.Delta(trace_id=trace(), at=AT, round=1, text="Let me look. ", cuts=(13,))
+    run = run_after(started(), look, *asking, *said("It has shipped.", number=2))
+    assert next_step(run) is None
+    saved, completed = conclude(run, message_id="reply-a", now=LATER)
+    assert saved == events.MessageSaved(
+        trace_id=trace(),
+        at=LATER,
+        message_id="reply-a",
+        role="assistant",
+        agent_id="agent-1",
+        content="Let me look. It has shipped.",
+        token_count=30,
+    )
+    usage = Usage(input_tokens=20, output_tokens=10)
+    assert completed == events.RunCompleted(trace_id=trace(), at=LATER, usage=usage, rounds=2)
+
+
+@pytest.mark.requirement("RUN-ENDS")
+def test_a_run_that_has_more_to_do_is_not_concluded() -> None:
+    for stored in ((), said("Hi")[:1], wanted([use("c1")])):
+        assert conclude(run_after(started(), *stored), message_id="m", now=AT) == ()
+
+
+@pytest.mark.requirement("RUN-ENDS", "TOKEN-COUNT")
+def test_a_run_that_fails_or_is_cancelled_says_what_it_has_cost() -> None:
+    run = run_after(started(), *wanted([use("c1")]))
+    (end,) = fail(run, "provider_error", "It broke.", LATER)
+    assert end == events.RunFailed(
+        trace_id=trace(), at=LATER, code="provider_error", message="It broke.", usage=run.usage
+    )
+    (end,) = cancel(run, LATER, Usage(output_tokens=1))
+    assert end == events.RunCancelled(trace_id=trace(), at=LATER, usage=Usage(output_tokens=1))
+
+
+@pytest.mark.requirement("NEXT-STEP")
+def test_tool_calls_are_the_tool_use_blocks_of_a_reply() -> None:
+    reply = replied(
+        [{"type": "text", "text": "Hm"}, use("c1", "get_order", order="7"), use("c2", "get_stock")]
+    )
+    assert [(call.call_id, call.name, call.input) for call in tool_calls_of(reply)] == [
+        ("c1", "get_order", {"order": "7"}),
+        ("c2", "get_stock", {}),
+    ]
+    (call,) = tool_calls_of(replied([{"type": "tool_use", "id": "c", "name": "n", "input": "not an object"}]))
+    assert call.input == {}
+
+
+@pytest.mark.requirement("SWEEPER")
+def test_a_run_is_asked_for_again_with_the_facts_of_its_request() -> None:
+    conversation = given(began(), asked("b"), started("b", form="json", prompt_override="Be brief."))
+    run = conversation.run(trace("b"))
+    assert run is not None
+    again = ask_again(conversation, run, 3)
+    assert again == request("b", attempt=3, form="json", prompt="Be brief.", deadline=AT)
+    assert isinstance(open_turn(conversation, again, AGENT, now=LATER, expired=True), Resume)
+
+
+@pytest.mark.requirement("RUN-ENDS")
+def test_every_opening_leads_to_a_conversation_that_knows_the_run() -> None:
+    conversation = given()
+    for word in ("a", "b"):
+        begun = opening(conversation, word, new_conversation=True)
+        assert isinstance(begun, Begin)
+        conversation = evolve_all(conversation, (*begun.events, *said("Hi", word), *answered("Hi", word)))
+    assert [run.state for run in conversation.runs] == ["completed", "completed"]
