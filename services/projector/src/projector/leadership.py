@@ -1,0 +1,112 @@
+"""One leader at a time: an advisory lock of Postgres, held by a session that must keep speaking.
+
+The leader says something every two seconds. Postgres ends a session that was silent for seven, so a process
+that is stopped loses the lock, and another takes over within ten. Should the stopped one go on, its session
+is gone, and what it still tries to write is refused by the position it states.
+
+The same session listens for the recorder's notifications, so that the leader hears of every append.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from conversations.database import EVENTS_TABLE, LEADER_LOCK, shut_down
+from runtime.logs import get_logger
+from runtime.postgres import CALL_SECONDS, Connection, connect_options
+
+SILENCE_SECONDS = 7
+BEAT_SECONDS = 2.0
+RETRY_SECONDS = 0.5
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Leadership:
+    """Runs `work` while this process leads; `ring` is called at every append meanwhile."""
+
+    def __init__(self, database_url: str, name: str, ring: Callable[[], None]) -> None:
+        self.leading = False
+        self._database_url = database_url
+        self._name = name
+        self._ring = ring
+        self._logger = get_logger("projector.leadership")
+
+    async def run(self, work: Work) -> None:
+        """Stand by, lead, stand by again, until cancelled. `work` is cancelled when the lock is lost."""
+        while True:
+            try:
+                async with _session(self._database_url, self._name) as session:
+                    await self._take(session)
+                    await self._lead(session, work)
+            except psycopg.Error as error:
+                self._logger.warning("session_lost", reason=str(error).strip().partition("\n")[0])
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _take(self, session: Connection) -> None:
+        self._logger.info("standing_by")
+        while True:
+            with _bounded(session):
+                row = await (await session.execute(_TAKE)).fetchone()
+            if row == (True,):
+                return
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _lead(self, session: Connection, work: Work) -> None:
+        with _bounded(session):
+            await session.execute(_LISTEN)
+        self._logger.info("leading")
+        self.leading = True
+        working = asyncio.ensure_future(work())
+        holding = asyncio.ensure_future(self._hold(session))
+        try:
+            await asyncio.wait((working, holding), return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                await working
+            else:
+                await holding
+        finally:
+            self.leading = False
+            working.cancel()
+            holding.cancel()
+            await asyncio.gather(working, holding, return_exceptions=True)
+            self._logger.info("leading_no_more")
+
+    async def _hold(self, session: Connection) -> None:
+        said = time.monotonic()
+        while True:
+            async for _ in session.notifies(timeout=BEAT_SECONDS, stop_after=1):
+                self._ring()
+            if time.monotonic() - said >= BEAT_SECONDS:
+                with _bounded(session):
+                    await session.execute("SELECT 1")
+                said = time.monotonic()
+
+
+@contextlib.asynccontextmanager
+async def _session(database_url: str, name: str) -> AsyncIterator[Connection]:
+    options = connect_options(database_url)
+    options["options"] += f" -c idle_session_timeout={SILENCE_SECONDS * 1000}"
+    session = await AsyncConnection.connect(database_url, **options, application_name=name)
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+@contextlib.contextmanager
+def _bounded(session: Connection) -> Iterator[None]:
+    """Have the session cut if the block takes longer than CALL_SECONDS."""
+    cut = asyncio.get_running_loop().call_later(CALL_SECONDS, shut_down, session.pgconn)
+    try:
+        yield
+    finally:
+        cut.cancel()
+
+
+_TAKE = sql.SQL("SELECT pg_try_advisory_lock({})").format(LEADER_LOCK)
+_LISTEN = sql.SQL("LISTEN {}").format(sql.Identifier(EVENTS_TABLE))

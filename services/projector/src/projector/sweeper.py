@@ -1,0 +1,70 @@
+"""Asks again for runs that nobody works on, so that a lost request or a wiped NATS loses no answer.
+
+To ask too often is safe: a worker takes up a run only with its lease, and goes on from what the log says.
+"""
+
+import asyncio
+import time
+
+from bus import Bus, BusUnavailable
+from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.leases import forget_expired_leases
+from conversations.log import Log
+from conversations.requests_again import Abandoned, claim_abandoned, forget_old_requests
+from conversations.turn import ask_again
+from conversations.waiting import forget_expired_places
+from runtime.logs import bound, get_logger
+from runtime.postgres import Pool
+
+SWEEP_SECONDS = 3.0
+_TIDY_SECONDS = 600.0
+
+
+class Sweeper:
+    """One sweep every few seconds, and now and then the removal of what dead workers left."""
+
+    def __init__(self, bus: Bus, log: Log, pool: Pool) -> None:
+        self._bus = bus
+        self._log = log
+        self._pool = pool
+        self._tidied = 0.0
+        self._logger = get_logger("projector.sweeper")
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self.sweep()
+                await self._tidy()
+            except (StoreUnavailable, BusUnavailable) as error:
+                self._logger.warning("cannot_sweep", reason=str(error))
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def sweep(self) -> int:
+        """Request every abandoned run again; returns how many. Raises StoreUnavailable, BusUnavailable."""
+        await self._bus.ping()  # claims are not to be spent while nothing can be published
+        abandoned = await claim_abandoned(self._pool)
+        asked = [await self._ask_again(each) for each in abandoned]
+        return sum(asked)
+
+    async def _ask_again(self, abandoned: Abandoned) -> bool:
+        with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
+            try:
+                conversation = await self._log.conversation(abandoned.conversation_id)
+            except UnreadableEvent as error:
+                self._logger.error("abandoned_run_unreadable", reason=str(error))  # noqa: TRY400 - a fact, no bug
+                return False
+            run = conversation.run(abandoned.trace_id)
+            if run is None or run.state != "running":
+                return False  # the read model is behind the log
+            await self._bus.request_chat(ask_again(conversation, run, abandoned.attempt))
+            self._logger.warning("run_requested_again", attempt=abandoned.attempt)
+            return True
+
+    async def _tidy(self) -> None:
+        if time.monotonic() - self._tidied < _TIDY_SECONDS:
+            return
+        await forget_expired_leases(self._pool)
+        await forget_expired_places(self._pool)
+        await forget_old_requests(self._pool)
+        self._tidied = time.monotonic()

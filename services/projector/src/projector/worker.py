@@ -1,0 +1,79 @@
+"""The projector process: what it is made of, and how it starts and stops."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from bus import Bus
+from conversations.log import Log, open_log
+from conversations.projections import conversations, messages, open_runs
+from conversations.projections.follower import Follower
+from projector.feed import Feed
+from projector.following import Following
+from projector.leadership import Leadership
+from projector.settings import Settings
+from projector.sweeper import Sweeper
+from runtime.health import Health, serve_health
+from runtime.logs import get_logger
+from runtime.postgres import Pool, open_pool
+
+PROJECTIONS = (conversations.PROJECTION, messages.PROJECTION, open_runs.PROJECTION)
+_CONNECTIONS = 2
+
+
+async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
+    """Stand by or lead until `stop` is set."""
+    async with (
+        Bus.connect(settings.nats_url, name=name, on_lost=stop.set) as bus,
+        open_pool(settings.database_url, max_size=_CONNECTIONS) as pool,
+        open_log(settings.database_url, max_size=_CONNECTIONS) as log,
+    ):
+        projector = Projector(settings.database_url, name, bus, pool, log)
+        async with serve_health(projector.health, settings.host, settings.health_port) as port:
+            get_logger("projector").info("ready", health_port=port)
+            await _until(stop, projector.run)
+
+
+class Projector:
+    """One process's share: everything if it leads, nothing else than being ready to if it does not."""
+
+    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool, log: Log) -> None:
+        follower = Follower(pool, log, PROJECTIONS)
+        self._followings = (
+            Following("read models", follower.step),
+            Following("events feed", Feed(bus, log, pool).step),
+        )
+        self._sweeper = Sweeper(bus, log, pool)
+        self._leadership = Leadership(database_url, name, self._ring)
+        self.health = Health({"postgres": log.ping, "nats": bus.ping, "log": self._check})
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        await self._leadership.run(self._lead)
+
+    async def _lead(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for following in self._followings:
+                tasks.create_task(following.run())
+            tasks.create_task(self._sweeper.run())
+
+    def _ring(self) -> None:
+        for following in self._followings:
+            following.ring()
+
+    async def _check(self) -> None:
+        """A leader is to be at the end of the log, or nearly; one who stands by is well."""
+        if self._leadership.leading:
+            for following in self._followings:
+                following.check()
+
+
+async def _until(stop: asyncio.Event, run: Callable[[], Awaitable[None]]) -> None:
+    running = asyncio.ensure_future(run())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not running.done():
+        running.cancel()
+        await asyncio.wait((running,))
+        return
+    await running

@@ -1,0 +1,102 @@
+"""An empty log, an empty EVENTS, and a look into the streams as any NATS client has it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import nats
+import nats.js.errors
+import psycopg
+import pytest
+from nats.aio.client import Client
+
+from bus import Bus
+from conversations.log import Log, open_log
+from conversations.store import ConversationStore, open_store
+from runtime.postgres import Pool, open_pool
+
+
+class Published(NamedTuple):
+    """A message of a stream."""
+
+    subject: str
+    data: bytes
+    headers: dict[str, str]
+
+
+class Streams:
+    """What the streams of one NATS server hold."""
+
+    def __init__(self, client: Client) -> None:
+        self._jetstream = client.jetstream()
+
+    async def contents(self, stream: str) -> list[Published]:
+        state = (await self._jetstream.stream_info(stream)).state
+        if state.messages == 0:
+            return []
+        sequences = range(state.first_seq, state.last_seq + 1)
+        messages = [await self._jetstream.get_msg(stream, sequence) for sequence in sequences]
+        return [Published(str(each.subject), each.data or b"", each.headers or {}) for each in messages]
+
+    async def count(self, stream: str) -> int:
+        return int((await self._jetstream.stream_info(stream)).state.messages)
+
+    async def grown(self, stream: str, count: int) -> None:
+        """Wait until it holds so many messages."""
+        async with asyncio.timeout(20):
+            while await self.count(stream) < count:  # noqa: ASYNC110 - another process fills it
+                await asyncio.sleep(0.02)
+
+    async def purge(self, stream: str) -> None:
+        """Remove its messages; its sequence goes on."""
+        await self._jetstream.purge_stream(stream)
+
+    async def delete(self, stream: str) -> None:
+        try:
+            await self._jetstream.delete_stream(stream)
+        except nats.js.errors.NotFoundError:
+            return
+
+
+@pytest.fixture
+async def streams(fresh_nats_url: str) -> AsyncIterator[Streams]:
+    client = await nats.connect(fresh_nats_url)
+    yield Streams(client)
+    await client.close()
+
+
+@pytest.fixture
+async def bus(fresh_nats_url: str, streams: Streams) -> AsyncIterator[Bus]:
+    """On empty streams."""
+    for stream in ("EVENTS", "REQUESTS"):
+        await streams.delete(stream)
+    async with Bus.connect(fresh_nats_url, name="test") as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    tables = (
+        "conversation_events, run_leases, waiting_line, conversations, messages, open_runs,"
+        " projection_positions, parked_events, run_requests"
+    )
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(f"TRUNCATE {tables}".encode())
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(migrated_database_url) as opened:
+        yield opened

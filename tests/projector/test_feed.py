@@ -1,0 +1,187 @@
+"""Every stored event goes to EVENTS once, in log order, whoever leads and whatever is lost."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from bus import Bus, FeedConflict
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.log import Log
+from conversations.store import ConversationStore
+from projector.feed import Feed
+from projector.feed_position import remember_fed
+from projector.following import Following
+from runtime.postgres import Pool
+from tests.conversations.given import ACCOUNT, asked, began, turn
+from tests.projector.conftest import Streams
+
+pytestmark = pytest.mark.requirement("PROJECTION-FEED")
+
+
+async def tell(store: ConversationStore, turns: int = 1) -> str:
+    stored = [began(), *(event for number in range(turns) for event in turn(str(number), "Hello", "Hi"))]
+    told = await store.append(Conversation(conversation_id=new_id()), stored)
+    return told.conversation_id
+
+
+async def feed_all(feed: Feed) -> None:
+    while await feed.step():
+        pass
+
+
+async def positions(streams: Streams) -> list[int]:
+    return [int(each.headers["Chat-Log-Position"]) for each in await streams.contents("EVENTS")]
+
+
+async def test_an_event_is_published_as_it_is_stored(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    conversation_id = await tell(store)
+    await feed_all(Feed(bus, log, pool))
+    stored = await log.read(0, 100)
+    published = await streams.contents("EVENTS")
+    assert [each.data for each in published] == [entry.state for entry in stored]
+    assert [each.subject for each in published] == [
+        f"chat.events.{ACCOUNT}.{name}"
+        for name in (
+            "ConversationStarted",
+            "MessageSaved",
+            "RunStarted",
+            "Delta",
+            "ModelReplied",
+            "MessageSaved",
+            "RunCompleted",
+        )
+    ]
+    assert {each.headers["Chat-Conversation-Id"] for each in published} == {conversation_id}
+    assert await positions(streams) == [entry.position for entry in stored]
+
+
+async def test_a_new_leader_goes_on_where_events_ends(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    for _ in range(3):
+        await tell(store)
+        await feed_all(Feed(bus, log, pool))
+    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
+
+
+async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    feeds = [asyncio.create_task(Following(name, Feed(bus, log, pool).step).run()) for name in ("one", "two")]
+    for _ in range(20):
+        await tell(store, turns=5)
+    await streams.grown("EVENTS", 20 * 31)
+    for each in feeds:
+        each.cancel()
+    await asyncio.gather(*feeds, return_exceptions=True)
+    assert await positions(streams) == [entry.position for entry in await log.read(0, 1000)]
+
+
+async def test_a_leader_that_is_behind_finds_its_events_already_there(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    former, leader = Feed(bus, log, pool), Feed(bus, log, pool)
+    await feed_all(former)
+    await tell(store)
+    await feed_all(leader)
+    await tell(store)
+    await feed_all(former)
+    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
+
+
+async def test_a_leader_is_refused_where_somebody_else_has_published(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await tell(store)
+    feed = Feed(bus, log, pool)
+    await feed_all(feed)
+    position = str(await log.head())
+    await bus.publish_event(
+        "chat.events.a.Odd",
+        b"{}",
+        {"Chat-Log-Position": position},
+        message_id="odd",
+        expected_last_sequence=7,
+    )
+    await tell(store)
+    with pytest.raises(FeedConflict):
+        await feed.step()
+    await feed_all(feed)
+    assert await streams.count("EVENTS") == 15
+
+
+async def test_a_wiped_stream_is_filled_again_from_the_log(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, fresh_nats_url: str
+) -> None:
+    await tell(store)
+    feed = Feed(bus, log, pool)
+    await feed_all(feed)
+    await streams.delete("EVENTS")
+    await tell(store)
+    async with Bus.connect(fresh_nats_url, name="provisions"):
+        pass
+    following = asyncio.create_task(Following("feed", feed.step).run())
+    await streams.grown("EVENTS", 14)
+    following.cancel()
+    assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
+
+
+async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await tell(store)
+    await feed_all(Feed(bus, log, pool))
+    await remember_fed(pool, await log.head())
+    await streams.purge("EVENTS")
+    before = await log.head()
+    await tell(store)
+    await feed_all(Feed(bus, log, pool))
+    assert await positions(streams) == [entry.position for entry in await log.read(before, 100)]
+
+
+async def test_how_far_it_was_fed_is_remembered(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await tell(store)
+    await feed_all(Feed(bus, log, pool))
+    await streams.purge("EVENTS")
+    assert await Feed(bus, log, pool).step() == 0
+
+
+async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
+) -> None:
+    gone, odd = await tell(store), await tell(store)
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
+        await owner.execute(
+            "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
+            " VALUES (%s, 8, 'unheard_of.v9', '{}'), ('nobody', 1, 'unheard_of.v9', '{}')",
+            [odd],
+        )
+    await feed_all(Feed(bus, log, pool))
+    assert len(await positions(streams)) == 9
+    assert [each.subject for each in (await streams.contents("EVENTS"))[-2:]] == [
+        f"chat.events.{ACCOUNT}.UnheardOf",
+        "chat.events.unknown.UnheardOf",
+    ]
+
+
+async def test_a_log_that_was_set_back_is_followed_from_its_end(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
+) -> None:
+    told = await store.append(Conversation(conversation_id=new_id()), [began()])
+    await tell(store, turns=5)
+    await feed_all(Feed(bus, log, pool))
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "DELETE FROM conversation_events WHERE originator_id <> %s", [told.conversation_id]
+        )
+    feed = Feed(bus, log, pool)
+    assert await feed.step() == 0
+    await store.append(told, [asked()])
+    assert await feed.step() == 1

@@ -1,0 +1,165 @@
+"""Runs that nobody works on are requested again, and only those."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from bus import Bus, BusUnavailable
+from contracts import wire
+from contracts.events import Event
+from contracts.ids import new_id
+from contracts.messages import ChatRequested
+from conversations.conversation import Conversation
+from conversations.leases import Leases
+from conversations.log import Log
+from conversations.projections import open_runs
+from conversations.projections.follower import Follower
+from conversations.requests_again import claim_abandoned, forget_old_requests
+from conversations.store import ConversationStore
+from ops.harness import embedded_nats
+from projector.sweeper import Sweeper
+from runtime.postgres import Pool, connection
+from tests.conversations.given import ACCOUNT, asked, began, failed, started, trace
+from tests.projector.conftest import Published, Streams
+
+pytestmark = pytest.mark.requirement("SWEEPER")
+
+
+async def begin_run(store: ConversationStore, word: str = "a", *, seconds_ago: int = 60) -> Conversation:
+    at = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    stored: list[Event] = [
+        began(),
+        replace(asked(word), at=at),
+        started(word, form="json", prompt_override="Be brief."),
+    ]
+    return await store.append(Conversation(conversation_id=new_id()), stored)
+
+
+async def project(pool: Pool, log: Log) -> None:
+    follower = Follower(pool, log, [open_runs.PROJECTION])
+    while await follower.step():
+        pass
+
+
+def requested(published: Published) -> ChatRequested:
+    return wire.decode_message(ChatRequested, published.data)
+
+
+async def make_due(pool: Pool, *, hours: int = 1) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE run_requests SET next_at = next_at - make_interval(hours => %s)", [hours])
+
+
+async def test_an_abandoned_run_is_requested_again_with_its_own_facts(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    begun = await begin_run(store)
+    await project(pool, log)
+    assert await Sweeper(bus, log, pool).sweep() == 1
+    (published,) = await streams.contents("REQUESTS")
+    assert published.subject == f"chat.requests.{ACCOUNT}"
+    assert published.headers["Nats-Msg-Id"] == f"{trace('a')}:2"
+    request = requested(published)
+    assert (request.conversation_id, request.attempt, request.message_id) == (
+        begun.conversation_id,
+        2,
+        "user-a",
+    )
+    assert (request.message, request.form, request.prompt) == ("Where is it?", "json", "Be brief.")
+
+
+async def test_a_run_is_left_alone_while_its_lease_lives(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await begin_run(store)
+    await project(pool, log)
+    leases = Leases(pool, "worker")
+    await leases.acquire(trace("a"))
+    assert await Sweeper(bus, log, pool).sweep() == 0
+    await leases.release(trace("a"))
+    assert await Sweeper(bus, log, pool).sweep() == 1
+
+
+async def test_a_run_that_has_just_begun_is_left_to_its_worker(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await begin_run(store, seconds_ago=5)
+    await project(pool, log)
+    assert await Sweeper(bus, log, pool).sweep() == 0
+
+
+async def test_a_run_that_has_ended_is_not_requested_even_if_the_read_model_is_behind(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    begun = await begin_run(store)
+    await project(pool, log)
+    await store.append(begun, [failed()])
+    assert await Sweeper(bus, log, pool).sweep() == 0
+
+
+async def test_each_request_counts_on_and_leaves_the_workers_time(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await begin_run(store)
+    await project(pool, log)
+    sweeper = Sweeper(bus, log, pool)
+    assert [await sweeper.sweep(), await sweeper.sweep()] == [1, 0]
+    await make_due(pool)
+    assert await sweeper.sweep() == 1
+    assert [requested(each).attempt for each in await streams.contents("REQUESTS")] == [2, 3]
+
+
+async def test_a_rebuilt_read_model_does_not_set_the_count_back(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await begin_run(store)
+    await project(pool, log)
+    await Sweeper(bus, log, pool).sweep()
+    rebuilding = Follower(pool, log, [replace(open_runs.PROJECTION, version=2)])
+    while await rebuilding.step():
+        pass
+    await make_due(pool)
+    await Sweeper(bus, log, pool).sweep()
+    assert [requested(each).attempt for each in await streams.contents("REQUESTS")] == [2, 3]
+
+
+async def test_the_oldest_come_first_and_only_so_many_at_a_time(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    for place in range(5):
+        await begin_run(store, f"w{place}", seconds_ago=100 - place)
+    await project(pool, log)
+    first = await claim_abandoned(pool, limit=3)
+    second = await claim_abandoned(pool, limit=3)
+    assert [each.trace_id for each in (*first, *second)] == [trace(f"w{place}") for place in range(5)]
+
+
+async def test_counts_are_forgotten_an_hour_after_the_run_has_ended(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    begun = await begin_run(store)
+    await project(pool, log)
+    await claim_abandoned(pool)
+    await make_due(pool, hours=2)
+    await forget_old_requests(pool)
+    (again,) = await claim_abandoned(pool)
+    assert again.attempt == 3
+    await store.append(begun, [failed()])
+    await project(pool, log)
+    await make_due(pool, hours=2)
+    await forget_old_requests(pool)
+    async with connection(pool) as conn:
+        assert await (await conn.execute("SELECT * FROM run_requests")).fetchall() == []
+
+
+async def test_nothing_is_claimed_while_nats_is_away(store: ConversationStore, log: Log, pool: Pool) -> None:
+    await begin_run(store)
+    await project(pool, log)
+    async with embedded_nats() as url:
+        connecting = Bus.connect(url, name="test")
+        bus = await connecting.__aenter__()
+    with pytest.raises(BusUnavailable):
+        await Sweeper(bus, log, pool).sweep()
+    await connecting.__aexit__(None, None, None)
+    assert [each.attempt for each in await claim_abandoned(pool)] == [2]
