@@ -1,0 +1,40 @@
+"""The demo's accounts and agents: their ids never change, so a second start finds them again."""
+
+import msgspec
+
+ACCOUNT_ID = "019a0000-0000-7000-8000-000000000001"
+AGENT_ID = "019a0000-0000-7000-8000-000000000011"
+STARTER_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000002"
+STARTER_AGENT_ID = "019a0000-0000-7000-8000-000000000012"
+LOAD_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000003"
+LOAD_AGENT_ID = "019a0000-0000-7000-8000-000000000013"
+
+SHOP_SERVER = "demo-shop"
+OFFLINE_MODEL = "demo-shop-1?delay_ms=10"  # so that a stream is seen to be one
+OFFLINE_LOAD_MODEL = "demo-load"
+OFFLINE_KEY = "offline"
+"""The offline model asks for a key, as Anthropic does, and takes any."""
+ANTHROPIC_MODEL = "claude-sonnet-5-5"
+
+SHOP_PROMPT = """\
+You are the assistant of a small online shop. You help customers with their orders, with finding products \
+and with support, and the shop's staff with its figures.
+
+Look things up with your tools instead of guessing, and name the ids you found. Ask before you change \
+anything, such as cancelling an order. Answer briefly and in a friendly tone."""
+
+LOAD_PROMPT = "You answer briefly."
+
+
+class Demo(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ops.seed` is to see to. `provider_key` is an Anthropic key; None: the offline model answers."""
+
+    api_key: str
+    starter_api_key: str
+    load_api_key: str
+    mcp_url: str
+    provider_key: str | None = None
+
+    @property
+    def offline(self) -> bool:
+        return self.provider_key is None

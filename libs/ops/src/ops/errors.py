@@ -1,0 +1,27 @@
+"""What can be wrong with a stack; the text of each is one line, meant for stderr.
+
+StackError
+├── SetupError        as it is set up it cannot start: a taken port, an unwritable folder, a wrong setting
+├── StartError        a process did not become ready
+└── NotRunningError   no stack runs in this folder
+"""
+
+
+class StackError(Exception):
+    """The stack cannot do what was asked; ends the command with `exit_code`."""
+
+    exit_code = 1
+
+
+class SetupError(StackError):
+    """Nothing was started; the user has to change a setting, a folder or a port."""
+
+    exit_code = 2
+
+
+class StartError(StackError):
+    """A process ended, or did not become ready in time, while the stack was starting."""
+
+
+class NotRunningError(StackError):
+    """The run folder holds no running stack."""

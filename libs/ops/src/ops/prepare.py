@@ -1,0 +1,74 @@
+"""`python -m ops.prepare`: the stack's one job before its services: migrations, then the demo's data.
+
+A process of its own, so that what it imports is gone when it has ended. `agentchat migrate` runs its first
+half.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine
+from typing import Annotated
+
+import msgspec
+
+from ops.demo import Demo
+from runtime.settings import Setting, load_or_exit
+
+_SECONDS = 120.0
+
+
+class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True):
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+
+
+class PrepareSettings(DatabaseSettings, frozen=True, kw_only=True):
+    """`demo` is a Demo as JSON."""
+
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    demo: Annotated[str, Setting("AGENTCHAT_DEMO", secret=True)]
+
+
+async def migrate(database_url: str) -> None:
+    """Make or update every table. Raises psycopg.Error, MigrationError."""
+    import conversations.migrations
+    import directory.migrations
+
+    async with asyncio.timeout(_SECONDS):
+        await directory.migrations.migrate(database_url)
+        await conversations.migrations.migrate(database_url)
+
+
+async def _prepare(settings: PrepareSettings) -> None:
+    from ops.seed import seed
+
+    await migrate(settings.database_url)
+    await seed(settings.database_url, settings.secret_key, msgspec.json.decode(settings.demo, type=Demo))
+
+
+def run_migrations(database_url: str) -> None:
+    """`migrate` for a command; exits with one line where the database does not allow it."""
+    _run_or_exit(migrate(database_url))
+
+
+def _run_or_exit(work: Coroutine[None, None, None]) -> None:
+    import psycopg
+
+    from directory.errors import DirectoryError
+    from runtime.migrations import MigrationError
+    from runtime.postgres import DatabaseUnavailable
+
+    try:
+        asyncio.run(work)
+    except (psycopg.Error, MigrationError, DatabaseUnavailable, DirectoryError, TimeoutError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        sys.exit(f"the database cannot be prepared: {reason}")
+
+
+def main() -> None:
+    """Its arguments, as every process's here, are only there to be seen in `ps`."""
+    _run_or_exit(_prepare(load_or_exit(PrepareSettings, os.environ)))
+
+
+if __name__ == "__main__":
+    main()

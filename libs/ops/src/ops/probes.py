@@ -1,0 +1,121 @@
+"""Whether a process is ready, asked over its own protocol. Probes are data: the run folder keeps them.
+
+Each is asked once and raises one of NOT_READY where it is not; the caller repeats.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TypeAlias
+
+import msgspec
+
+from ops.ports import LOOPBACK
+
+PROBE_SECONDS = 3.0
+_Pair: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class UnreadyError(Exception):
+    """The process answers, but not that it is ready; the text is its reason."""
+
+
+class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
+    """GET `path` answers 200."""
+
+    port: int
+    path: str = "/readyz"
+    host: str = LOOPBACK
+
+    async def check(self) -> None:
+        async with _connected(self.host, self.port) as (reader, writer):
+            head = (f"GET {self.path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Connection: close")
+            writer.write("\r\n".join((*head, "", "")).encode())
+            status = (await reader.readline()).decode(errors="replace").strip()
+            if " 200" not in status:
+                _, _, body = (await reader.read()).partition(b"\r\n\r\n")
+                raise UnreadyError(body[:300].decode(errors="replace") or status or "no answer")
+
+
+class NatsProbe(msgspec.Struct, frozen=True, tag="nats"):
+    """The server greets with INFO and has JetStream (NATS client protocol)."""
+
+    port: int
+    host: str = LOOPBACK
+
+    async def check(self) -> None:
+        async with _connected(self.host, self.port) as (reader, _):
+            greeting = await reader.readline()
+            if not greeting.startswith(b"INFO ") or b'"jetstream":true' not in greeting:
+                raise UnreadyError("no JetStream")
+
+
+class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
+    """PING answers PONG (RESP)."""
+
+    port: int
+    host: str = LOOPBACK
+
+    async def check(self) -> None:
+        async with _connected(self.host, self.port) as (reader, writer):
+            writer.write(b"PING\r\n")
+            answer = await reader.readline()
+            if answer != b"+PONG\r\n":
+                raise UnreadyError(answer.decode(errors="replace").strip())
+
+
+class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
+    """A start-up message is answered by a request to authenticate: the server takes sessions.
+
+    While it recovers or stops it answers with an error (Postgres frontend/backend protocol, version 3.0).
+    """
+
+    port: int
+    user: str
+    database: str
+    host: str = LOOPBACK
+
+    async def check(self) -> None:
+        body = b"\0\x03\0\0"
+        for word in ("user", self.user, "database", self.database, ""):
+            body += word.encode() + b"\0"
+        async with _connected(self.host, self.port) as (reader, writer):
+            writer.write((len(body) + 4).to_bytes(4, "big") + body)
+            kind = await reader.read(1)
+            if kind != b"R":
+                raise UnreadyError("does not take sessions yet")
+
+
+Probe: TypeAlias = HttpProbe | NatsProbe | ValkeyProbe | PostgresProbe
+
+NOT_READY = (UnreadyError, OSError, EOFError, TimeoutError)
+"""What `check` raises of a process that is not ready."""
+
+
+async def wait_ready(probe: Probe) -> None:
+    """Return when the probe passes. Waits for ever: the caller sets the bound."""
+    pause = 0.01
+    while True:
+        with contextlib.suppress(*NOT_READY):
+            return await probe.check()
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+async def reason_unready(probe: Probe) -> str | None:
+    """Why the process is not ready; None where it is."""
+    try:
+        await probe.check()
+    except NOT_READY as error:
+        return str(error) or ("no answer in time" if isinstance(error, TimeoutError) else "no answer")
+    return None
+
+
+@contextlib.asynccontextmanager
+async def _connected(host: str, port: int) -> AsyncIterator[_Pair]:
+    async with asyncio.timeout(PROBE_SECONDS):
+        reader, writer = await asyncio.open_connection(host, port)
+        try:
+            yield reader, writer
+        finally:
+            writer.close()

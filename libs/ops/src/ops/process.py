@@ -1,0 +1,68 @@
+"""One process of the stack as data, and how one is started."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from ops.probes import Probe
+
+_LAUNCH = Path(__file__).with_name("launch.py")
+
+
+async def nothing() -> None:
+    """The `prepare` of a process that needs none."""
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A process: what to run, when to start it, how to ask whether it is ready, how to stop it.
+
+    One without a probe is a job: it is ready once it has ended with code 0, and runs once.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    log: Path
+    probe: Probe | None
+    after: tuple[str, ...] = ()
+    """Names of the processes that must be ready before it starts."""
+    prepare: Callable[[], Awaitable[None]] = nothing
+    """Run before every start. May raise StackError, which ends the stack."""
+    user: tuple[int, int] | None = None
+    """User and group id to become, where the stack runs as root and this process must not."""
+    stop_rank: int
+    """Lower ranks stop earlier; those of one rank side by side."""
+    stop_signal: int = signal.SIGTERM
+    stop_seconds: float = 12.0
+    """What it has to end in order, before it is killed."""
+
+
+async def spawn(process: Process) -> asyncio.subprocess.Process:
+    """Start it in a session of its own, so that a terminal's Ctrl-C does not reach it.
+
+    It appends to its log, and gets its own stop signal when this process dies. Call it from the main thread:
+    Linux takes the end of the thread that started a process for the end of its parent.
+    """
+    log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return await asyncio.create_subprocess_exec(
+            *wrapped(process.argv, process.stop_signal, process.user),
+            env=process.env,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def wrapped(argv: tuple[str, ...], death_signal: int, user: tuple[int, int] | None = None) -> tuple[str, ...]:
+    """The command line that runs `argv` as another user, where one is given, and ends it with its parent."""
+    become = f"{user[0]}:{user[1]}" if user else "-"
+    return (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become, *argv)

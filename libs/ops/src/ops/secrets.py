@@ -1,0 +1,62 @@
+"""Secrets of a run folder: made once, kept beside the data, so that a second start goes on with the same."""
+
+import base64
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from ops.errors import SetupError
+from ops.folder import write_private
+
+_KEY_BYTES = 32
+
+
+def check_key(text: str) -> None:
+    """Raises SetupError, without the value, where AGENTCHAT_SECRET_KEY cannot be a secret key."""
+    try:
+        size = len(base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
+    except ValueError:
+        size = 0
+    if size != _KEY_BYTES:
+        raise SetupError(f"AGENTCHAT_SECRET_KEY must be {_KEY_BYTES} bytes in base64")
+
+
+def _secret_key() -> str:
+    return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def _api_key() -> str:
+    return f"sk-ac-{secrets.token_urlsafe(32)}"
+
+
+class Secrets(msgspec.Struct, frozen=True):
+    """What the file `secrets.json` holds; new fields are filled in and written back."""
+
+    secret_key: str = msgspec.field(default_factory=_secret_key)
+    """Seals provider keys in the database: base64 of 32 bytes. Lost, they cannot be read any more."""
+    admin_token: str = msgspec.field(default_factory=_token)
+    database_password: str = msgspec.field(default_factory=_token)
+    """Of the owner of the embedded Postgres, which any user of this machine can reach on loopback."""
+    api_key: str = msgspec.field(default_factory=_api_key)
+    starter_api_key: str = msgspec.field(default_factory=_api_key)
+    load_api_key: str = msgspec.field(default_factory=_api_key)
+
+
+def keep(path: Path) -> Secrets:
+    """The secrets of `path`, made and written where there are none. Raises SetupError where it is damaged."""
+    stored = b"{}"
+    if path.exists():
+        stored = path.read_bytes()
+    try:
+        kept = msgspec.json.decode(stored, type=Secrets)
+    except msgspec.DecodeError as error:
+        raise SetupError(f"{path} cannot be read ({error}); put it back, or remove the run folder") from error
+    encoded = msgspec.json.format(msgspec.json.encode(kept)) + b"\n"
+    if encoded != stored:
+        write_private(path, encoded)
+    return kept

@@ -1,0 +1,120 @@
+"""Sees to it that the demo's accounts, keys and agents exist and fit the stack that is starting.
+
+What an administrator has changed since stays, but for what depends on the start: the shop server's address,
+and the provider.
+"""
+
+import msgspec
+from msgspec import UNSET
+
+from directory.administration import change_agent, create_account, create_agent, create_key, find_account
+from directory.agent_draft import AgentChanges, AgentDraft
+from directory.agents import AgentConfig, McpServer, load_agent, provider_key
+from directory.errors import Conflict, SealBroken
+from directory.secrets import Sealer
+from ops import demo
+from ops.demo import Demo
+from runtime.postgres import Connection, Pool, connection, open_pool
+
+_ACTOR = "agentchat up"
+_OFFLINE_PREFIX = "demo-"
+_SECONDS = 30.0
+
+
+async def seed(database_url: str, secret_key: str, wanted: Demo) -> None:
+    """Idempotent. Raises DatabaseUnavailable, DirectoryError."""
+    sealer = Sealer.from_setting(secret_key)
+    async with open_pool(database_url, role=None) as pool:
+        for account_id, name, plan, api_key in _accounts(wanted):
+            async with connection(pool, seconds=_SECONDS) as conn:
+                await _account(conn, account_id, name, plan, api_key)
+        for account_id, agent_id, draft in _agents(wanted):
+            await _agent(pool, sealer, account_id, agent_id, draft)
+
+
+def _accounts(wanted: Demo) -> list[tuple[str, str, str, str]]:
+    return [
+        (demo.ACCOUNT_ID, "Demo", "Pro", wanted.api_key),
+        (demo.STARTER_ACCOUNT_ID, "Demo Starter", "Starter", wanted.starter_api_key),
+        (demo.LOAD_ACCOUNT_ID, "Demo Load", "Unlimited", wanted.load_api_key),
+    ]
+
+
+def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
+    key = wanted.provider_key or demo.OFFLINE_KEY
+    model = demo.OFFLINE_MODEL if wanted.offline else demo.ANTHROPIC_MODEL
+    load_model = demo.OFFLINE_LOAD_MODEL if wanted.offline else demo.ANTHROPIC_MODEL
+    shop = AgentDraft(
+        name="Shop assistant",
+        model=model,
+        system_prompt=demo.SHOP_PROMPT,
+        parameters={"max_tokens": 4096},
+        mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=wanted.mcp_url),),
+        provider_key=key,
+    )
+    load = AgentDraft(
+        name="Load",
+        model=load_model,
+        system_prompt=demo.LOAD_PROMPT,
+        parameters={"max_tokens": 4096},
+        provider_key=key,
+    )
+    return [
+        (demo.ACCOUNT_ID, demo.AGENT_ID, shop),
+        (demo.STARTER_ACCOUNT_ID, demo.STARTER_AGENT_ID, shop),
+        (demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID, load),
+    ]
+
+
+async def _account(conn: Connection, account_id: str, name: str, plan: str, api_key: str) -> None:
+    if await find_account(conn, account_id) is None:
+        await create_account(conn, name=name, plan=plan, actor=_ACTOR, account_id=account_id)
+    try:
+        await create_key(conn, account_id, actor=_ACTOR, name="demo", key=api_key)
+    except Conflict:
+        return  # there from an earlier start, or revoked since: then it stays revoked
+
+
+async def _agent(pool: Pool, sealer: Sealer, account_id: str, agent_id: str, draft: AgentDraft) -> None:
+    current = await _current(pool, sealer, account_id, agent_id)
+    if current is None:
+        async with connection(pool, seconds=_SECONDS) as conn:
+            try:
+                await create_agent(conn, sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
+            except Conflict:
+                return  # disabled by an administrator
+        return
+    changes = _changes(current, await _key(pool, sealer, current), draft)
+    if changes.given():
+        async with connection(pool, seconds=_SECONDS) as conn:
+            await change_agent(conn, sealer, account_id, agent_id, changes, actor=_ACTOR)
+
+
+async def _current(pool: Pool, sealer: Sealer, account_id: str, agent_id: str) -> AgentConfig | None:
+    """With its servers' headers, which would be lost with a change of address otherwise."""
+    try:
+        return await load_agent(pool, account_id, agent_id, sealer=sealer)
+    except SealBroken:
+        return await load_agent(pool, account_id, agent_id)  # the secret key is a new one
+
+
+async def _key(pool: Pool, sealer: Sealer, agent: AgentConfig) -> str | None:
+    try:
+        return await provider_key(pool, sealer, agent.account_id, agent.agent_id, agent.version)
+    except SealBroken:
+        return None
+
+
+def _changes(current: AgentConfig, current_key: str | None, draft: AgentDraft) -> AgentChanges:
+    """What has to change for the agent to work in this stack."""
+    is_offline, to_be_offline = (name.startswith(_OFFLINE_PREFIX) for name in (current.model, draft.model))
+    addresses = {server.name: server.url for server in draft.mcp_servers}
+    servers = tuple(
+        msgspec.structs.replace(server, url=addresses.get(server.name, server.url))
+        for server in current.mcp_servers
+    )
+    return AgentChanges(
+        model=UNSET if is_offline == to_be_offline else draft.model,
+        provider_key=UNSET if current_key == draft.provider_key else draft.provider_key,
+        mcp_servers=UNSET if servers == current.mcp_servers else servers,
+    )

@@ -1,0 +1,140 @@
+"""The services as processes: what each is given of the environment, where it is asked for its health."""
+
+import enum
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ops.demo import Demo
+from ops.folder import RunFolder
+from ops.ports import LOOPBACK
+from ops.probes import HttpProbe
+from ops.process import Process
+
+PREPARE = "database"
+_SECRETS = {"ANTHROPIC_API_KEY", "AGENTCHAT_SECRET_KEY", "AGENTCHAT_ADMIN_TOKEN"}
+"""Given only to those who need them."""
+_SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
+
+
+class Rank(enum.IntEnum):
+    """Stop order: who takes requests first, who serves the others last."""
+
+    GATEWAY = 0
+    ORCHESTRATOR = 1
+    TOOL_RUNNER = 2
+    PROJECTOR = 3
+    DEMO = 4
+    SERVER = 5
+
+
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """What the services have to know of each other and of the servers."""
+
+    database_url: str
+    nats_url: str
+    redis_url: str
+    secret_key: str
+    admin_token: str
+    mcp_allow: tuple[str, ...]
+    provider_url: str
+    provider_key: str
+    """For agents that have none of their own."""
+    host: str
+    """Where gateways listen; everything else is on loopback."""
+    after: tuple[str, ...]
+    """The embedded servers."""
+
+
+class Services:
+    """Makes the services' processes for one run folder and one wiring."""
+
+    def __init__(self, folder: RunFolder, wiring: Wiring, environ: Mapping[str, str] = os.environ) -> None:
+        self._folder = folder
+        self._wiring = wiring
+        inherited = {name: value for name, value in environ.items() if name not in _SECRETS | _SLOWS_STARTS}
+        # A proxy for the outside world must not get what passes between the processes of this machine.
+        outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
+        bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
+        self._inherited = inherited | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
+        self._stores = {
+            "AGENTCHAT_DATABASE_URL": wiring.database_url,
+            "AGENTCHAT_NATS_URL": wiring.nats_url,
+            "AGENTCHAT_REDIS_URL": wiring.redis_url,
+        }
+        self._secret = {"AGENTCHAT_SECRET_KEY": wiring.secret_key}
+
+    def prepare(self, demo: Demo) -> Process:
+        """The job that brings the database up to date, before any service starts."""
+        after = tuple(name for name in self._wiring.after if name == "postgres")
+        env = self._stores | self._secret | {"AGENTCHAT_DEMO": msgspec.json.encode(demo).decode()}
+        return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
+
+    def gateway(self, number: int, port: int) -> Process:
+        own = {
+            "AGENTCHAT_HOST": self._wiring.host,
+            "AGENTCHAT_PORT": str(port),
+            "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
+        }
+        host = reachable(self._wiring.host)
+        env = self._stores | self._secret | own
+        return self._process(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY)
+
+    def orchestrator(self, number: int, port: int) -> Process:
+        own = self._secret | {
+            "ANTHROPIC_BASE_URL": self._wiring.provider_url,
+            "ANTHROPIC_API_KEY": self._wiring.provider_key,
+        }
+        return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)
+
+    def tool_runner(self, number: int, port: int) -> Process:
+        own = self._secret | {"AGENTCHAT_MCP_ALLOW": ",".join(self._wiring.mcp_allow)}
+        return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)
+
+    def projector(self, port: int) -> Process:
+        return self._worker("projector-1", "projector", {}, port, Rank.PROJECTOR)
+
+    def mcp_demo(self, port: int) -> Process:
+        return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)
+
+    def model_demo(self, port: int) -> Process:
+        return self._demo("model-demo", "model_demo", {"AGENTCHAT_MODEL_PORT": str(port)}, port)
+
+    def _worker(self, name: str, package: str, own: dict[str, str], port: int, rank: int) -> Process:
+        env = self._stores | {"AGENTCHAT_HEALTH_PORT": str(port)} | own
+        return self._process(name, package, env, HttpProbe(port), rank)
+
+    def _demo(self, name: str, package: str, own: dict[str, str], port: int) -> Process:
+        """The demos know nothing of the rest, and need no server."""
+        return self._process(name, package, own, HttpProbe(port), Rank.DEMO, ())
+
+    def _process(
+        self,
+        name: str,
+        module: str,
+        env: dict[str, str],
+        probe: HttpProbe | None,
+        rank: int,
+        after: tuple[str, ...] | None = None,
+    ) -> Process:
+        return Process(
+            name=name,
+            argv=(sys.executable, "-m", module, "--name", name, "--run-dir", str(self._folder.path)),
+            env=self._inherited | env,
+            log=self._folder.log(name),
+            probe=probe,
+            after=(*self._wiring.after, PREPARE) if after is None else after,
+            stop_rank=rank,
+        )
+
+
+def numbered(count: int, make: Callable[[int, int], Process], ports: Callable[[], int]) -> list[Process]:
+    """`count` processes, numbered from 1, each on a port of its own."""
+    return [make(number, ports()) for number in range(1, count + 1)]
+
+
+def reachable(host: str) -> str:
+    """An address to reach a server by that listens on `host`."""
+    return {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}.get(host, host)  # noqa: S104 - compared, not bound

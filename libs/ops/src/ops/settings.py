@@ -1,0 +1,39 @@
+"""What the environment sets for `agentchat up` (design 8)."""
+
+from typing import Annotated
+
+import msgspec
+
+from runtime.settings import Setting
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+GATEWAY_PORT = "AGENTCHAT_PORT"
+MCP_PORT = "AGENTCHAT_MCP_PORT"
+
+
+class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A port of 0 is any free one. A server's URL that is set is used instead of an embedded server.
+
+    `secret_key` and `admin_token`: those kept in the run folder where they are not set.
+    """
+
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    port: Annotated[Port, Setting(GATEWAY_PORT)] = 8080
+    mcp_port: Annotated[Port, Setting(MCP_PORT)] = 0
+    database_url: Annotated[str | None, Setting("AGENTCHAT_DATABASE_URL", secret=True)] = None
+    nats_url: Annotated[str | None, Setting("AGENTCHAT_NATS_URL", secret=True)] = None
+    redis_url: Annotated[str | None, Setting("AGENTCHAT_REDIS_URL", secret=True)] = None
+    secret_key: Annotated[str | None, Setting("AGENTCHAT_SECRET_KEY", secret=True)] = None
+    admin_token: Annotated[str | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
+    mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
+    anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of each service that may run several times."""
+
+    gateways: int = 1
+    orchestrators: int = 1
+    tool_runners: int = 1

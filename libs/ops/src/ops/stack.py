@@ -1,0 +1,132 @@
+"""The whole stack as data: one description of its processes, for `agentchat up` and for the tests."""
+
+import os
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ops import demo
+from ops.demo import Demo
+from ops.environment import Environment
+from ops.folder import RunFolder
+from ops.ports import LOOPBACK, Ports
+from ops.process import Process
+from ops.secrets import Secrets
+from ops.servers import nats, valkey
+from ops.servers.postgres import Cluster
+from ops.services import Rank, Services, Wiring, numbered, reachable
+from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
+
+
+class Stack(msgspec.Struct, frozen=True):
+    """The processes in the order in which they are shown, and how to reach them when all are ready."""
+
+    processes: tuple[Process, ...]
+    environment: Environment
+
+
+class Servers(msgspec.Struct, frozen=True):
+    """The embedded servers, and the URLs of these and of those that run elsewhere."""
+
+    processes: tuple[Process, ...]
+    database_url: str
+    nats_url: str
+    redis_url: str
+
+
+def describe_servers(
+    folder: RunFolder,
+    ports: Ports,
+    database_password: str,
+    settings: UpSettings = UpSettings(),  # noqa: B008 - frozen
+    *,
+    fast: bool = False,
+) -> Servers:
+    """An embedded server for each URL that is not set. `fast`: Postgres without durability, for tests."""
+    processes: list[Process] = []
+    database_url, nats_url, redis_url = settings.database_url, settings.nats_url, settings.redis_url
+    if database_url is None:
+        cluster, port = Cluster(folder, database_password, fast=fast), ports.free()
+        processes.append(cluster.process(port, stop_rank=Rank.SERVER))
+        database_url = cluster.url(port)
+    if nats_url is None:
+        port = ports.free()
+        processes.append(nats.process(folder, port, stop_rank=Rank.SERVER))
+        nats_url = nats.url(port)
+    if redis_url is None:
+        port = ports.free()
+        processes.append(valkey.process(folder, port, stop_rank=Rank.SERVER))
+        redis_url = valkey.url(port)
+    return Servers(tuple(processes), database_url, nats_url, redis_url)
+
+
+def describe(
+    folder: RunFolder,
+    ports: Ports,
+    secrets: Secrets,
+    settings: UpSettings,
+    counts: Counts,
+    environ: Mapping[str, str] = os.environ,
+) -> Stack:
+    """Takes the ports. Raises SetupError where one is taken, or a program is missing."""
+    first_port = ports.take(GATEWAY_PORT, settings.port, settings.host)
+    gateway_ports = [first_port, *(ports.free(settings.host) for _ in range(counts.gateways - 1))]
+    mcp_port, model_port = ports.take(MCP_PORT, settings.mcp_port), ports.free()
+    servers = describe_servers(folder, ports, secrets.database_password, settings)
+    mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
+    offline = settings.anthropic_api_key is None
+    wiring = Wiring(
+        database_url=servers.database_url,
+        nats_url=servers.nats_url,
+        redis_url=servers.redis_url,
+        secret_key=settings.secret_key or secrets.secret_key,
+        admin_token=settings.admin_token or secrets.admin_token,
+        mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
+        provider_url=f"http://{LOOPBACK}:{model_port}" if offline else settings.anthropic_base_url,
+        provider_key=settings.anthropic_api_key or demo.OFFLINE_KEY,
+        host=settings.host,
+        after=tuple(process.name for process in servers.processes),
+    )
+    services = Services(folder, wiring, environ)
+    demo_data = Demo(
+        api_key=secrets.api_key,
+        starter_api_key=secrets.starter_api_key,
+        load_api_key=secrets.load_api_key,
+        mcp_url=f"{mcp_base_url}/api/mcp",
+        provider_key=settings.anthropic_api_key,
+    )
+    processes = (
+        *servers.processes,
+        services.prepare(demo_data),
+        services.mcp_demo(mcp_port),
+        services.model_demo(model_port),
+        services.projector(ports.free()),
+        *numbered(counts.tool_runners, services.tool_runner, ports.free),
+        *numbered(counts.orchestrators, services.orchestrator, ports.free),
+        *numbered(counts.gateways, services.gateway, iter(gateway_ports).__next__),
+    )
+    host = reachable(settings.host)
+    shown_host = f"[{host}]" if ":" in host else host
+    gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
+    return Stack(processes, _environment(gateway_urls, mcp_base_url, wiring, secrets))
+
+
+def _environment(
+    gateway_urls: tuple[str, ...], mcp_base_url: str, wiring: Wiring, secrets: Secrets
+) -> Environment:
+    return Environment(
+        base_url=gateway_urls[0],
+        gateway_urls=gateway_urls,
+        mcp_base_url=mcp_base_url,
+        nats_url=wiring.nats_url,
+        database_url=wiring.database_url,
+        redis_url=wiring.redis_url,
+        api_key=secrets.api_key,
+        agent_id=demo.AGENT_ID,
+        starter_api_key=secrets.starter_api_key,
+        starter_agent_id=demo.STARTER_AGENT_ID,
+        load_api_key=secrets.load_api_key,
+        load_agent_id=demo.LOAD_AGENT_ID,
+        admin_token=wiring.admin_token,
+    )

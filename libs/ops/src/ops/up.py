@@ -1,0 +1,114 @@
+"""`agentchat up`: the stack in the foreground, from its start to Ctrl-C."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+
+from ops import environment, record, secrets
+from ops.banner import banner
+from ops.errors import SetupError
+from ops.folder import RunFolder
+from ops.ports import Ports
+from ops.report import Board, Report
+from ops.settings import Counts, UpSettings
+from ops.stack import Stack, describe
+from ops.supervisor import Supervisor
+from runtime.settings import SettingsError, load
+
+_START_SECONDS = 90.0
+
+
+def up(counts: Counts) -> None:
+    """Start, serve, stop. Raises StackError."""
+    began = time.monotonic()
+    try:
+        settings = load(UpSettings)
+        if settings.secret_key is not None:
+            secrets.check_key(settings.secret_key)
+    except SettingsError as error:
+        raise SetupError(str(error)) from None
+    folder = environment.run_folder()
+    folder.create()
+    report = Board() if sys.stderr.isatty() else Report()
+    with folder.locked(), contextlib.closing(Ports()) as ports:
+        kept = secrets.keep(folder.secrets)
+        stack = describe(folder, ports, kept, settings, counts)
+        asyncio.run(_run(folder, stack, report, began))
+
+
+async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) -> None:
+    await _clear(folder, stack, report)
+    stop = asyncio.Event()
+    supervisor = Supervisor(folder, stack.processes, report)
+
+    def on_signal() -> None:
+        if stop.is_set():
+            supervisor.hurry()
+        stop.set()
+
+    with _signals(on_signal):
+        async with supervisor:
+            try:
+                await _start(supervisor, stack, report, stop)
+                if not stop.is_set():
+                    environment.write(folder, stack.environment)
+                    _print(banner(folder, stack.environment, time.monotonic() - began))
+                    await _until(stop, supervisor.wait_failed())
+            finally:
+                folder.demo_env.unlink(missing_ok=True)
+                report.note("stopping; press Ctrl-C to stop at once" if stop.is_set() else "stopping")
+    report.note("stopped")
+
+
+async def _start(supervisor: Supervisor, stack: Stack, report: Report, stop: asyncio.Event) -> None:
+    report.begin([process.name for process in stack.processes])
+    try:
+        await _until(stop, supervisor.wait_up(_START_SECONDS))
+    finally:
+        report.end()
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+async def _clear(folder: RunFolder, stack: Stack, report: Report) -> None:
+    """What a killed stack has left: processes, and the file that said it was up. Logs begin anew."""
+    folder.demo_env.unlink(missing_ok=True)
+    if left := await record.end_survivors(folder):
+        report.note(f"ended what an earlier start had left: {', '.join(left)}")
+    for process in stack.processes:
+        folder.begin_log(process.name)
+
+
+async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+    """Until `work` is done, or `stop` is set: then it is given up. Raises what `work` raises."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _signals(handler: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had it ignored."""
+    loop = asyncio.get_running_loop()
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,86 @@
+"""Fixtures for every test: the embedded servers once a run, databases of their own, the whole stack once."""
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from ops.harness import RunningStack, embedded_nats, embedded_servers, running_stack
+from ops.prepare import migrate
+from ops.settings import Counts
+from ops.stack import Servers
+from tests.system.collector import Collector, collector
+
+_numbers = itertools.count(1)
+_TEMPLATE = "migrated_template"
+
+
+@pytest.fixture(scope="session")
+async def servers() -> AsyncIterator[Servers]:
+    """NATS, Postgres and Valkey. Streams and keys on them are shared: see `fresh_nats_url`."""
+    async with embedded_servers() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def nats_url(servers: Servers) -> str:
+    return servers.nats_url
+
+
+@pytest.fixture(scope="session")
+def redis_url(servers: Servers) -> str:
+    return servers.redis_url
+
+
+@pytest.fixture(scope="module")
+async def fresh_nats_url() -> AsyncIterator[str]:
+    """A NATS server of the module's own: stream names are global."""
+    async with embedded_nats() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def database_url(servers: Servers) -> Iterator[str]:
+    """An empty database of the module's own."""
+    yield from _database(servers, "template0")
+
+
+@pytest.fixture(scope="module")
+def migrated_database_url(servers: Servers, migrated_template: str) -> Iterator[str]:
+    """A database of the module's own with every table, and no rows but the plans."""
+    yield from _database(servers, migrated_template)
+
+
+@pytest.fixture(scope="session")
+async def migrated_template(servers: Servers) -> str:
+    """The name of a database to copy: migrations run once for all."""
+    with psycopg.connect(servers.database_url, autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {_TEMPLATE} TEMPLATE template0")
+    await migrate(make_conninfo(servers.database_url, dbname=_TEMPLATE))
+    return _TEMPLATE
+
+
+@pytest.fixture(scope="session")
+def spans() -> Iterator[Collector]:
+    """The spans that every service of the stack exports."""
+    with collector() as collected:
+        yield collected
+
+
+@pytest.fixture(scope="session")
+async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
+    """The whole system, two of each service that may run twice. Who breaks it waits until it has healed."""
+    counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+    async with running_stack(counts, {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}) as running:
+        yield running
+
+
+def _database(servers: Servers, template: str) -> Iterator[str]:
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(servers.database_url, autocommit=True) as owner:
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield servers.database_url.rpartition("/")[0] + f"/{name}"
+    with psycopg.connect(servers.database_url, autocommit=True) as owner:
+        owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -1,0 +1,35 @@
+"""What runs for a folder, as `ps` shows it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+
+def running_for(folder: Path) -> dict[int, str]:
+    """Process id to command line, of every process that names the folder in it or works within it."""
+    found = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = " ".join(process.cmdline())
+            if process.status() != psutil.STATUS_ZOMBIE and (
+                str(folder) in command or Path(process.cwd()).is_relative_to(folder)
+            ):
+                found[process.pid] = command
+    return found
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Until the condition, which other processes bring about, holds. Raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - no event comes from there
+            await asyncio.sleep(0.01)
+
+
+async def wait_none_running(folder: Path, seconds: float = 10.0) -> None:
+    """Until nothing runs for the folder; fails with what does."""
+    with contextlib.suppress(TimeoutError):
+        await until(lambda: not running_for(folder), seconds)
+    assert running_for(folder) == {}

@@ -1,0 +1,169 @@
+"""What the run folder keeps: secrets, the environment of the demo, ports, the record of processes."""
+
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ops import environment, record, secrets
+from ops.environment import Environment
+from ops.errors import NotRunningError, SetupError
+from ops.folder import RunFolder
+from ops.ports import LOOPBACK, Ports
+from ops.report import readable
+
+_ENVIRONMENT = Environment(
+    base_url="http://127.0.0.1:8080",
+    gateway_urls=("http://127.0.0.1:8080", "http://127.0.0.1:18080"),
+    mcp_base_url="http://127.0.0.1:8090",
+    nats_url="nats://127.0.0.1:4222",
+    database_url="postgresql://o:p%20w@127.0.0.1:5432/db?sslmode=require&application_name=it's",
+    redis_url="redis://127.0.0.1:6379/0",
+    api_key="sk-ac-a",
+    agent_id="a",
+    starter_api_key="sk-ac-b",
+    starter_agent_id="b",
+    load_api_key="sk-ac-c",
+    load_agent_id="c",
+    admin_token="token",
+)
+
+
+@pytest.mark.requirement("STACK-START")
+def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: RunFolder) -> None:
+    environment.write(folder, _ENVIRONMENT)
+    script = f"set -a; . {folder.demo_env}; env"
+    out = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True).stdout
+    sourced = dict(line.split("=", 1) for line in out.splitlines())
+    assert sourced["GATEWAY_URLS"] == ",".join(_ENVIRONMENT.gateway_urls)
+    assert sourced["DATABASE_URL"] == _ENVIRONMENT.database_url
+    keys = [line.split("=")[0] for line in folder.demo_env.read_text().splitlines()]
+    assert keys == [
+        *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
+        *("API_KEY", "AGENT_ID", "STARTER_API_KEY", "STARTER_AGENT_ID", "LOAD_API_KEY", "LOAD_AGENT_ID"),
+        "ADMIN_TOKEN",
+    ]
+    assert stat.S_IMODE(folder.demo_env.stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("STACK-START")
+def test_a_running_stack_is_found_by_its_folder(folder: RunFolder) -> None:
+    with pytest.raises(NotRunningError, match="nothing runs in"):
+        environment.load(folder)
+    with folder.locked():
+        with pytest.raises(NotRunningError, match="still starting"):
+            environment.load(folder)
+        environment.write(folder, _ENVIRONMENT)
+        assert environment.load(folder) == _ENVIRONMENT
+    with pytest.raises(NotRunningError, match="nothing runs in"):
+        environment.load(folder)
+
+
+@pytest.mark.requirement("STACK-BAD")
+def test_a_folder_holds_one_stack_at_a_time(folder: RunFolder) -> None:
+    with folder.locked(), pytest.raises(SetupError, match="a stack already runs in"), folder.locked():
+        pytest.fail("locked twice")
+    with folder.locked():
+        pass
+
+
+@pytest.mark.requirement("STACK-AGAIN")
+def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
+    first = secrets.keep(folder.secrets)
+    assert secrets.keep(folder.secrets) == first
+    assert stat.S_IMODE(folder.secrets.stat().st_mode) == 0o600
+    assert len({*msgspec.structs.astuple(first)}) == len(first.__struct_fields__)
+
+
+@pytest.mark.requirement("STACK-AGAIN")
+def test_a_secret_that_an_older_version_did_not_have_is_added(folder: RunFolder) -> None:
+    folder.secrets.write_text('{"admin_token": "kept"}')
+    kept = secrets.keep(folder.secrets)
+    assert kept.admin_token == "kept"
+    assert secrets.keep(folder.secrets) == kept
+
+
+@pytest.mark.requirement("STACK-BAD")
+def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
+    folder.secrets.write_text('{"admin_token": ')
+    with pytest.raises(SetupError, match=r"secrets\.json cannot be read"):
+        secrets.keep(folder.secrets)
+
+
+@pytest.mark.requirement("STACK-BAD")
+def test_a_taken_port_is_refused_with_the_name_of_its_setting(ports: Ports) -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SetupError, match=f"port {port} on 127.0.0.1 is taken.*SOME_PORT"):
+            ports.take("SOME_PORT", port)
+    assert ports.take("SOME_PORT", port) == port
+
+
+@pytest.mark.requirement("STACK-RESTART")
+@pytest.mark.skipif(sys.platform != "linux", reason="ports are held on Linux only")
+def test_a_port_of_the_stack_is_kept_from_others_and_open_to_its_server(ports: Ports) -> None:
+    port = ports.free()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((LOOPBACK, port))
+    for _ in range(2):
+        with socket.create_server((LOOPBACK, port)) as server, socket.create_connection((LOOPBACK, port)):
+            server.accept()[0].close()
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_what_a_killed_stack_left_is_ended_and_nothing_else(folder: RunFolder) -> None:
+    ours = _sleeper(str(folder.path))
+    deaf = _sleeper(str(folder.path), "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)")
+    not_ours = _sleeper("elsewhere")
+    try:
+        entries = tuple(
+            record.Entry(name=name, pid=process.pid, started_at=0.0, restarts=0, log="")
+            for name, process in (("ours", ours), ("deaf", deaf), ("not-ours", not_ours))
+        )
+        record.write(folder.processes, record.Record(1, entries))
+        assert await record.end_survivors(folder, seconds=0.3) == ["deaf", "ours"]
+        assert not_ours.poll() is None
+        assert ours.wait(1) != 0
+        assert deaf.wait(1) != 0
+        assert not folder.processes.exists()
+        assert await record.end_survivors(folder) == []
+    finally:
+        for process in (ours, deaf, not_ours):
+            process.kill()
+            process.wait()
+
+
+def _sleeper(argument: str, first: str = "") -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{first}\nprint(flush=True); import time; time.sleep(60)", argument],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+@pytest.mark.requirement("STACK-BAD")
+@pytest.mark.parametrize("path", ["/dev/null/x", "/proc/x"])
+def test_a_folder_that_cannot_be_written_is_refused(path: str) -> None:
+    with pytest.raises(SetupError, match=f"the run folder {path} cannot be written"):
+        RunFolder(Path(path)).create()
+
+
+@pytest.mark.requirement("STACK-RESTART")
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain words\n", "plain words"),
+        ('{"event":"ready","port":1,"level":"info","timestamp":"t","service":"s"}', "ready port=1"),
+        ('{"event":"failed","exception":"Traceback:\\n  x\\nOSError: no luck"}', "failed: OSError: no luck"),
+        ("[1]", "[1]"),
+    ],
+)
+def test_log_lines_are_shown_readable(line: str, shown: str) -> None:
+    assert readable(line) == shown

@@ -1,0 +1,120 @@
+"""The embedded Postgres: whole or not at all, whoever starts it, whatever was left before."""
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+
+from ops.errors import SetupError
+from ops.folder import RunFolder
+from ops.harness import Quiet
+from ops.ports import Ports
+from ops.servers.postgres import Cluster
+from ops.supervisor import Supervisor
+from tests.stack.processes import running_for, until
+
+_PASSWORD = "a-password"
+
+
+@contextlib.asynccontextmanager
+async def _serving(folder: RunFolder, ports: Ports) -> AsyncIterator[str]:
+    """The database's URL while the server runs."""
+    cluster, port = Cluster(folder, _PASSWORD, fast=True), ports.free()
+    async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+        await supervisor.wait_up(30)
+        yield cluster.url(port)
+
+
+def _postmaster(folder: RunFolder) -> int:
+    return int((folder.postgres / "postmaster.pid").read_text().split()[0])
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Ports) -> None:
+    wanted = {
+        "server_version_num": r"18\d{4}",
+        "shared_buffers": "64MB",
+        "jit": "off",
+        "data_checksums": "on",
+        "server_encoding": "UTF8",
+        "lc_messages": "C",
+        "password_encryption": "scram-sha-256",
+    }
+    async with _serving(folder, ports) as url:
+        with psycopg.connect(url) as conn:
+            for name, pattern in wanted.items():
+                (value,) = conn.execute("SELECT current_setting(%s)", [name]).fetchone() or ("",)
+                assert re.fullmatch(pattern, value), name
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_without_the_password_nobody_gets_in(folder: RunFolder, ports: Ports) -> None:
+    async with _serving(folder, ports) as url:
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(url.replace(_PASSWORD, "another"))
+
+
+@pytest.mark.requirement("STACK-AGAIN")
+async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: RunFolder, ports: Ports) -> None:
+    async with _serving(folder, ports) as url:
+        with psycopg.connect(url) as conn:
+            conn.execute("CREATE TABLE kept AS SELECT 1 AS number")
+        killed = _postmaster(folder)
+        os.kill(killed, signal.SIGKILL)
+        await until(lambda: (folder.postgres / "postmaster.pid").exists() and _postmaster(folder) != killed)
+    assert not (folder.postgres / "postmaster.pid").exists()
+    async with _serving(folder, ports) as url:
+        with psycopg.connect(url) as conn:
+            assert conn.execute("SELECT number FROM kept").fetchone() == (1,)
+    assert running_for(folder.path) == {}
+
+
+@pytest.mark.requirement("STACK-AGAIN")
+async def test_a_stale_lock_file_with_a_process_id_in_use_is_no_obstacle(
+    folder: RunFolder, ports: Ports
+) -> None:
+    async with _serving(folder, ports):
+        lock_file = (folder.postgres / "postmaster.pid").read_text()
+    someone_else = os.getppid()
+    lines = [str(someone_else), *lock_file.splitlines()[1:]]
+    (folder.postgres / "postmaster.pid").write_text("\n".join([*lines, ""]))
+    async with _serving(folder, ports) as url:
+        psycopg.connect(url).close()
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, ports: Ports) -> None:
+    half = folder.path / "postgres.new"
+    half.mkdir()
+    (half / "PG_VERSION").write_text("18\n")
+    folder.postgres.mkdir()
+    async with _serving(folder, ports) as url:
+        psycopg.connect(url).close()
+    assert not half.exists()
+
+
+@pytest.mark.requirement("STACK-BAD")
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"base": ""}, "is not a complete Postgres data folder"),
+        ({"PG_VERSION": "18\n"}, "is not a complete Postgres data folder"),
+        ({"PG_VERSION": "16\n", "global/pg_control": ""}, "was made by Postgres 16"),
+    ],
+    ids=["strange", "half", "old"],
+)
+async def test_a_data_folder_that_cannot_be_used_is_refused_and_left_alone(
+    folder: RunFolder, ports: Ports, files: dict[str, str], said: str
+) -> None:
+    for name, content in files.items():
+        path = folder.postgres / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    with pytest.raises(SetupError, match=said):
+        async with _serving(folder, ports):
+            pytest.fail("it started")
+    assert all((folder.postgres / name).read_text() == content for name, content in files.items())

@@ -1,0 +1,114 @@
+"""The demo's data: made once, found again, fitted to the stack that starts."""
+
+import msgspec
+import pytest
+
+from directory.administration import change_agent, revoke_key
+from directory.agent_draft import AgentChanges
+from directory.agents import AgentConfig, load_agent, provider_key
+from directory.caller import resolve
+from directory.secrets import Sealer
+from ops import demo
+from ops.demo import Demo
+from ops.secrets import Secrets
+from ops.seed import seed
+from runtime.postgres import connection, open_pool
+
+pytestmark = pytest.mark.requirement("STACK-AGAIN")
+
+_SECRETS = Secrets()
+_SEALER = Sealer.from_setting(_SECRETS.secret_key)
+_DEMO = Demo(
+    api_key=_SECRETS.api_key,
+    starter_api_key=_SECRETS.starter_api_key,
+    load_api_key=_SECRETS.load_api_key,
+    mcp_url="http://127.0.0.1:1000/api/mcp",
+)
+
+
+async def _agent(
+    database_url: str, account_id: str = demo.ACCOUNT_ID, agent_id: str = demo.AGENT_ID
+) -> AgentConfig:
+    async with open_pool(database_url) as pool:
+        agent = await load_agent(pool, account_id, agent_id, sealer=_SEALER)
+    assert agent is not None
+    return agent
+
+
+async def test_every_key_leads_to_its_account_and_agent(migrated_database_url: str) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    wanted = [
+        (_DEMO.api_key, demo.AGENT_ID, "Pro", "demo-shop-1"),
+        (_DEMO.starter_api_key, demo.STARTER_AGENT_ID, "Starter", "demo-shop-1"),
+        (_DEMO.load_api_key, demo.LOAD_AGENT_ID, "Unlimited", "demo-load"),
+    ]
+    async with open_pool(migrated_database_url) as pool:
+        for key, agent_id, plan, model in wanted:
+            found = await resolve(pool, key, agent_id)
+            assert found is not None
+            caller, agent = found
+            assert agent is not None
+            assert (caller.plan.name, agent.agent_id, agent.model) == (plan, agent_id, model)
+    load = await _agent(migrated_database_url, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID)
+    assert load.mcp_servers == ()
+
+
+async def test_a_second_start_changes_nothing(migrated_database_url: str) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    before = await _agent(migrated_database_url)
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    assert await _agent(migrated_database_url) == before
+
+
+async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_by_hand(
+    migrated_database_url: str,
+) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    by_hand = AgentChanges(system_prompt="Be brief.", model="demo-shop-1?delay_ms=5")
+    async with open_pool(migrated_database_url) as pool, connection(pool) as conn:
+        await change_agent(conn, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, by_hand, actor="test")
+    moved = msgspec.structs.replace(_DEMO, mcp_url="http://127.0.0.1:2000/api/mcp")
+    await seed(migrated_database_url, _SECRETS.secret_key, moved)
+    agent = await _agent(migrated_database_url)
+    assert [server.url for server in agent.mcp_servers] == [moved.mcp_url]
+    assert (agent.system_prompt, agent.model) == ("Be brief.", "demo-shop-1?delay_ms=5")
+
+
+async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_they_return(
+    migrated_database_url: str,
+) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    with_key = msgspec.structs.replace(_DEMO, provider_key="sk-ant-a-key")
+    await seed(migrated_database_url, _SECRETS.secret_key, with_key)
+    agent = await _agent(migrated_database_url)
+    assert agent.model == demo.ANTHROPIC_MODEL
+    async with open_pool(migrated_database_url) as pool:
+        sealed_for = (pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
+        assert await provider_key(*sealed_for) == "sk-ant-a-key"
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    assert (await _agent(migrated_database_url)).model == "demo-shop-1"
+
+
+async def test_another_secret_key_seals_the_provider_key_anew(migrated_database_url: str) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    another = Secrets()
+    await seed(migrated_database_url, another.secret_key, _DEMO)
+    sealer = Sealer.from_setting(another.secret_key)
+    async with open_pool(migrated_database_url) as pool:
+        agent = await load_agent(pool, demo.ACCOUNT_ID, demo.AGENT_ID)
+        assert agent is not None
+        assert await provider_key(pool, sealer, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+
+
+async def test_a_revoked_demo_key_stays_revoked(migrated_database_url: str) -> None:
+    once = msgspec.structs.replace(_DEMO, load_api_key=Secrets().load_api_key)
+    await seed(migrated_database_url, _SECRETS.secret_key, once)
+    async with open_pool(migrated_database_url) as pool:
+        found = await resolve(pool, once.load_api_key, None)
+        assert found is not None
+        async with connection(pool) as conn:
+            await revoke_key(conn, found[0].key_id, actor="test")
+    await seed(migrated_database_url, _SECRETS.secret_key, once)
+    async with open_pool(migrated_database_url) as pool:
+        assert await resolve(pool, once.load_api_key, None) is None

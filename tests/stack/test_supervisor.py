@@ -1,0 +1,136 @@
+"""The supervisor on small processes: order, restarts, giving up, stopping."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from ops import record
+from ops.errors import StartError
+from ops.folder import RunFolder
+from ops.ports import Ports
+from ops.supervisor import Supervisor
+from tests.stack.processes import running_for, until
+from tests.stack.small import Remembering, dying, job, server
+
+
+def _pid(folder: RunFolder, name: str) -> int | None:
+    kept = record.read(folder.processes)
+    entry = kept.entry(name) if kept else None
+    return entry.pid if entry else None
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
+    folder: RunFolder, ports: Ports
+) -> None:
+    report = Remembering()
+    late = job(folder, "late", "print('done')", after=["one", "two"])
+    processes = [late, server(folder, ports, "one"), server(folder, ports, "two")]
+    async with Supervisor(folder, processes, report) as supervisor:
+        await supervisor.wait_up(10)
+        assert [note.split()[0] for note in report.notes][-1] == "late"
+        assert {"one", "two"} == {note.split()[0] for note in report.notes[:2]}
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_a_killed_process_is_named_and_started_again_within_two_seconds(
+    folder: RunFolder, ports: Ports
+) -> None:
+    report = Remembering()
+    async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
+        await supervisor.wait_up(10)
+        first = _pid(folder, "one")
+        assert first is not None
+        killed_at = time.monotonic()
+        os.kill(first, signal.SIGKILL)
+        await until(lambda: _pid(folder, "one") not in (None, first))
+        await until(lambda: "one is ready again" in report.notes)
+        assert time.monotonic() - killed_at < 2.0
+    told = "\n".join(report.notes)
+    assert "one was killed by SIGKILL; its last lines:" in told
+    assert "hello from one" in told
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_a_process_that_dies_again_and_again_is_started_with_growing_pauses(
+    folder: RunFolder, ports: Ports
+) -> None:
+    report = Remembering()
+    async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
+        await supervisor.wait_up(10)
+        (folder.path / "stopped.broken").touch()
+        os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
+        await until(lambda: len(report.deaths) == 3)
+    assert report.deaths == [
+        ("one", "was killed by SIGKILL", 0.1),
+        ("one", "ended with exit code 3", 1.0),
+        ("one", "ended with exit code 3", 2.0),
+    ]
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_process_with_wrong_settings_ends_the_start_with_its_own_line(
+    folder: RunFolder, ports: Ports
+) -> None:
+    sick = dying(folder, "sick", "import sys; sys.stderr.write('COLOUR is not set\\n'); sys.exit(2)")
+    with pytest.raises(StartError, match="sick does not start: COLOUR is not set"):
+        async with Supervisor(folder, [server(folder, ports, "one"), sick], Remembering()) as supervisor:
+            await supervisor.wait_up(10)
+    assert running_for(folder.path) == {}
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_process_that_keeps_dying_at_the_start_ends_it(folder: RunFolder) -> None:
+    report = Remembering()
+    with pytest.raises(StartError, match="sick does not start: no luck"):
+        async with Supervisor(folder, [dying(folder, "sick", "print('no luck')")], report) as supervisor:
+            await supervisor.wait_up(10)
+    assert len(report.deaths) == 2
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
+    failing = job(folder, "failing", "raise SystemExit('no database')")
+    with pytest.raises(StartError, match="failing does not start: no database"):
+        async with Supervisor(folder, [failing], Remembering()) as supervisor:
+            await supervisor.wait_up(10)
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_process_that_never_gets_ready_is_named(folder: RunFolder) -> None:
+    mute = dying(folder, "mute", "import time; time.sleep(30)")
+    with pytest.raises(StartError, match=r"mute is not ready after 0\.5 s"):
+        async with Supervisor(folder, [mute], Remembering()) as supervisor:
+            await supervisor.wait_up(0.5)
+    assert running_for(folder.path) == {}
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_processes_stop_by_rank_and_a_deaf_one_is_killed(folder: RunFolder, ports: Ports) -> None:
+    report = Remembering()
+    processes = [
+        server(folder, ports, "last", rank=2),
+        server(folder, ports, "first", rank=0),
+        server(folder, ports, "deaf", rank=1, deaf=True),
+        server(folder, ports, "second", rank=1),
+    ]
+    async with Supervisor(folder, processes, report) as supervisor:
+        await supervisor.wait_up(10)
+    assert (folder.path / "stopped").read_text().split() == ["first", "second", "last"]
+    assert "deaf does not stop; it is killed" in report.notes
+    assert running_for(folder.path) == {}
+    assert not folder.processes.exists()
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_a_hurried_stop_waits_for_nobody(folder: RunFolder, ports: Ports) -> None:
+    slow = server(folder, ports, "deaf", deaf=True)
+    began = 0.0
+    async with Supervisor(folder, [slow], Remembering()) as supervisor:
+        await supervisor.wait_up(10)
+        supervisor.hurry()
+        began = time.monotonic()
+    assert time.monotonic() - began < 0.4
+    assert running_for(folder.path) == {}

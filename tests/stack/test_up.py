@@ -1,0 +1,194 @@
+"""`agentchat up` as a whole: what it starts, keeps running, and leaves."""
+
+import asyncio
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+import redis.asyncio
+
+from ops import environment
+from ops.errors import NotRunningError
+from ops.harness import RunningStack, start_stack
+from ops.stack import Servers
+from tests.stack.processes import running_for, until, wait_none_running
+
+_SERVERS = {"postgres", "nats", "valkey"}
+
+
+async def _chat(stack: RunningStack, key: str, agent: str, message: str = "Hello") -> httpx.Response:
+    headers = {"X-Api-Key": key, "X-Agent-Id": agent}
+    async with httpx.AsyncClient(base_url=stack.environment.base_url, timeout=30) as client:
+        return await client.post("/v1/chat", headers=headers, json={"message": message})
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStack) -> None:
+    names = stack.names()
+    services = ["gateway", "orchestrator", "tool-runner"]
+    twice = {f"{service}-{number}" for service in services for number in (1, 2)}
+    assert set(names) == _SERVERS | twice | {"projector-1", "mcp-demo", "model-demo"}
+    await stack.wait_all_ready()
+    commands = running_for(stack.folder.path)
+    for name in set(names) - _SERVERS:
+        assert f"--name {name} --run-dir {stack.folder.path}" in commands[stack.pid(name)]
+    # Each is in a session of its own: a terminal's Ctrl-C reaches `up` alone.
+    assert all(os.getsid(stack.pid(name)) == stack.pid(name) for name in names)
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -> None:
+    found = stack.environment
+    assert stat.S_IMODE(stack.folder.demo_env.stat().st_mode) == 0o600
+    assert len(set(found.gateway_urls)) == 2
+    assert found.base_url == found.gateway_urls[0]
+    with psycopg.connect(found.database_url) as conn:
+        assert conn.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() == (
+            True,
+        )
+    async with redis.asyncio.from_url(found.redis_url) as client:
+        assert await client.ping()
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{found.mcp_base_url}/api/mcp")).json()["tools_count"] == 21
+    keys = [found.api_key, found.starter_api_key, found.load_api_key]
+    agents = [found.agent_id, found.starter_agent_id, found.load_agent_id]
+    for key, agent in zip(keys, agents, strict=True):
+        assert (await _chat(stack, key, agent)).status_code == 200
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
+    banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
+    command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]
+    told = await asyncio.to_thread(
+        subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert '"tool_calls":[' in told.stdout
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_status_lists_what_runs(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+    told = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "ops.main", "status"],
+        env={"AGENTCHAT_RUN_DIR": str(stack.folder.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = told.stdout.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(stack.names())
+    assert all(line.endswith("ready") for line in lines)
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_a_killed_service_is_named_and_started_again_within_two_seconds(stack: RunningStack) -> None:
+    killed = stack.kill("gateway-2")
+    killed_at = time.monotonic()
+    await until(lambda: _pid(stack, "gateway-2") not in (None, killed))
+    assert time.monotonic() - killed_at < 2.0
+    await stack.wait_ready("gateway-2")
+    assert "gateway-2 was killed by SIGKILL; its last lines:" in stack.log.read_text()
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_killed_servers_come_back_and_the_services_with_them(stack: RunningStack) -> None:
+    for name in sorted(_SERVERS):
+        stack.kill(name)
+    await stack.wait_all_ready()
+    found = stack.environment
+    assert (await _chat(stack, found.api_key, found.agent_id)).status_code == 200
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_second_stack_in_the_folder_is_refused(stack: RunningStack) -> None:
+    second = start_stack(stack.folder.path)
+    assert await second.wait_end(20) == 2
+    assert f"a stack already runs in {stack.folder.path}" in second.log.read_text()
+
+
+@pytest.mark.requirement("STACK-AGAIN", "STACK-STOP")
+async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    stack = start_stack(tmp_path / "run")
+    try:
+        await stack.wait_up()
+        first = stack.environment
+        answer = await _chat(stack, first.api_key, first.agent_id)
+        assert answer.status_code == 200
+        assert await stack.stop(signal.SIGKILL) == -signal.SIGKILL
+        await wait_none_running(stack.folder.path, 20)
+        with pytest.raises(NotRunningError):
+            environment.load(stack.folder)
+
+        stack = start_stack(tmp_path / "run")
+        await stack.wait_up()
+        again = stack.environment
+        assert (again.api_key, again.agent_id) == (first.api_key, first.agent_id)
+        assert (again.load_api_key, again.admin_token) == (first.load_api_key, first.admin_token)
+        async with httpx.AsyncClient(base_url=again.base_url) as client:
+            path = f"/v1/conversations/{answer.json()['conversation_id']}/messages"
+            read = await client.get(path, headers={"X-Api-Key": again.api_key})
+        assert [message["role"] for message in read.json()["data"]] == ["user", "assistant"]
+    finally:
+        code = await stack.stop(signal.SIGINT)
+    assert code == 0
+    assert running_for(stack.folder.path) == {}
+    for left in (stack.folder.demo_env, stack.folder.processes, stack.folder.postgres / "postmaster.pid"):
+        assert not left.exists()
+    assert "does not stop" not in stack.log.read_text()
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
+    stack = start_stack(tmp_path / "run")
+    await until(lambda: len(running_for(stack.folder.path)) > 5, 20)
+    assert await stack.stop() == 0
+    assert running_for(stack.folder.path) == {}
+    assert not stack.folder.demo_env.exists()
+
+
+@pytest.mark.requirement("STACK-BAD")
+async def test_a_service_that_cannot_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
+    stack = start_stack(tmp_path / "run", environ={"AGENTCHAT_STREAM_FORM": "9"})
+    assert await stack.wait_end() == 1
+    last = stack.log.read_text().splitlines()[-1]
+    assert last.startswith("agentchat: gateway-1 does not start: AGENTCHAT_STREAM_FORM '9' cannot be used")
+    assert running_for(stack.folder.path) == {}
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_servers_that_run_elsewhere_are_used_and_left_alone(
+    tmp_path: Path, servers: Servers, database_url: str, fresh_nats_url: str
+) -> None:
+    elsewhere = {
+        "AGENTCHAT_DATABASE_URL": database_url,
+        "AGENTCHAT_NATS_URL": fresh_nats_url,
+        "AGENTCHAT_REDIS_URL": servers.redis_url,
+    }
+    stack = start_stack(tmp_path / "run", environ=elsewhere)
+    try:
+        await stack.wait_up()
+        found = stack.environment
+        assert not _SERVERS & set(stack.names())
+        assert [found.database_url, found.nats_url, found.redis_url] == list(elsewhere.values())
+        assert (await _chat(stack, found.api_key, found.agent_id)).status_code == 200
+    finally:
+        assert await stack.stop() == 0
+    psycopg.connect(database_url).close()
+
+
+def _pid(stack: RunningStack, name: str) -> int | None:
+    try:
+        return stack.pid(name)
+    except NotRunningError:
+        return None

@@ -1,0 +1,120 @@
+"""The servers as root, as an ordinary user, as another user, and without their starter."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ops.folder import RunFolder
+from ops.harness import Quiet
+from ops.ports import Ports
+from ops.servers.identity import Other
+from ops.servers.postgres import Cluster
+from ops.supervisor import Supervisor
+from tests.stack.processes import running_for, wait_none_running
+
+_TREE = Path(__file__).parents[2]
+_NOBODY = 65534
+_AS_NOBODY = ("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+_IN_NAMESPACE = ("unshare", "--user", "--map-user=1000")
+_only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@pytest.fixture
+def nobodys() -> Iterator[Path]:
+    """A folder of user nobody, where nobody can reach it."""
+    folder = Path(tempfile.mkdtemp(prefix="agentchat-nobody-", dir="/tmp"))
+    os.chown(folder, _NOBODY, _NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@_only_root
+@pytest.mark.requirement("STACK-ROOTLESS")
+async def test_without_user_namespaces_root_runs_postgres_as_a_user_that_exists(
+    nobodys: Path, ports: Ports
+) -> None:
+    os.chown(nobodys, 0, 0)
+    os.chmod(nobodys, 0o711)
+    folder = RunFolder(nobodys / "run")
+    folder.create()
+    for _ in range(2):
+        cluster, port = Cluster(folder, "a-password", fast=True, who=Other(_NOBODY, _NOBODY)), ports.free()
+        async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
+            await supervisor.wait_up(30)
+            psycopg.connect(cluster.url(port)).close()
+            postmaster = (folder.postgres / "postmaster.pid").read_text().split()[0]
+            assert os.stat(f"/proc/{postmaster}").st_uid == _NOBODY
+        assert running_for(nobodys) == {}
+
+
+@_only_root
+@pytest.mark.requirement("STACK-ROOTLESS")
+def test_an_ordinary_user_starts_every_server(nobodys: Path) -> None:
+    started = _start(nobodys, (*_AS_NOBODY, _python_of_nobody()))
+    assert _said(started) == f"ready {_NOBODY}"
+    _end(started)
+    assert running_for(nobodys) == {}
+
+
+@_only_root
+@pytest.mark.requirement("STACK-ROOTLESS")
+def test_a_user_who_is_not_allowed_a_namespace_of_his_own_starts_every_server(tmp_path: Path) -> None:
+    started = _start(tmp_path, (*_IN_NAMESPACE, sys.executable))
+    assert _said(started) == "ready 1000"
+    _end(started)
+    assert running_for(tmp_path) == {}
+
+
+@pytest.mark.requirement("STACK-STOP")
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends what is left")
+async def test_servers_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    started = _start(tmp_path, (sys.executable,))
+    assert _said(started) == f"ready {os.geteuid()}"
+    assert len(running_for(tmp_path)) > 3
+    started.kill()
+    _end(started)
+    await wait_none_running(tmp_path)
+    assert not (tmp_path / "postgres" / "postmaster.pid").exists()
+
+
+def _start(folder: Path, python: tuple[str, ...]) -> "subprocess.Popen[str]":
+    sources = ":".join(entry for entry in sys.path if entry.endswith(("/src", "/site-packages")))
+    return subprocess.Popen(
+        [*python, "-m", "tests.stack.start_servers", str(folder)],
+        cwd=_TREE,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": sources,
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _said(started: "subprocess.Popen[str]") -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().strip()
+
+
+def _end(started: "subprocess.Popen[str]") -> None:
+    """Its stdin ends, and with it the servers."""
+    started.communicate(timeout=20)
+
+
+def _python_of_nobody() -> str:
+    """An interpreter of this version that user nobody may run: the one of the tests may be root's alone."""
+    script = "import os, sys; os.execv(sys.executable, [sys.executable, '-S', '-c', 'pass'])"
+    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+        tried = subprocess.run([*_AS_NOBODY, python, "-S", "-c", script], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return python
+    pytest.skip("user nobody may run no Python of this version here")

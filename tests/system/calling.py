@@ -1,0 +1,67 @@
+"""How the system tests call the service: the specification's client, and nothing that it does not say."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+Event = dict[str, Any]
+
+
+class Caller:
+    """One account's key with one agent, and the ways to ask."""
+
+    def __init__(self, http: httpx.AsyncClient, base_url: str, api_key: str, agent_id: str) -> None:
+        self.http = http
+        self.base_url = base_url
+        self.headers = {"X-Api-Key": api_key, "X-Agent-Id": agent_id}
+
+    def at(self, base_url: str) -> "Caller":
+        """The same caller at another gateway."""
+        return Caller(self.http, base_url, self.headers["X-Api-Key"], self.headers["X-Agent-Id"])
+
+    async def chat(self, message: str, **body: Any) -> httpx.Response:
+        return await self.http.post(
+            f"{self.base_url}/v1/chat", json={"message": message, **body}, headers=self.headers
+        )
+
+    @asynccontextmanager
+    async def opened(self, message: str, form: int = 1, **body: Any) -> AsyncIterator[httpx.Response]:
+        async with self.http.stream(
+            "POST",
+            f"{self.base_url}/v1/chat/stream",
+            json={"message": message, **body},
+            headers={**self.headers, "X-Stream-Form": str(form)},
+        ) as response:
+            yield response
+
+    async def stream(self, message: str, form: int = 1, **body: Any) -> list[Event]:
+        async with self.opened(message, form, **body) as response:
+            assert response.status_code == 200, await response.aread()
+            return [event async for event in events_of(response)]
+
+    async def get(self, path: str, **query: Any) -> httpx.Response:
+        key = {"X-Api-Key": self.headers["X-Api-Key"]}
+        return await self.http.get(f"{self.base_url}{path}", params=query, headers=key)
+
+    async def messages(self, conversation_id: str) -> list[dict[str, Any]]:
+        response = await self.get(f"/v1/conversations/{conversation_id}/messages", limit=100)
+        assert response.status_code == 200, response.text
+        data: list[dict[str, Any]] = response.json()["data"]
+        return data
+
+
+MakeAgent = Callable[..., Awaitable[Caller]]
+
+
+async def events_of(response: httpx.Response) -> AsyncIterator[Event]:
+    """The client read rule: line by line, those that begin with `data: `, the rest parsed as JSON."""
+    async for line in response.aiter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line[len("data: ") :])
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event["content"] for event in events if event["type"] == "delta")

@@ -1,0 +1,65 @@
+"""A collector of spans: OTLP over HTTP, as any OpenTelemetry collector takes it."""
+
+import contextlib
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+
+class Collector:
+    """What was exported so far: (service name, span)."""
+
+    def __init__(self) -> None:
+        self.endpoint = ""
+        self._spans: list[tuple[str, Span]] = []
+        self._arrived = threading.Condition()
+
+    def take(self, body: bytes) -> None:
+        request = ExportTraceServiceRequest.FromString(body)
+        with self._arrived:
+            for resource in request.resource_spans:
+                names = {pair.key: pair.value.string_value for pair in resource.resource.attributes}
+                for scope in resource.scope_spans:
+                    self._spans += [(names["service.name"], span) for span in scope.spans]
+            self._arrived.notify_all()
+
+    def spans_of(self, trace_id: str, services: set[str], seconds: float = 20) -> list[tuple[str, Span]]:
+        """The spans of a trace, once every one of `services` has sent some. Raises TimeoutError."""
+
+        def found() -> list[tuple[str, Span]]:
+            return [(name, span) for name, span in self._spans if span.trace_id.hex() == trace_id]
+
+        with self._arrived:
+            if self._arrived.wait_for(lambda: services <= {name for name, _ in found()}, seconds):
+                return found()
+            raise TimeoutError(f"spans came only of {sorted({name for name, _ in found()})}")
+
+
+@contextlib.contextmanager
+def collector() -> Iterator[Collector]:
+    """A collector on a free loopback port."""
+    collected = Collector()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            collected.take(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    collected.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield collected
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,55 @@
+"""The whole system as a caller sees it: HTTP only, on the embedded stack."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from directory.administration import create_agent
+from directory.agent_draft import AgentDraft
+from directory.agents import McpServer
+from directory.secrets import Sealer
+from ops import demo, secrets
+from ops.harness import RunningStack
+from runtime.postgres import connection, open_pool
+from tests.system.calling import Caller, MakeAgent
+
+
+@pytest.fixture(scope="session")
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=50, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def caller(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    """The Pro account with the demo agent."""
+    found = stack.environment
+    return Caller(http, found.base_url, found.api_key, found.agent_id)
+
+
+@pytest.fixture
+def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    """The Starter account with its agent."""
+    found = stack.environment
+    return Caller(http, found.base_url, found.starter_api_key, found.starter_agent_id)
+
+
+@pytest.fixture
+async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[MakeAgent]:
+    """Makes agents of the account without limits; `shop=True` gives one the demo server's tools."""
+    found = stack.environment
+    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    async with open_pool(found.database_url, role=None) as pool:
+
+        async def make(model: str, *, shop: bool = False, **draft: Any) -> Caller:
+            servers = (McpServer(name="shop", url=f"{found.mcp_base_url}/api/mcp"),) if shop else ()
+            wanted = AgentDraft(
+                name="test", model=model, mcp_servers=servers, provider_key="offline", **draft
+            )
+            async with connection(pool, seconds=10) as conn:
+                agent_id = await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, wanted, actor="tests")
+            return Caller(http, found.base_url, found.load_api_key, agent_id)
+
+        yield make
