@@ -1,0 +1,165 @@
+"""One model server for these tests, started as the stack starts it, and clients of it."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import anthropic
+import httpx
+import pytest
+
+HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The address of a server process on a free port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "model_demo", "--name", "model-demo-test"],
+        env={**os.environ, "AGENTCHAT_MODEL_PORT": "0"},
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    listening = json.loads(process.stderr.readline())
+    # Its lines are read to the end, or it would stop at a full pipe.
+    reader = threading.Thread(target=process.stderr.read)
+    reader.start()
+    yield f"http://{listening['host']}:{listening['port']}"
+    process.terminate()
+    assert process.wait(10) == 0
+    reader.join()
+    process.stderr.close()
+
+
+@pytest.fixture(scope="session")
+async def client(address: str) -> AsyncIterator[anthropic.AsyncAnthropic]:
+    """The official SDK, without its retries."""
+    async with anthropic.AsyncAnthropic(
+        api_key="any-key", base_url=address, max_retries=0, timeout=20
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+async def http(address: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Plain HTTP, with the headers that the protocol wants."""
+    async with httpx.AsyncClient(base_url=address, headers=HEADERS, timeout=20) as made:
+        yield made
+
+
+def _property(description: str, **more: Any) -> dict[str, Any]:
+    return {"type": "string", "description": description, **more}
+
+
+@pytest.fixture
+def tools() -> list[dict[str, Any]]:
+    """Tools of a shop, named and described as nobody else's are."""
+    order = _property("Id of the order.", pattern="^ORD-[0-9]{4}$", examples=["ORD-1028"])
+    customer = _property("Id of the customer.", pattern="^CUST-[0-9]{3}$", examples=["CUST-001"])
+    kinds = {"anyOf": [{"enum": ["tents", "kitchen"], "type": "string"}, {"type": "null"}]}
+    return [
+        _tool("fetch_purchase", "Show an order with its customer, its items and total.", {"order_id": order}),
+        _tool(
+            "locate_parcel",
+            'Tell where the parcel of an order is. Use it for "where is my order".',
+            {"order_id": order},
+        ),
+        _tool(
+            "cancel_purchase",
+            "Cancel an order that is not shipped yet.",
+            {"order_id": order, "reason": _property("Why.")},
+            ["order_id"],
+        ),
+        _tool(
+            "suggest_goods",
+            "Recommend products to a customer.",
+            {"customer_id": customer, "limit": {"type": "integer", "minimum": 1, "maximum": 10}},
+            ["customer_id"],
+        ),
+        _tool(
+            "find_buyer", "Find a customer by name or e-mail address.", {"query": _property("Name or mail.")}
+        ),
+        _tool(
+            "search_catalogue",
+            "Search products by words, kind and price.",
+            {
+                "query": _property("Words to look for."),
+                "kind": kinds,
+                "max_price": {"type": "number"},
+                "in_stock_only": {"type": "boolean"},
+            },
+            [],
+        ),
+        _tool(
+            "open_case",
+            "Open a support ticket for a customer.",
+            {
+                "customer_id": customer,
+                "subject": _property("In one line."),
+                "urgency": {"type": "string", "enum": ["low", "high"], "default": "low"},
+                "category": {"type": "string", "enum": ["delivery", "other"]},
+            },
+            ["customer_id", "subject", "category"],
+        ),
+    ]
+
+
+def _tool(
+    name: str, description: str, properties: dict[str, Any], required: list[str] | None = None
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "input_schema": {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties) if required is None else required,
+        },
+    }
+
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+Events = Callable[..., AsyncIterator[tuple[str, dict[str, Any]]]]
+
+
+def _request(messages: str | list[dict[str, Any]], more: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    return {"model": "demo-shop-1", "max_tokens": 100_000, "messages": messages, **more}
+
+
+@pytest.fixture
+def ask(http: httpx.AsyncClient) -> Ask:
+    """Ask for a message: `ask("Hello", tools=...)`, or with a list of messages."""
+
+    async def asked(messages: str | list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+        answer = await http.post("/v1/messages", json=_request(messages, more))
+        assert answer.status_code == 200, answer.text
+        message: dict[str, Any] = answer.json()
+        return message
+
+    return asked
+
+
+@pytest.fixture
+def events(http: httpx.AsyncClient) -> Events:
+    """Ask for a stream: its events as they come, name and data."""
+
+    async def streamed(
+        messages: str | list[dict[str, Any]], **more: Any
+    ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        request = {**_request(messages, more), "stream": True}
+        async with http.stream("POST", "/v1/messages", json=request) as answer:
+            assert answer.status_code == 200
+            name = ""
+            async for line in answer.aiter_lines():
+                if line.startswith("event: "):
+                    name = line.removeprefix("event: ")
+                elif line.startswith("data: "):
+                    yield name, json.loads(line.removeprefix("data: "))
+
+    return streamed

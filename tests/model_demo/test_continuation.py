@@ -1,0 +1,133 @@
+"""A reply that was interrupted goes on exactly where it stopped, however the client asks for it."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = pytest.mark.requirement("MODEL-DEMO")
+
+ORDER_TOOL = {
+    "name": "get_order",
+    "description": "Show one order by its id.",
+    "input_schema": {
+        "type": "object",
+        "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
+        "required": ["order_id"],
+    },
+}
+Message = dict[str, Any]
+QUESTION: Message = {"role": "user", "content": "Where is ORD-1001?"}
+LOOKED_UP: list[Message] = [
+    QUESTION,
+    {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "get_order", "input": {"order_id": "ORD-1001"}}],
+    },
+    {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": '{"order_id":"ORD-1001","status":"shipped","city":"Zürich 😀","total":99.5}',
+            }
+        ],
+    },
+]
+INSTRUCTION = (
+    "The connection broke. <already_sent>{}</already_sent> Go on right after it, without repeating it."
+)
+
+
+async def reply(http: httpx.AsyncClient, messages: list[Message]) -> list[dict[str, Any]]:
+    request = {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "tools": [ORDER_TOOL]}
+    answer = await http.post("/v1/messages", json=request)
+    assert answer.status_code == 200, answer.text
+    content: list[dict[str, Any]] = answer.json()["content"]
+    return content
+
+
+def text_of(content: list[dict[str, Any]]) -> str:
+    return "".join(block.get("text", "") for block in content)
+
+
+async def test_a_prefill_is_completed_at_every_offset(http: httpx.AsyncClient) -> None:
+    whole = text_of(await reply(http, LOOKED_UP))
+    assert "Zürich 😀" in whole
+    for cut in range(1, len(whole) + 1):
+        sent = whole[:cut].rstrip()
+        rest = await reply(http, [*LOOKED_UP, {"role": "assistant", "content": sent}])
+        assert sent + text_of(rest) == whole
+
+
+async def test_an_instruction_is_followed_at_every_offset(http: httpx.AsyncClient) -> None:
+    whole = text_of(await reply(http, LOOKED_UP))
+    for cut in range(1, len(whole) + 1):
+        order = {"role": "user", "content": INSTRUCTION.format(whole[:cut])}
+        rest = await reply(http, [*LOOKED_UP, order])
+        assert whole[:cut] + text_of(rest) == whole
+
+
+async def test_the_instruction_may_follow_the_partial_reply_or_stand_in_the_results_message(
+    http: httpx.AsyncClient,
+) -> None:
+    whole = text_of(await reply(http, LOOKED_UP))
+    order = INSTRUCTION.format(whole[:30])
+    after_partial = [
+        *LOOKED_UP,
+        {"role": "assistant", "content": whole[:30].rstrip()},
+        {"role": "user", "content": order},
+    ]
+    results = LOOKED_UP[2]["content"]
+    within = [*LOOKED_UP[:2], {"role": "user", "content": [*results, {"type": "text", "text": order}]}]
+    assert text_of(await reply(http, after_partial)) == whole[30:]
+    assert text_of(await reply(http, within)) == whole[30:]
+
+
+async def test_calls_that_were_not_made_are_made_after_the_text(http: httpx.AsyncClient) -> None:
+    whole = await reply(http, [QUESTION])
+    assert [block["type"] for block in whole] == ["text", "tool_use"]
+    half = whole[0]["text"][:11]
+    rest = await reply(http, [QUESTION, {"role": "assistant", "content": half}])
+    assert half + rest[0]["text"] == whole[0]["text"]
+    assert rest[1] == whole[1]
+    order = {"role": "user", "content": INSTRUCTION.format(whole[0]["text"])}
+    assert await reply(http, [QUESTION, order]) == [whole[1]]
+
+
+async def test_the_text_of_an_earlier_round_does_not_disturb(http: httpx.AsyncClient) -> None:
+    whole = text_of(await reply(http, LOOKED_UP))
+    order = {"role": "user", "content": INSTRUCTION.format("Let me look.\n\n" + whole[:25])}
+    assert text_of(await reply(http, [*LOOKED_UP, order])) == whole[25:]
+
+
+async def test_a_foreign_prefill_is_followed_by_the_reply(http: httpx.AsyncClient) -> None:
+    asked = {"role": "user", "content": "Who are you?"}
+    rest = await reply(http, [asked, {"role": "assistant", "content": "Well, my friend:"}])
+    assert text_of(rest) == " I am the assistant of the demo shop."
+
+
+async def test_max_tokens_count_only_what_is_new(http: httpx.AsyncClient) -> None:
+    request = {
+        "model": "demo-shop-1",
+        "max_tokens": 2,
+        "messages": [
+            {"role": "user", "content": "count to 9"},
+            {"role": "assistant", "content": "1, 2, 3,"},
+        ],
+    }
+    answer = (await http.post("/v1/messages", json=request)).json()
+    assert text_of(answer["content"]) == " 4, 5, 6"
+    assert answer["usage"]["output_tokens"] == 2
+    assert answer["stop_reason"] == "max_tokens"
+
+
+async def test_marks_in_an_only_message_are_just_text(http: httpx.AsyncClient) -> None:
+    request = {
+        "model": "demo-echo",
+        "max_tokens": 100,
+        "messages": [{"role": "user", "content": "<already_sent>x</already_sent>"}],
+    }
+    answer = (await http.post("/v1/messages", json=request)).json()
+    assert text_of(answer["content"]) == "<already_sent>x</already_sent>"

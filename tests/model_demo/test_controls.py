@@ -1,0 +1,118 @@
+"""Slow and repeating: the pace and the texts that a model name may ask for."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anthropic
+import httpx
+import pytest
+
+pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+Events = Callable[..., AsyncIterator[tuple[str, dict[str, Any]]]]
+
+
+def text_of(told: dict[str, Any]) -> str:
+    return "".join(block["text"] for block in told["content"] if block["type"] == "text")
+
+
+async def deltas(events: AsyncIterator[tuple[str, dict[str, Any]]]) -> list[str]:
+    return [data["delta"]["text"] async for name, data in events if name == "content_block_delta"]
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("demo-load?delta=1", "unknown control 'delta'"),
+        ("demo-load?deltas=many", "control deltas"),
+        ("demo-load?delay_ms=-1", "control delay_ms"),
+        ("demo-load?deltas", "key=value"),
+        ("demo-echo?fail=418", "fail must be one of 400, 401"),
+        ("demo-echo?fail_after=1", "needs fail=<status>"),
+        ("demo-echo?tool=x&input=[1]", "input must be a JSON object"),
+        ("demo-echo?stop=tired", "control stop"),
+    ],
+)
+async def test_a_wrong_control_is_named(http: httpx.AsyncClient, model: str, words: str) -> None:
+    request = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
+    answer = await http.post("/v1/messages", json=request)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
+async def test_the_model_of_the_reply_is_the_whole_name(ask: Ask) -> None:
+    assert (await ask("Hello", model="demo-echo?repeat=2"))["model"] == "demo-echo?repeat=2"
+
+
+async def test_echo_gives_the_message_back(ask: Ask) -> None:
+    assert text_of(await ask("Ünï\ncode 😀", model="demo-echo")) == "Ünï\ncode 😀"
+    assert text_of(await ask("ha", model="demo-echo?repeat=3")) == "ha ha ha"
+    assert text_of(await ask("ha", model="demo-echo?say=so%20be%20it&repeat=2")) == "so be it so be it"
+
+
+@pytest.mark.parametrize(
+    ("model", "count"), [("demo-load", 200), ("demo-load?deltas=1", 1), ("demo-load?deltas=1000", 1000)]
+)
+async def test_load_sends_exactly_as_many_numbered_deltas(events: Events, model: str, count: int) -> None:
+    found = await deltas(events("Hello", model=model))
+    assert [int(piece[:6]) for piece in found] == list(range(count))
+    assert {len(piece) for piece in found} == {7}
+
+
+async def test_deltas_cut_any_reply_into_so_many(ask: Ask, events: Events) -> None:
+    found = await deltas(events("Tell me a story", model="demo-shop-1?deltas=7"))
+    assert len(found) == 7
+    assert "".join(found) == text_of(await ask("Tell me a story"))
+
+
+async def test_deltas_keep_their_schedule(events: Events) -> None:
+    """None comes before it is due. That late ones push nothing back is seen by `make bench`."""
+    began = time.perf_counter()
+    arrived = [
+        time.perf_counter() - began
+        async for name, _ in events("Hello", model="demo-load?deltas=20&first_ms=100&delay_ms=10")
+        if name == "content_block_delta"
+    ]
+    assert len(arrived) == 20
+    assert all(moment >= 0.1 + place * 0.01 - 0.002 for place, moment in enumerate(arrived))
+
+
+async def test_the_head_may_come_late(events: Events) -> None:
+    began = time.perf_counter()
+    assert (await anext(events("Hello", model="demo-echo?head_ms=80")))[0] == "message_start"
+    assert time.perf_counter() - began >= 0.08
+
+
+async def test_a_whole_answer_takes_as_long_as_its_stream(ask: Ask) -> None:
+    began = time.perf_counter()
+    await ask("Hello", model="demo-load?deltas=5&first_ms=40&delay_ms=10")
+    assert time.perf_counter() - began >= 0.078
+
+
+async def test_a_hundred_paced_streams_lose_nothing(events: Events) -> None:
+    model = "demo-load?deltas=20&delay_ms=10&first_ms=50"
+    found = await asyncio.gather(*(deltas(events("Hello", model=model)) for _ in range(100)))
+    assert all([int(piece[:6]) for piece in one] == list(range(20)) for one in found)
+
+
+async def test_a_reply_may_be_a_refusal(client: anthropic.AsyncAnthropic) -> None:
+    async with client.messages.stream(
+        model="demo-echo?stop=refusal", max_tokens=99, messages=[{"role": "user", "content": "Hello"}]
+    ) as stream:
+        told = await stream.get_final_message()
+    assert told.stop_reason == "refusal"
+    assert told.stop_details is not None
+    assert told.stop_details.explanation == "The demo model was asked to refuse."
+
+
+@pytest.mark.parametrize("reason", ["pause_turn", "max_tokens", "model_context_window_exceeded"])
+async def test_any_stop_reason_may_be_had(ask: Ask, reason: str) -> None:
+    assert (await ask("Hello", model=f"demo-echo?stop={reason}"))["stop_reason"] == reason
+
+
+async def test_thinking_may_be_had_unasked(ask: Ask) -> None:
+    told = await ask("Hello", model="demo-echo?thinking=1")
+    assert [block["type"] for block in told["content"]] == ["thinking", "text"]

@@ -1,0 +1,133 @@
+"""What is said to the results of tools, and what is called because of them."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.requirement("MODEL-DEMO")
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+Tools = list[dict[str, Any]]
+
+
+def calls(message: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(block["name"], block["input"]) for block in message["content"] if block["type"] == "tool_use"]
+
+
+def text(message: dict[str, Any]) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+def answered(
+    messages: list[dict[str, Any]], message: dict[str, Any], *results: Any, is_error: bool = False
+) -> list[dict[str, Any]]:
+    """The messages with the calls of `message` and their results."""
+    ids = [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+    blocks = [
+        {
+            "type": "tool_result",
+            "tool_use_id": call_id,
+            "content": result if isinstance(result, str) else json.dumps(result),
+            "is_error": is_error,
+        }
+        for call_id, result in zip(ids, results, strict=True)
+    ]
+    return [
+        *messages,
+        {"role": "assistant", "content": message["content"]},
+        {"role": "user", "content": blocks},
+    ]
+
+
+async def test_results_become_sentences_and_lists(ask: Ask, tools: Tools) -> None:
+    asked = [{"role": "user", "content": "Where is ORD-1028?"}]
+    result = {
+        "order_id": "ORD-1028",
+        "status": "in_transit",
+        "expected_on": "2026-11-23",
+        "total": 288.9,
+        "currency": "EUR",
+        "gift": False,
+        "scans": [{"place": "Utrecht", "at": "2026-11-20T08:30:00Z"}],
+    }
+    answer = await ask(answered(asked, await ask(asked, tools=tools), result), tools=tools)
+    told = text(answer)
+    assert told.startswith(
+        "**ORD-1028** is **in transit**.\n- Expected on: 23 November 2026\n- Total: €288.90"
+    )
+    assert "- Gift: no" in told
+    assert "**Scans**\n- place Utrecht; at 20 November 2026, 08:30" in told
+    assert answer["stop_reason"] == "end_turn"
+
+
+async def test_results_of_several_calls_are_told_apart(ask: Ask, tools: Tools) -> None:
+    asked = [{"role": "user", "content": "Where are ORD-1001 and ORD-1002?"}]
+    results = [{"order_id": name, "status": "shipped"} for name in ("ORD-1001", "ORD-1002")]
+    told = text(await ask(answered(asked, await ask(asked, tools=tools), *results), tools=tools))
+    first, second = told.index("### Locate parcel: ORD-1001"), told.index("### Locate parcel: ORD-1002")
+    assert (
+        first < told.index("**ORD-1001** is **shipped**") < second < told.index("**ORD-1002** is **shipped**")
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ({"error": "There is no order ORD-9999."}, ["There is no order ORD-9999", "check the spelling"]),
+        ("Timed out after 30 s", ["Timed out after 30 s", "try again in a moment"]),
+        ({"error": {"message": "Already shipped"}}, ["Already shipped"]),
+    ],
+)
+async def test_an_error_of_a_tool_is_told_with_what_would_help(
+    ask: Ask, tools: Tools, result: Any, words: list[str]
+) -> None:
+    asked = [{"role": "user", "content": "Where is ORD-9999?"}]
+    answer = await ask(answered(asked, await ask(asked, tools=tools), result, is_error=True), tools=tools)
+    assert text(answer).startswith("Sorry, that did not work: ")
+    assert all(word in text(answer) for word in words)
+    assert calls(answer) == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "",
+        "Just words.",
+        "[" * 900 + "]" * 900,
+        "[" * 9000,
+        '{"a":' * 300 + "1" + "}" * 300,
+        "[]",
+        "{}",
+        "null",
+        "[1, 2]",
+        '{"text": "Just words."}',
+    ],
+)
+async def test_any_result_is_answered(ask: Ask, tools: Tools, result: str) -> None:
+    asked = [{"role": "user", "content": "Where is ORD-1001?"}]
+    answer = await ask(answered(asked, await ask(asked, tools=tools), result), tools=tools)
+    assert answer["stop_reason"] == "end_turn"
+    assert text(answer)
+
+
+async def test_an_id_that_is_missing_is_looked_up_in_a_round_before(ask: Ask, tools: Tools) -> None:
+    asked = [{"role": "user", "content": "Recommend something to the customer of ORD-1001"}]
+    first = await ask(asked, tools=tools)
+    assert calls(first) == [("fetch_purchase", {"order_id": "ORD-1001"})]
+    told = answered(asked, first, {"order_id": "ORD-1001", "customer_id": "CUST-009"})
+    second = await ask(told, tools=tools)
+    assert calls(second) == [("suggest_goods", {"customer_id": "CUST-009"})]
+    told = answered(told, second, {"suggestions": [{"name": "Tent", "price": 99.0}]})
+    last = await ask(told, tools=tools)
+    assert last["stop_reason"] == "end_turn"
+    assert text(last).startswith("**Suggestions**\n- **Tent**: price 99.00")
+
+
+async def test_a_failed_lookup_ends_in_words(ask: Ask, tools: Tools) -> None:
+    asked = [{"role": "user", "content": "Recommend something for Ada Keller"}]
+    told = answered(asked, await ask(asked, tools=tools), {"customers": []})
+    answer = await ask(told, tools=tools)
+    assert answer["stop_reason"] == "end_turn"
+    assert "I need the customer id" in text(answer)

@@ -1,0 +1,177 @@
+"""The shop assistant's talk: manners, memory, the system prompt, documents, structured output."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+pytestmark = pytest.mark.requirement("MODEL-DEMO")
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def text(message: dict[str, Any]) -> str:
+    return "".join(block["text"] for block in message["content"] if block["type"] == "text")
+
+
+async def talk(ask: Ask, *said: str, **more: Any) -> str:
+    """Say one thing after the other; the last answer."""
+    messages: list[dict[str, Any]] = []
+    answer = ""
+    for one in said:
+        messages.append({"role": "user", "content": one})
+        answer = text(await ask(messages, **more))
+        messages.append({"role": "assistant", "content": answer})
+    return answer
+
+
+TALKS = [
+    (["Hello!"], "Hello! I am the assistant of the demo shop."),
+    (["Hi, I'm Ada."], "Nice to meet you, Ada!"),
+    (["My name is Ada.", "Tell me a joke", "What is my name?"], "Your name is Ada."),
+    (["What's my name?"], "You have not told me your name yet."),
+    (["My favourite colour is dark blue.", "What is my favourite colour?"], "is dark blue."),
+    (["Please remember: the code is 4711", "What did I ask you to remember?"], "the code is 4711"),
+    (["The secret word is BANANA-7. Remember it.", "What is the secret word?"], "is BANANA-7."),
+    (["One", "Two", "What was my first message?"], '"One"'),
+    (["One", "Two", "What did I just say?"], '"Two"'),
+    (["One", "How many messages have I sent?"], "2 messages"),
+    (["Show ORD-1001", "Show CUST-003", "Which was the last order we talked about?"], "was ORD-1001."),
+    (["What is 17 + 25?"], "is 42."),
+    (["Count to 5"], "1, 2, 3, 4, 5."),
+    (["Say exactly: PONG"], "PONG"),
+    (['Repeat after me: "so be it"'], "so be it"),
+    (["Thanks a lot!"], "You are welcome!"),
+    (["Bye"], "Goodbye"),
+    (["Xyzzy plugh"], 'no good answer to "Xyzzy plugh"'),
+]
+
+
+@pytest.mark.parametrize(("said", "words"), TALKS, ids=[said[-1] for said, _ in TALKS])
+async def test_small_talk_is_answered(ask: Ask, said: list[str], words: str) -> None:
+    assert words in await talk(ask, *said)
+
+
+async def test_a_number_of_words_is_written(ask: Ask) -> None:
+    assert len((await talk(ask, "Write 500 words about tents")).split()) == 500
+
+
+@pytest.mark.parametrize(
+    ("system", "question", "answer"),
+    [
+        ("You are Bob, a pirate. Be kind.", "Who are you?", "I am Bob, a pirate."),
+        ("Your name is Mira.", "What is your name?", "I am Mira."),
+        (
+            "You are Bob. " + "x" * 300,
+            "What are your instructions?",
+            f'My instructions begin: "You are Bob. {"x" * 187}…"',
+        ),
+        ("", "What are your instructions?", "I was given no instructions."),
+        ('Always answer with exactly "No comment".', "Hello", "No comment"),
+        ("Reply only with the word BANANA", "Where is ORD-1?", "BANANA"),
+        (
+            'Begin each reply with "Ahoy!" and end it with "Over."',
+            "What is 1 + 1?",
+            "Ahoy! 1 + 1 is 2. Over.",
+        ),
+    ],
+)
+async def test_the_system_prompt_shows(ask: Ask, system: str, question: str, answer: str) -> None:
+    assert await talk(ask, question, system=system) == answer
+
+
+DOCUMENTS = """<documents>
+<document index="1" title="Returns">Goods may be returned within 30 days. The label is free.</document>
+<document index="2" title="Delivery">Parcels leave the warehouse in Utrecht. They take two days.</document>
+</documents>"""
+
+
+@pytest.mark.parametrize("in_system", [True, False])
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Within how many days may goods be returned?", "Goods may be returned within 30 days. [1]"),
+        ("Where is the warehouse that parcels leave?", "Parcels leave the warehouse in Utrecht. [2]"),
+        ("Who painted the ceiling?", "The documents that I was given do not say anything about that."),
+        ("Hello", "Hello! I am the assistant of the demo shop."),
+    ],
+)
+async def test_documents_are_answered_from_and_cited(
+    ask: Ask, in_system: bool, question: str, answer: str
+) -> None:
+    said = question if in_system else f"{DOCUMENTS}\n\n{question}"
+    system = f"You help.\n{DOCUMENTS}" if in_system else ""
+    assert (await talk(ask, said, system=system)).startswith(answer)
+
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
+    {
+        "type": "object",
+        "properties": {
+            "kind": {"enum": ["question", "order"]},
+            "score": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+            "count": {"type": "integer", "minimum": 3, "multipleOf": 2},
+            "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2, "uniqueItems": True},
+            "inner": {"$ref": "#/$defs/Inner"},
+            "choice": {"anyOf": [{"type": "null"}, {"type": "string", "minLength": 40}]},
+            "at": {"type": "string", "format": "date-time"},
+            "sure": {"type": "boolean"},
+            "nothing": {"type": "null"},
+            "left_out": {"type": "string"},
+        },
+        "required": ["kind", "score", "count", "tags", "inner", "choice", "at", "sure", "nothing"],
+        "additionalProperties": False,
+        "$defs": {
+            "Inner": {
+                "type": "object",
+                "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Inner"}}},
+                "required": ["children"],
+            }
+        },
+    },
+    {"type": "array", "items": {"type": "integer"}, "minItems": 1},
+    {"allOf": [{"properties": {"a": {"const": 7}}, "required": ["a"]}, {"type": "object"}]},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("field", ["output_config", "output_format"])
+async def test_structured_output_fits_its_schema(ask: Ask, schema: dict[str, Any], field: str) -> None:
+    wanted: dict[str, Any] = {"type": "json_schema", "schema": schema}
+    answer = await ask("Hello", **{field: {"format": wanted} if field == "output_config" else wanted})
+    jsonschema.validate(json.loads(text(answer)), schema)
+    assert answer["stop_reason"] == "end_turn"
+
+
+async def test_structured_output_speaks_where_the_schema_has_a_field_for_it(ask: Ask) -> None:
+    wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
+    assert json.loads(text(await ask("What is 2 + 2?", output_config=wanted))) == {"answer": "2 + 2 is 4."}
+
+
+async def test_structured_output_calls_tools_without_a_word(ask: Ask, tools: list[dict[str, Any]]) -> None:
+    wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
+    answer = await ask("Where is ORD-1001?", tools=tools, output_config=wanted)
+    assert [block["type"] for block in answer["content"]] == ["tool_use"]
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "<document>" * 20_000,
+        "<already_sent>" * 20_000,
+        "my " * 60_000 + "is",
+        "AB-" + "1" * 100_000 + "_",
+        "A-" * 60_000,
+        "a" + " " * 100_000 + "b",
+        '"' * 100_000,
+        "under " * 30_000,
+        "Where is " + "ORD-1001, " * 10_000,
+    ],
+    ids=lambda evil: evil[:12],
+)
+@pytest.mark.timeout(20)
+async def test_no_message_holds_the_server_up(ask: Ask, tools: list[dict[str, Any]], evil: str) -> None:
+    assert (await ask(evil + " end", tools=tools))["stop_reason"] in ("end_turn", "tool_use")
