@@ -1,0 +1,28 @@
+"""`python -m tool_runner --name tool-runner-1 --run-dir .run`: run tools until told to stop."""
+
+import asyncio
+
+from runtime import worker
+from runtime.settings import SettingsError, load_or_exit, refuse
+from tool_runner.settings import Settings
+
+
+def main() -> None:
+    """Check the settings before anything slow is imported, then run."""
+    worker.parse_process_args()
+    settings = load_or_exit(Settings)
+    try:
+        guard, sealer = settings.guard(), settings.sealer()
+    except SettingsError as error:
+        refuse(error)
+
+    async def run(stop: asyncio.Event) -> None:
+        from tool_runner.worker import work
+
+        await work(settings, guard, sealer, stop)
+
+    worker.run(run)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What can go wrong between an agent and a tool, each with words that a model may read.
+
+ToolFailed carries one Fault; nothing else leaves `servers`.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal[
+    "not_offered",
+    "not_started",
+    "busy",
+    "address",
+    "unreachable",
+    "certificate",
+    "broken",
+    "timeout",
+    "oversized",
+    "redirect",
+    "credentials",
+    "expired",
+    "status",
+    "protocol",
+    "refused",
+    "input",
+    "stopped",
+]
+
+_WORDS: dict[Kind, str] = {
+    "not_offered": "This agent has no such tool.",
+    "not_started": "The call could not be started, so nothing was done.",
+    "busy": "The tool server has too many calls at once. Try again later.",
+    "address": "The tool server's address is not permitted.",
+    "unreachable": "The tool server could not be reached.",
+    "certificate": "The tool server's certificate could not be verified.",
+    "broken": "The connection to the tool server broke before the answer was complete.",
+    "timeout": "The tool did not answer in time.",
+    "oversized": "The tool's answer was larger than 2 MiB and was not read.",
+    "redirect": "The tool server has moved; its configured address must be changed.",
+    "credentials": "The tool server refused this agent's credentials.",
+    "expired": "The tool server has ended the session.",
+    "status": "The tool server failed.",
+    "protocol": "The tool server's answer was not valid MCP.",
+    "refused": "The tool server refused the call.",
+    "input": "The tool asks a person for input, which is not possible here.",
+    "stopped": "The call was interrupted because the service is being restarted.",
+}
+# After these the server may have done what it was asked to do.
+_AMBIGUOUS: frozenset[Kind] = frozenset(
+    {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped"}
+)
+# A later fault of the same exchange says more than these.
+_SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
+# Another request of the same exchange would meet these again.
+_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized"})
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One failure. `detail` is for our log; `said` is the server's own explanation, if it gave one.
+
+    `writing`: the call would have changed something, and must not be repeated lightly.
+    """
+
+    kind: Kind
+    detail: str = ""
+    said: str = ""
+    writing: bool = False
+
+    @property
+    def words(self) -> str:
+        """What a model reads: no address, no header, no stack trace of ours."""
+        words = _WORDS[self.kind]
+        if self.said:
+            words += f" It said: {self.said}"
+        if self.writing and self.kind in _AMBIGUOUS:
+            words += " It is not known whether the call took effect."
+        return words
+
+    @property
+    def soft(self) -> bool:
+        """Whether a later fault of the same exchange replaces this one."""
+        return self.kind in _SOFT
+
+    @property
+    def final(self) -> bool:
+        """Whether the rest of the exchange is in vain."""
+        return self.kind in _FINAL
+
+
+class ToolFailed(Exception):  # noqa: N818 - an outcome
+    """A tool server did not do what was asked of it."""
+
+    def __init__(self, kind: Kind, detail: str = "", said: str = "") -> None:
+        super().__init__(f"{kind}: {detail}" if detail else kind)
+        self.fault = Fault(kind, detail, said)

@@ -1,0 +1,151 @@
+"""Which addresses a tool server may have (RELIABILITY S7; OWASP API7:2023, server-side request forgery).
+
+Names are resolved here, every address is judged, and the connection goes to the judged address: a name that
+resolves to something else a moment later gains nothing.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Host and port to addresses, as text; raises OSError where there are none."""
+
+_HTTPS_PORT = 443
+_IPv4 = ipaddress.IPv4Address
+_IPv6 = ipaddress.IPv6Address
+
+_NEVER = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",  # IETF protocol assignments; a cloud serves metadata on 192.0.0.192
+            "192.88.99.0/24",  # 6to4 relays, deprecated
+            "168.63.129.16/32",  # a cloud's host agent, on an address that looks public
+            "2001::/23",  # IETF protocol assignments, Teredo among them
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressRefused(Exception):  # noqa: N818 - an outcome
+    """The address may not be reached; the text is for a log."""
+
+
+class Unresolved(Exception):  # noqa: N818 - an outcome
+    """The name has no address."""
+
+
+class Guard:
+    """Judges addresses. `allow` lists host:port pairs that are let through as they are (AGENTCHAT_MCP_ALLOW).
+
+    Raises ValueError for an entry that is not host:port.
+    """
+
+    def __init__(self, allow: Iterable[str], resolve: Resolve) -> None:
+        self._allow = frozenset(map(_host_and_port, allow))
+        self._resolve = resolve
+
+    def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
+        """Judge a URL by its parts, as the HTTP client has taken it apart. Raises AddressRefused."""
+        if scheme not in ("http", "https") or not host:
+            raise AddressRefused("neither http nor https")
+        if userinfo:
+            raise AddressRefused("credentials in the address")
+        number = port or (_HTTPS_PORT if scheme == "https" else 80)
+        if self._listed(host, number):
+            return
+        if scheme != "https":
+            raise AddressRefused("not https")
+        if number != _HTTPS_PORT:
+            raise AddressRefused(f"port {number}")
+
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved."""
+        try:
+            found = await self._resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            raise Unresolved(str(error)) from error
+        if not found:
+            raise Unresolved("no address")
+        if not self._listed(host, port):
+            for address in found:
+                if not is_public(address):
+                    raise AddressRefused(f"{host} is {address}")
+        return found
+
+    def _listed(self, host: str, port: int) -> bool:
+        return (host.lower(), port) in self._allow
+
+
+def is_public(address: str) -> bool:
+    """Whether `address` is a host on the open Internet, judged by what it leads to in the end."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if any(parsed in network for network in _NEVER if network.version == parsed.version):
+        return False
+    if isinstance(parsed, _IPv4):
+        return parsed.is_global and not parsed.is_multicast
+    embedded = _embedded(parsed)
+    if embedded is not None:
+        return is_public(str(embedded))
+    return parsed in _GLOBAL_UNICAST and parsed.is_global and parsed.scope_id is None
+
+
+def _embedded(address: _IPv6) -> _IPv4 | None:
+    """The IPv4 address that packets to an IPv4-mapped, 6to4 or NAT64 address end at."""
+    if address in _NAT64:
+        return _IPv4(int(address) & 0xFFFF_FFFF)
+    return address.ipv4_mapped or address.sixtofour
+
+
+def _host_and_port(entry: str) -> tuple[str, int]:
+    host, separator, port = entry.rpartition(":")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"not host:port: {entry}")
+    return host.strip("[]").lower(), int(port)
+
+
+class Resolver:
+    """The system's resolver, in threads of its own: a slow name server must hold up nothing else.
+
+    The threads are daemons, since one that waits for a name server cannot be stopped.
+    """
+
+    def __init__(self, threads: int = 16) -> None:
+        self._free = asyncio.Semaphore(threads)
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[list[str]] = loop.create_future()
+        await self._free.acquire()
+
+        def settle(found: list[str] | None, error: Exception | None) -> None:
+            self._free.release()
+            if done.done():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(found or [])
+
+        def look_up() -> None:
+            found, failure = None, None
+            try:
+                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+            except (OSError, UnicodeError) as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+                loop.call_soon_threadsafe(settle, found, failure)
+
+        threading.Thread(target=look_up, name="resolve", daemon=True).start()
+        return await done

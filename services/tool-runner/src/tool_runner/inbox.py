@@ -1,0 +1,152 @@
+"""The work queue TOOLS: which calls are taken, when they are acknowledged, and how their results leave.
+
+A call that may be repeated is acknowledged after it ran, so that another runner takes over from a dead one.
+Any other is acknowledged before it runs, so that nobody ever runs it twice (DESIGN section 7).
+"""
+
+import asyncio
+import time
+
+import msgspec
+from mcp_types import CallToolResult
+
+from bus import Bus, BusUnavailable, Delivery
+from contracts import messages, subjects, wire
+from runtime import genai, logs, telemetry
+from tool_runner.attention import Attention
+from tool_runner.execute import MAX_SECONDS, Executor
+from tool_runner.faults import Fault, ToolFailed
+from tool_runner.servers import Server
+
+_PUBLISH_SECONDS = 30.0
+_PUBLISH_AGAIN_SECONDS = 0.25
+# A server with all its places taken: put back, so that waiting takes no slot from others.
+_BUSY_SECONDS = 0.5
+_BUSY_DELIVERIES = 20
+
+
+class Inbox:
+    """Handles deliveries of TOOLS."""
+
+    def __init__(self, bus: Bus, executor: Executor, attention: Attention) -> None:
+        self._bus = bus
+        self._executor = executor
+        self._attention = attention
+        self._log = logs.get_logger("inbox")
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Work off one message. Raises BusUnavailable, DatabaseUnavailable: it is then delivered again."""
+        received_at = time.monotonic()
+        try:
+            request = wire.decode_message(messages.ToolRequested, delivery.data)
+        except msgspec.DecodeError as error:
+            await self._bury(delivery, str(error))
+            return
+        attributes = {
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: request.tool,
+            genai.TOOL_CALL_ID: request.call_id,
+            genai.TOOL_TYPE: "extension",
+            genai.AGENT_ID: request.agent_id,
+        }
+        with (
+            logs.bound(trace_id=request.trace_id, account_id=request.account_id),
+            telemetry.tracer().start_as_current_span(
+                f"execute_tool {request.tool}",
+                context=telemetry.extract(delivery.headers),
+                attributes=attributes,
+            ),
+        ):
+            await self._work(delivery, request, received_at)
+
+    async def _work(self, delivery: Delivery, request: messages.ToolRequested, received_at: float) -> None:
+        if delivery.attempt > 1 and await self._finished_before(request):
+            return
+        began = time.perf_counter()
+        outcome: CallToolResult | Fault | None
+        try:
+            server = await self._executor.server(request)
+        except ToolFailed as failed:
+            outcome = failed.fault
+        else:
+            if not server.reserve():
+                await self._put_back(delivery, request, began)
+                return
+            try:
+                outcome = await self._outcome(delivery, request, server, received_at)
+            finally:
+                server.release()
+        if outcome is not None:
+            await self._publish(self._executor.finished(request, outcome, began))
+
+    async def _outcome(
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, received_at: float
+    ) -> CallToolResult | Fault | None:
+        """What came of the call; None if it is not this process's to tell."""
+        deadline = asyncio.get_running_loop().time() + min(max(request.timeout_s, 0.1), MAX_SECONDS)
+        writing = False
+        try:
+            tool = await self._executor.tool(server, request, deadline)
+            writing = not tool.repeatable
+            if writing and not await self._taken(delivery, request, received_at):
+                return None
+            return await self._executor.run(server, tool, request, deadline)
+        except ToolFailed as failed:
+            if failed.fault.kind == "stopped" and not delivery.settled:
+                await delivery.nak()
+                return None
+            return msgspec.structs.replace(failed.fault, writing=writing)
+
+    async def _taken(self, delivery: Delivery, request: messages.ToolRequested, received_at: float) -> bool:
+        """Take a call out of the queue before it runs; False if somebody else has it, or may have it.
+
+        Raises ToolFailed when NATS does not answer: it is then not run, by nobody.
+        """
+        if not self._attention.unbroken_since(received_at):
+            self._log.warning("put_back_unsure", call_id=request.call_id)
+            await delivery.nak(1.0)
+            return False
+        await delivery.ack()
+        try:
+            # Asked behind the acknowledgement, on the same connection: the answer means that it was read.
+            finished_before = await self._finished_before(request)
+        except BusUnavailable as error:
+            raise ToolFailed("not_started", str(error)) from error
+        if finished_before:
+            return False
+        if not self._attention.unbroken_since(received_at):
+            self._log.warning("left_unsure", call_id=request.call_id)
+            return False
+        return True
+
+    async def _finished_before(self, request: messages.ToolRequested) -> bool:
+        return request.call_id in await self._bus.tool_results_of(request.trace_id)
+
+    async def _put_back(self, delivery: Delivery, request: messages.ToolRequested, began: float) -> None:
+        if delivery.attempt < _BUSY_DELIVERIES:
+            await delivery.nak(_BUSY_SECONDS)
+        else:
+            await self._publish(self._executor.finished(request, Fault("busy"), began))
+
+    async def _publish(self, finished: messages.ToolFinished) -> None:
+        """Publish a result, through a NATS outage too: a call that was acknowledged is not run again."""
+        give_up_at = time.monotonic() + _PUBLISH_SECONDS
+        while True:
+            try:
+                await self._bus.finish_tool(finished)
+            except BusUnavailable:
+                if self._executor.interrupted or time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(_PUBLISH_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _bury(self, delivery: Delivery, reason: str) -> None:
+        self._log.error("request_undecodable", reason=reason)
+        payload = delivery.data.decode("utf-8", "replace")
+        await self._bus.dead(
+            messages.DeadLettered(
+                stream=subjects.TOOLS, subject=delivery.subject, reason=reason, payload=payload
+            )
+        )
+        await delivery.term()

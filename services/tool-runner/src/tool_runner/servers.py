@@ -1,0 +1,185 @@
+"""The tool servers in use: for each (account, address, credentials) one, with its session and its tools.
+
+Calls at one time are bounded for each, so that a dead server does not take every slot; servers are bounded in
+number, and closed when idle.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from mcp_types import CallToolResult
+
+from directory.agents import McpServer
+from runtime import logs
+from tool_runner.exchange import LargeAnswers
+from tool_runner.explain import GRACE_SECONDS
+from tool_runner.faults import ToolFailed
+from tool_runner.guard import Guard
+from tool_runner.link import Link, MakeSession, shared
+from tool_runner.session import Session
+from tool_runner.tools import Tool, kept_tools
+from tool_runner.transport import GuardedTransport
+
+CALLS_AT_ONCE = 16
+LISTING_SECONDS = 60.0
+IDLE_SECONDS = 600.0
+MAX_SERVERS = 256
+_LIST_SECONDS = 8.0
+_TIDY_SECONDS = 30.0
+
+Tools = Mapping[str, Tool]
+
+
+class Server:
+    """One tool server under one set of credentials."""
+
+    def __init__(self, name: str, make_session: MakeSession) -> None:
+        self.reserved = 0
+        self.used_at = _now()
+        self._link = Link(name, make_session)
+        self._listing: asyncio.Task[Tools] | None = None
+        self._tools: Tools = MappingProxyType({})
+        self._listed_by: Session | None = None
+        self._fresh_until = 0.0
+        self._log = logs.get_logger("servers").bind(server=name)
+
+    def reserve(self) -> bool:
+        """Take one of the places for calls at one time, for `release` to give back; False if none is free."""
+        if self.reserved >= CALLS_AT_ONCE:
+            return False
+        self.reserved += 1
+        return True
+
+    def release(self) -> None:
+        """Give a place back."""
+        self.reserved -= 1
+        self.used_at = _now()
+
+    async def tools(self) -> Tools:
+        """The tools by their own names, at most LISTING_SECONDS old. Raises ToolFailed."""
+        self.used_at = _now()
+        if self.used_at < self._fresh_until:
+            return self._tools
+        return await self._listed()
+
+    async def call(self, tool: Tool, arguments: dict[str, Any], deadline: float) -> CallToolResult:
+        """Run a tool, until `deadline` on the loop's clock. Raises ToolFailed.
+
+        It is sent a second time only where that does no harm: the server did not know the session, or the
+        tool may be repeated and the connection broke.
+        """
+        try:
+            async with asyncio.timeout_at(deadline + 2 * GRACE_SECONDS):
+                session = await self._ready()
+                try:
+                    return await session.call(tool.name, arguments, deadline)
+                except ToolFailed as failed:
+                    harmless = failed.fault.kind == "expired" or (
+                        tool.repeatable and failed.fault.kind == "broken"
+                    )
+                    if not harmless:
+                        raise
+                session = await self._ready()
+                return await session.call(tool.name, arguments, deadline)
+        except TimeoutError as error:
+            raise ToolFailed("timeout") from error
+
+    @property
+    def protocol_version(self) -> str:
+        """What this service and the server speak, such as 2024-11-05; empty before they have met."""
+        return self._link.protocol_version
+
+    async def close(self) -> None:
+        """Close the session. Calls that still run fail."""
+        if self._listing is not None:
+            self._listing.cancel()
+        await self._link.close()
+
+    async def _ready(self) -> Session:
+        """A session that has listed the tools: only so does it know which arguments go into headers too."""
+        session = await self._link.session()
+        if session is not self._listed_by:
+            await self._listed()
+        return session
+
+    async def _listed(self) -> Tools:
+        if self._listing is None or self._listing.done():
+            self._listing = shared(self._list())
+        return await asyncio.shield(self._listing)
+
+    async def _list(self) -> Tools:
+        session = await self._link.session()
+        tools, left_out = await kept_tools(await session.list_tools(_now() + _LIST_SECONDS))
+        for tool in left_out:
+            self._log.warning("tool_left_out", tool=tool.name, reason=tool.reason)
+        self._tools = MappingProxyType(tools)
+        self._listed_by = session
+        self._fresh_until = _now() + LISTING_SECONDS
+        return self._tools
+
+
+class Servers:
+    """All servers in use."""
+
+    def __init__(self, guard: Guard, tls: ssl.SSLContext) -> None:
+        self._guard = guard
+        self._tls = tls
+        self._large = LargeAnswers()
+        self._servers: dict[object, Server] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def get(self, account_id: str, config: McpServer) -> Server:
+        """The server that an agent's configuration names. Raises ToolFailed if too many are in use."""
+        key = (account_id, config.url, tuple(sorted(config.headers.items())))
+        server = self._servers.get(key)
+        if server is None:
+            if len(self._servers) >= MAX_SERVERS:
+                self._make_room()
+            server = self._servers[key] = Server(config.name, self._maker(config))
+        return server
+
+    async def tidy(self) -> None:
+        """Close servers that have been idle for IDLE_SECONDS, for ever."""
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            self.close_idle()
+
+    def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Close servers that have not been used for so long."""
+        for key, server in tuple(self._servers.items()):
+            if server.reserved == 0 and server.used_at + idle_seconds <= _now():
+                self._drop(key)
+
+    async def close(self, seconds: float) -> None:
+        """Close all, as far as that is done within `seconds`."""
+        for key in tuple(self._servers):
+            self._drop(key)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*self._closing)
+
+    def _make_room(self) -> None:
+        idle = [key for key, server in self._servers.items() if server.reserved == 0]
+        if not idle:
+            raise ToolFailed("busy", f"{MAX_SERVERS} servers are in use")
+        self._drop(min(idle, key=lambda key: self._servers[key].used_at))
+
+    def _drop(self, key: object) -> None:
+        task = asyncio.create_task(self._servers.pop(key).close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _maker(self, config: McpServer) -> MakeSession:
+        def make(handshake: bool) -> Session:
+            transport = GuardedTransport(self._guard, self._tls, self._large)
+            return Session(config.url, config.headers, transport, handshake=handshake)
+
+        return make
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

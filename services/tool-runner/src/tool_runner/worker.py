@@ -1,0 +1,110 @@
+"""Wiring: one process that takes calls from TOOLS and answers `chat.tools.list`."""
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from bus import Bus
+from contracts import subjects
+from directory.secrets import Sealer
+from runtime import logs, telemetry
+from runtime.health import Health, serve_health
+from runtime.postgres import Pool, open_pool, ping
+from tool_runner.agents import Agents
+from tool_runner.attention import Attention
+from tool_runner.execute import Executor
+from tool_runner.guard import Guard
+from tool_runner.inbox import Inbox
+from tool_runner.listing import Listing
+from tool_runner.servers import Servers
+from tool_runner.settings import Settings
+
+DRAIN_SECONDS = 8.0
+_CLOSE_SECONDS = 1.0
+SERVICE = "tool-runner"
+
+
+class NatsLostError(Exception):
+    """The connection to NATS will not come back by itself; a new process has to make one."""
+
+
+async def work(settings: Settings, guard: Guard, sealer: Sealer, stop: asyncio.Event) -> None:
+    """Run until `stop` is set and the calls under way are done, or 8 s have passed. Raises NatsLostError."""
+    logs.configure(SERVICE, settings.log_level)
+    # The MCP client logs answers that it cannot parse, with what they held.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    telemetry.configure(SERVICE, settings.otlp_endpoint)
+    lost = asyncio.Event()
+
+    def on_lost() -> None:
+        lost.set()
+        stop.set()
+
+    async with (
+        open_pool(settings.database_url) as pool,
+        Bus.connect(settings.nats_url, name=SERVICE, on_lost=on_lost) as bus,
+        _servers(guard) as servers,
+        _health(settings, bus, pool),
+    ):
+        await _consume(settings, bus, Agents(pool, sealer), servers, stop)
+    if lost.is_set():
+        raise NatsLostError
+
+
+async def _consume(
+    settings: Settings, bus: Bus, agents: Agents, servers: Servers, stop: asyncio.Event
+) -> None:
+    executor = Executor(agents, servers)
+    attention = Attention()
+    inbox = Inbox(bus, executor, attention)
+    listings = await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer)
+    limit = asyncio.timeout(None)
+    aside = [
+        asyncio.create_task(attention.watch()),
+        asyncio.create_task(servers.tidy()),
+        asyncio.create_task(_drain(executor, limit, stop)),
+    ]
+    try:
+        async with limit:
+            await bus.consume("TOOLS", inbox.handle, slots=settings.slots, stop=stop)
+    except TimeoutError:
+        logs.get_logger(SERVICE).warning("drain_cut_short")
+    finally:
+        for task in aside:
+            task.cancel()
+        await listings.close()
+
+
+async def _drain(executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
+    """Give the calls that run their time, then a moment to tell that they were interrupted."""
+    await stop.wait()
+    logs.get_logger(SERVICE).info("draining")
+    await asyncio.sleep(DRAIN_SECONDS)
+    executor.interrupt()
+    limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _servers(guard: Guard) -> AsyncIterator[Servers]:
+    servers = Servers(guard, _tls())
+    try:
+        yield servers
+    finally:
+        await servers.close(_CLOSE_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _health(settings: Settings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
+    health = Health({"nats": bus.ping, "postgres": lambda: ping(pool)})
+    async with serve_health(health, settings.host, settings.health_port) as port:
+        logs.get_logger(SERVICE).info("ready", health_port=port, slots=settings.slots)
+        yield
+
+
+def _tls() -> ssl.SSLContext:
+    """The system's certificates; loaded once, for all servers."""
+    return httpx2.create_ssl_context()

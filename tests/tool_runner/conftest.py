@@ -1,0 +1,68 @@
+"""What most tests here start from: servers of this process, let through to scripted servers on loopback."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import httpx2
+import pytest
+from mcp_types import CallToolResult
+
+from directory.agents import McpServer
+from tests.tool_runner.scripted import ScriptedServer
+from tool_runner.guard import Guard, Resolver
+from tool_runner.servers import Server, Servers
+
+ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
+
+
+class Connect(Protocol):
+    def __call__(self, scripted: ScriptedServer, **headers: str) -> Server: ...
+
+
+@pytest.fixture
+def connect() -> Connect:
+    """A Server for a scripted one, closed before that is."""
+
+    def make(scripted: ScriptedServer, **headers: str) -> Server:
+        guard = Guard([f"127.0.0.1:{scripted.port}"], Resolver())
+        servers = Servers(guard, httpx2.create_ssl_context())
+        scripted.clients.append(lambda: servers.close(5.0))
+        return servers.get(ACCOUNT, McpServer(name="scripted", url=scripted.url, headers=headers))
+
+    return make
+
+
+async def call(server: Server, name: str, seconds: float = 5.0, **arguments: Any) -> CallToolResult:
+    """One call, by the name of the tool."""
+    tools = await server.tools()
+    return await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
+
+
+class Connections:
+    """Every address that this process tries to connect to; while `blocked`, none is reached."""
+
+    def __init__(self) -> None:
+        self.watching = False
+        self.blocked = False
+        self.tried: list[tuple[Any, ...]] = []
+
+    def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.watching and event == "socket.connect":
+            self.tried.append(arguments[1])
+            if self.blocked:
+                raise OSError("blocked by the test")
+
+
+_connections = Connections()
+sys.addaudithook(_connections.hook)  # hooks cannot be removed, so there is one for all tests
+
+
+@pytest.fixture
+def connections() -> Iterator[Connections]:
+    """What is connected to, as the interpreter sees it: nothing can go past it."""
+    _connections.tried.clear()
+    _connections.watching = True
+    yield _connections
+    _connections.watching = _connections.blocked = False

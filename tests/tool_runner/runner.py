@@ -1,0 +1,162 @@
+"""The tool-runner as its processes are, with agents in a real directory and calls over a real bus."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import msgspec
+
+from bus import Bus
+from contracts.ids import new_id
+from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed
+from contracts.subjects import TOOLS_LIST
+from directory.administration import create_account, create_agent
+from directory.agent_draft import AgentDraft
+from directory.agents import McpServer
+from directory.secrets import Sealer
+from runtime.postgres import connection, open_pool
+
+SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
+_START_SECONDS = 30.0
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """An agent at version 1."""
+
+    account_id: str
+    agent_id: str
+
+    def call(self, tool: str, server: str = "scripted", **more: Any) -> ToolRequested:
+        """A request to run one of its tools, in a trace of its own if none is given."""
+        given: dict[str, Any] = {"trace_id": os.urandom(16).hex(), "call_id": f"call_{new_id()}", "input": {}}
+        return ToolRequested(
+            account_id=self.account_id,
+            agent_id=self.agent_id,
+            agent_version=1,
+            server=server,
+            tool=tool,
+            **given | more,
+        )
+
+
+async def make_agent(database_url: str, *servers: McpServer) -> Agent:
+    """An agent of a new account."""
+    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+        account_id = new_id()
+        await create_account(conn, name="Test", plan="Pro", actor="test", account_id=account_id)
+        draft = AgentDraft(name="Test", model="none", mcp_servers=servers, provider_key="k")
+        sealer = Sealer.from_setting(SECRET_KEY)
+        agent_id = await create_agent(conn, sealer, account_id, draft, actor="test")
+    return Agent(account_id, agent_id)
+
+
+class Runner:
+    """One process. Its log lines are kept."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[dict[str, Any]] = []
+        self._news = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    async def logged(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The first line of that event with those fields, once it is there. Raises when the process ends."""
+
+        def found() -> list[dict[str, Any]]:
+            wanted = {"event": event, **fields}
+            return [line for line in self.lines if wanted.items() <= line.items()]
+
+        async with asyncio.timeout(_START_SECONDS), self._news:
+            await self._news.wait_for(lambda: bool(found()) or self._reading.done())
+        assert found(), self.lines[-5:]
+        return found()[0]
+
+    async def health_port(self) -> int:
+        return int((await self.logged("ready"))["health_port"])
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def ended(self, seconds: float = 15.0) -> int:
+        async with asyncio.timeout(seconds):
+            return await self.process.wait()
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            async with self._news:
+                with contextlib.suppress(json.JSONDecodeError):
+                    self.lines.append(json.loads(line))
+                self._news.notify_all()
+        async with self._news:
+            self._news.notify_all()
+
+    async def close(self) -> None:
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        await self.process.wait()
+        await self._reading
+
+
+def environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str) -> dict[str, str]:
+    """What a tool-runner's process is started with."""
+    return {
+        "PATH": os.environ["PATH"],
+        "AGENTCHAT_NATS_URL": nats_url,
+        "AGENTCHAT_DATABASE_URL": database_url,
+        "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+        "AGENTCHAT_HEALTH_PORT": "0",
+        "AGENTCHAT_MCP_ALLOW": ",".join(allow),
+        **more,
+    }
+
+
+@contextlib.asynccontextmanager
+async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
+    """A process that has become ready."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tool_runner", "--name", "tool-runner-1", "--run-dir", ".run"),
+        env=env,
+        stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    runner = Runner(process)
+    try:
+        await runner.health_port()
+        yield runner
+    finally:
+        await runner.close()
+
+
+class Calls:
+    """Asks for tools over a bus, as orchestrators do."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+
+    async def finish(self, request: ToolRequested, seconds: float = 25.0) -> ToolFinished:
+        """Ask, and wait for the result."""
+        done: asyncio.Future[ToolFinished] = asyncio.get_running_loop().create_future()
+
+        def deliver(finished: ToolFinished) -> None:
+            if finished.call_id == request.call_id and not done.done():
+                done.set_result(finished)
+
+        following = await self.bus.follow_tool_results(request.trace_id, deliver)
+        try:
+            await self.bus.request_tool(request)
+            async with asyncio.timeout(seconds):
+                return await done
+        finally:
+            await following.close()
+
+    async def listed(self, agent: Agent) -> ToolsListed:
+        question = ListTools(account_id=agent.account_id, agent_id=agent.agent_id, agent_version=1)
+        return await self.bus.ask(TOOLS_LIST, question, ToolsListed, timeout=10.0)

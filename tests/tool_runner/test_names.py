@@ -1,0 +1,53 @@
+"""The names that a model sees: its provider takes them, and no two are the same."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tool_runner.names import visible_names
+
+pytestmark = pytest.mark.requirement("TOOLS-NAMES")
+
+PROVIDER_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")
+
+
+def test_names_that_do_not_collide_stay_as_they_are() -> None:
+    places = [("shop", "get_order"), ("crm", "find-customer")]
+    assert visible_names(places) == {places[0]: "get_order", places[1]: "find-customer"}
+
+
+def test_only_the_names_that_collide_are_prefixed() -> None:
+    names = visible_names([("shop", "search"), ("crm", "search"), ("crm", "open_case")])
+    assert sorted(names.values()) == ["crm_search", "open_case", "shop_search"]
+
+
+def test_a_prefixed_name_that_is_taken_too_is_told_apart() -> None:
+    places = [("a", "b_c"), ("a_b", "c"), ("x", "c"), ("y", "b_c"), ("z", "a_b_c")]
+    names = visible_names(places)
+    assert len(set(names.values())) == len(places)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "a_b", "b-c"]), st.text(min_size=1) | st.sampled_from(["x.y", "x/y"])
+        ),
+        unique=True,
+        max_size=8,
+    )
+)
+def test_names_are_unique_fit_and_independent_of_order(places: list[tuple[str, str]]) -> None:
+    names = visible_names(places)
+    assert all(PROVIDER_NAME.match(name) for name in names.values())
+    assert len(set(names.values())) == len(places)
+    for order in itertools.islice(itertools.permutations(places), 6):
+        assert visible_names(order) == names
+
+
+def test_a_long_name_is_cut_and_stays_its_own() -> None:
+    names = visible_names([("s", "x" * 200 + "1"), ("s", "x" * 200 + "2")])
+    assert {len(name) for name in names.values()} == {128}
+    assert len(set(names.values())) == 2

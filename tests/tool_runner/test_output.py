@@ -1,0 +1,160 @@
+"""DESIGN section 6, form 2 `done`: what `output` is."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+from tool_runner.output import MAX_BYTES, error_output, rendered
+
+pytestmark = pytest.mark.requirement("TOOLS-OUTPUT-JSON")
+
+
+def _of(*texts: str, structured: Any = None, is_error: bool = False) -> str:
+    blocks: list[ContentBlock] = [TextContent(text=text) for text in texts]
+    return rendered(CallToolResult(content=blocks, structured_content=structured, is_error=is_error))
+
+
+@pytest.mark.parametrize("structured", [{"status": "shipped"}, {}, [1, 2], 7, "x", False, {"a": {"b": None}}])
+def test_structured_content_is_the_output(structured: Any) -> None:
+    assert json.loads(_of("ignored", structured=structured)) == structured
+
+
+@pytest.mark.parametrize(
+    "text", ['{"status": "shipped"}', "[1, 2]", "42", '"x"', "true", "null", ' {"a":1}\n']
+)
+def test_a_single_text_that_is_json_stays_as_it_is(text: str) -> None:
+    assert _of(text) == text
+
+
+@pytest.mark.parametrize("text", ["It has shipped.", "", "{", "NaN", "{'a': 1}", "1e999", "01", "{} {}"])
+def test_any_other_single_text_is_wrapped(text: str) -> None:
+    assert json.loads(_of(text)) == {"text": text}
+
+
+def test_several_texts_are_joined() -> None:
+    assert json.loads(_of("one", '{"two": 2}')) == {"text": 'one\n{"two": 2}'}
+
+
+def test_no_content_is_an_empty_text() -> None:
+    assert _of() == '{"text":""}'
+
+
+def test_images_and_resources_are_described_not_repeated() -> None:
+    blocks: list[ContentBlock] = [
+        TextContent(text="A picture:"),
+        ImageContent(data="QUJD" * 1000, mime_type="image/png"),
+        AudioContent(data="QUJD", mime_type="audio/wav"),
+        ResourceLink(uri="https://shop.example/returns", name="returns", mime_type="text/html"),
+        EmbeddedResource(resource=TextResourceContents(uri="note:1", text="Ring twice.")),
+        EmbeddedResource(
+            resource=BlobResourceContents(uri="pdf:1", blob="QUJD", mime_type="application/pdf")
+        ),
+    ]
+    assert json.loads(rendered(CallToolResult(content=blocks))) == {
+        "text": "A picture:",
+        "attachments": [
+            {"type": "image", "mime_type": "image/png", "bytes": 3000},
+            {"type": "audio", "mime_type": "audio/wav", "bytes": 3},
+            {
+                "type": "resource_link",
+                "uri": "https://shop.example/returns",
+                "name": "returns",
+                "mime_type": "text/html",
+            },
+            {"type": "resource", "uri": "note:1", "text": "Ring twice."},
+            {"type": "resource", "uri": "pdf:1", "mime_type": "application/pdf", "bytes": 3},
+        ],
+    }
+
+
+@pytest.mark.requirement("TOOLS-ERRORS")
+def test_an_error_is_an_error_with_the_tools_own_words() -> None:
+    assert json.loads(_of("No such order.", is_error=True)) == {"error": "No such order."}
+    assert json.loads(_of("one", "two", is_error=True)) == {"error": "one\ntwo"}
+    assert json.loads(_of(structured={"code": 4}, is_error=True)) == {"error": '{"code":4}'}
+    assert json.loads(_of(is_error=True)) == {"error": "The tool failed without saying why."}
+
+
+@pytest.mark.requirement("TOOLS-CUT")
+def test_a_long_error_is_cut() -> None:
+    output = error_output("é" * 100_000)
+    assert len(output.encode()) <= 64 * 1024
+    assert json.loads(output)["error"].endswith("(cut)")
+
+
+@pytest.mark.requirement("TOOLS-CUT")
+@pytest.mark.parametrize(
+    "result",
+    [
+        CallToolResult(content=[], structured_content={"rows": ["x" * 100] * 10_000}),
+        CallToolResult(content=[TextContent(text="x" * 1_000_000)]),
+        CallToolResult(content=[TextContent(text='"\\' * 500_000)]),
+        CallToolResult(content=[TextContent(text="\x01" * 1_000_000)]),
+        CallToolResult(content=[TextContent(text="日本" * 200_000)]),
+        CallToolResult(content=[TextContent(text="🙂" * 200_000)]),
+        CallToolResult(content=[TextContent(text=json.dumps(["y" * 100] * 10_000))]),
+        CallToolResult(content=[TextContent(text="x" * 300_000)] * 3),
+    ],
+)
+def test_an_output_over_256_kib_is_cut_with_a_notice_and_is_still_json(result: CallToolResult) -> None:
+    output = rendered(result)
+    assert MAX_BYTES - 2000 < len(output.encode()) <= MAX_BYTES
+    parsed = json.loads(output)
+    assert parsed.keys() == {"notice", "text"}
+    assert "was cut" in parsed["notice"]
+
+
+@pytest.mark.requirement("TOOLS-CUT")
+def test_an_output_of_exactly_256_kib_is_not_cut() -> None:
+    text = "x" * (MAX_BYTES - len('{"text":""}'))
+    assert json.loads(_of(text)) == {"text": text}
+    assert json.loads(_of(text + "x")).keys() == {"notice", "text"}
+
+
+@pytest.mark.parametrize("text", ["a\x00b", '{"a": "\\u0000"}', "\ud800", '"\\ud800"'])
+def test_what_no_store_can_hold_is_replaced(text: str) -> None:
+    output = _of(text)
+    assert "\x00" not in output
+    assert "\\u0000" not in output
+    output.encode()
+    msgspec.json.decode(output)
+
+
+def test_structured_content_is_cleaned() -> None:
+    assert _of(structured={"a\x00": ["\ud800", 1, None]}) == '{"a�":["�",1,null]}'
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=())), max_size=4),
+    st.none()
+    | st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(st.characters(exclude_categories=())),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    ),
+    st.booleans(),
+)
+def test_every_output_parses_as_json(texts: list[str], structured: Any, is_error: bool) -> None:
+    output = _of(*texts, structured=structured, is_error=is_error)
+    parsed = msgspec.json.decode(output.encode())
+    if is_error:
+        assert isinstance(parsed["error"], str)

@@ -1,0 +1,273 @@
+"""The tool-runner as a process, between a real bus, a real directory and tool servers of every kind."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+
+import httpx
+import msgspec
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from bus import Bus
+from directory.agents import McpServer
+from runtime import telemetry
+from tests.mcp_demo.demo_server import running as demo_shop
+from tests.system.collector import Collector, collector
+from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
+from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+
+pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
+
+SLOTS = 24
+SHOP_TOOLS = ("get_order",)
+CANARY = "canary-7f3a9c"
+
+
+async def _answer(call: Call) -> None:
+    match call.tool:
+        case "fail":
+            await call.text("No such order: ORD-1.", is_error=True)
+        case "slow":
+            await asyncio.sleep(float(call.arguments["seconds"]))
+            await call.text("done")
+        case "whoami":
+            await call.text(call.headers.get("authorization", "nobody"))
+        case "traced":
+            await call.text(call.message["params"]["_meta"]["traceparent"])
+        case _:
+            await call.text(json.dumps(call.arguments))
+
+
+TOOLS = [
+    tool("echo", readOnlyHint=True),
+    tool("fail"),
+    tool("slow", readOnlyHint=True),
+    tool("whoami"),
+    tool("traced"),
+    tool("hidden"),
+    tool("odd", schema={"type": "string"}),
+]
+
+
+async def _hang(_call: Call) -> None:
+    await asyncio.sleep(60)
+
+
+class World:
+    """One runner, an agent of many servers, and those servers."""
+
+    def __init__(
+        self, calls: Calls, runner: Runner, agent: Agent, scripted: ScriptedServer, spans: Collector
+    ) -> None:
+        self.spans = spans
+        self.calls = calls
+        self.runner = runner
+        self.agent = agent
+        self.scripted = scripted
+
+
+@pytest.fixture(scope="module")
+async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterator[World]:
+    async with contextlib.AsyncExitStack() as stack:
+        scripted = await stack.enter_async_context(serving(_answer, TOOLS))
+        twin = await stack.enter_async_context(serving(_answer, [tool("echo"), tool("b.c"), tool("b/c")]))
+        hung = await stack.enter_async_context(serving(_hang, [tool("hang", readOnlyHint=True)]))
+        async with serving(_hang) as gone:
+            """Its port is nobody's from here on."""
+        shop = stack.enter_context(demo_shop())
+        spans = stack.enter_context(collector())
+        agent = await make_agent(
+            migrated_database_url,
+            McpServer(
+                name="scripted",
+                url=scripted.url,
+                headers={"Authorization": f"Bearer {CANARY}"},
+                allowed_tools=tuple(str(listed["name"]) for listed in TOOLS if listed["name"] != "hidden"),
+            ),
+            McpServer(name="twin", url=twin.url),
+            McpServer(name="hung", url=hung.url),
+            McpServer(name="gone", url=gone.url),
+            McpServer(name="internal", url="https://169.254.169.254/mcp"),
+            McpServer(name="shop", url=shop.url, allowed_tools=SHOP_TOOLS),
+        )
+        ports = [scripted.port, twin.port, hung.port, gone.port, shop.http.base_url.port]
+        env = environ(
+            fresh_nats_url,
+            migrated_database_url,
+            [f"127.0.0.1:{port}" for port in ports],
+            AGENTCHAT_TOOL_SLOTS=str(SLOTS),
+            OTEL_EXPORTER_OTLP_ENDPOINT=spans.endpoint,
+        )
+        runner = await stack.enter_async_context(running(env))
+        bus = await stack.enter_async_context(Bus.connect(fresh_nats_url, name="test"))
+        yield World(Calls(bus), runner, agent, scripted, spans)
+
+
+@pytest.mark.requirement("TOOLS-OUTPUT-JSON", "TOOLS-PROTOCOLS")
+async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
+    finished = await world.calls.finish(world.agent.call("get_order", "shop", input={"order_id": "ORD-1001"}))
+    assert not finished.is_error, finished.output
+    assert json.loads(finished.output)["order_id"] == "ORD-1001"
+    assert 0 <= finished.ms < 5000
+
+
+@pytest.mark.requirement("TOOLS-NAMES", "TOOLS-ORDER")
+async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) -> None:
+    listed = await world.calls.listed(world.agent)
+    names = [spec.name for spec in listed.tools]
+    assert names == sorted(names)
+    assert {"fail", "scripted_echo", "twin_echo", "get_order", "hang"} <= set(names)
+    assert not {"echo", "hidden", "odd"} & set(names)
+    colliding = [spec for spec in listed.tools if spec.tool in ("b.c", "b/c")]
+    assert len({spec.name for spec in colliding}) == 2
+    by_name = {spec.name: spec for spec in listed.tools}
+    assert (by_name["scripted_echo"].server, by_name["scripted_echo"].tool) == ("scripted", "echo")
+    assert by_name["scripted_echo"].read_only
+    assert not by_name["twin_echo"].read_only
+    assert [server.server for server in listed.unavailable] == ["gone", "internal"]
+    assert await world.calls.listed(world.agent) == listed
+
+
+async def test_an_unknown_agent_has_no_tools(world: World) -> None:
+    stranger = Agent(world.agent.account_id, world.agent.account_id)
+    listed = await world.calls.listed(stranger)
+    assert listed.tools == ()
+    assert [server.server for server in listed.unavailable] == ["*"]
+    finished = await world.calls.finish(stranger.call("echo"))
+    assert json.loads(finished.output) == {"error": "This agent has no such tool."}
+
+
+@pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD")
+@pytest.mark.parametrize(
+    ("name", "server", "words"),
+    [
+        ("fail", "scripted", "No such order: ORD-1."),
+        ("hidden", "scripted", "This agent has no such tool."),
+        ("odd", "scripted", "This agent has no such tool."),
+        ("nothing", "scripted", "This agent has no such tool."),
+        ("echo", "nowhere", "This agent has no such tool."),
+        ("echo", "gone", "The tool server could not be reached."),
+        ("echo", "internal", "The tool server's address is not permitted."),
+    ],
+)
+async def test_what_cannot_be_run_is_a_tool_error_in_words(
+    name: str, server: str, words: str, world: World
+) -> None:
+    before = len(world.scripted.calls())
+    finished = await world.calls.finish(world.agent.call(name, server))
+    assert finished.is_error
+    assert json.loads(finished.output) == {"error": words}
+    assert len(world.scripted.calls()) - before == (name == "fail")
+
+
+@pytest.mark.requirement("TOOLS-PARALLEL")
+async def test_calls_run_side_by_side(world: World) -> None:
+    began = time.perf_counter()
+    calls = [world.agent.call("slow", input={"seconds": 0.5}) for _ in range(12)]
+    results = await asyncio.gather(*map(world.calls.finish, calls))
+    assert [result.output for result in results] == ['{"text":"done"}'] * 12
+    assert time.perf_counter() - began < 3.0
+
+
+@pytest.mark.requirement("TOOLS-TIMEOUT")
+async def test_a_call_ends_at_its_time_out(world: World) -> None:
+    finished = await world.calls.finish(world.agent.call("slow", input={"seconds": 30}, timeout_s=0.4))
+    assert json.loads(finished.output) == {"error": "The tool did not answer in time."}
+    assert 300 < finished.ms < 3000
+
+
+@pytest.mark.requirement("TOOLS-PARALLEL", "TOOLS-TIMEOUT")
+async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
+    hanging = [world.agent.call("hang", "hung", timeout_s=1.5) for _ in range(SLOTS + 16)]
+    waiting = [asyncio.create_task(world.calls.finish(call)) for call in hanging]
+    await world.runner.logged("session_opened", server="hung")
+    began = time.perf_counter()
+    finished = await world.calls.finish(world.agent.call("echo", input={"a": 1}))
+    assert finished.output == '{"a": 1}'
+    assert time.perf_counter() - began < 2.0
+    results = await asyncio.gather(*waiting)
+    assert {result.is_error for result in results} == {True}
+
+
+@pytest.mark.requirement("SECRETS-SEALED", "LOGS")
+async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None:
+    finished = await world.calls.finish(world.agent.call("whoami"))
+    assert CANARY in finished.output
+    await world.runner.logged("tool_finished", call_id=finished.call_id)
+    logged = json.dumps(world.runner.lines)
+    assert CANARY not in logged
+    assert "127.0.0.1" not in json.dumps([line for line in world.runner.lines if line["event"] != "ready"])
+    listed = await world.calls.listed(world.agent)
+    assert CANARY not in repr(listed)
+
+
+@pytest.mark.requirement("LOGS", "TELEMETRY")
+async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
+    request = world.agent.call("traced")
+    telemetry.configure("test", None, exporter=InMemorySpanExporter())  # so that the trace is sampled
+    try:
+        with telemetry.tracer().start_as_current_span("request") as request_span:
+            trace_id = telemetry.current_trace_id()
+            finished = await world.calls.finish(request)
+    finally:
+        telemetry.shutdown()
+    assert trace_id in finished.output  # as the tool server was told
+    line = await world.runner.logged("tool_finished", call_id=request.call_id)
+    assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)
+
+    found = await asyncio.to_thread(world.spans.spans_of, trace_id, {"tool-runner"})
+    spans = {span.name: span for _, span in found}
+    outer, inner = spans["execute_tool traced"], spans["tools/call traced"]
+    assert outer.parent_span_id.hex() == f"{request_span.get_span_context().span_id:016x}"
+    assert inner.parent_span_id == outer.span_id
+    assert inner.span_id.hex() in finished.output
+    attributes = {pair.key: pair.value.string_value for pair in (*outer.attributes, *inner.attributes)}
+    assert attributes["gen_ai.operation.name"] == "execute_tool"
+    assert attributes["gen_ai.tool.name"] == "traced"
+    assert attributes["gen_ai.tool.call.id"] == request.call_id
+    assert attributes["mcp.method.name"] == "tools/call"
+    assert attributes["mcp.protocol.version"] == "2024-11-05"
+
+
+@pytest.mark.requirement("BUS-DEAD")
+async def test_a_message_that_is_no_call_is_buried(world: World) -> None:
+    request = world.agent.call("echo", trace_id="x" * 32)
+    wrong = msgspec.structs.replace(request, input="not an object")
+    await world.calls.bus.request_tool(wrong)
+    line = await world.runner.logged("request_undecodable")
+    assert "input" in line["reason"]
+
+
+@pytest.mark.requirement("HEALTH")
+async def test_health_is_told(world: World) -> None:
+    base = f"http://127.0.0.1:{await world.runner.health_port()}"
+    async with httpx.AsyncClient() as http:
+        assert (await http.get(f"{base}/healthz")).status_code == 200
+        ready = await http.get(f"{base}/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {"status": "ok", "checks": {"nats": "ok", "postgres": "ok"}}
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AGENTCHAT_NATS_URL", ""),
+        ("AGENTCHAT_SECRET_KEY", "short"),
+        ("AGENTCHAT_MCP_ALLOW", "localhost"),
+        ("AGENTCHAT_TOOL_SLOTS", "0"),
+    ],
+)
+async def test_a_wrong_setting_is_one_line_that_names_it(name: str, value: str) -> None:
+    env = environ("nats://127.0.0.1:1", "postgresql://127.0.0.1:1/none", []) | {name: value}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tool_runner", env=env, stderr=asyncio.subprocess.PIPE
+    )
+    _, stderr = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode == 2
+    assert len(stderr.decode().splitlines()) == 1
+    assert name in stderr.decode()

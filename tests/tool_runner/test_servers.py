@@ -1,0 +1,221 @@
+"""Sessions are shared, bounded, closed when idle, and opened again; nothing leaks."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from directory.agents import McpServer
+from tests.tool_runner.conftest import ACCOUNT, Connect, call
+from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tool_runner import servers as module
+from tool_runner.attention import Attention
+from tool_runner.faults import ToolFailed
+from tool_runner.guard import Guard, Resolver
+from tool_runner.servers import CALLS_AT_ONCE, Servers
+
+pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
+
+
+async def _echo(call: Call) -> None:
+    await call.text("fine")
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedServer]:
+    async with serving(_echo) as started:
+        yield started
+
+
+@pytest.fixture
+def servers(scripted: ScriptedServer) -> Servers:
+    """Overrides the embedded servers of the other tests, which these need not."""
+    made = Servers(Guard([f"127.0.0.1:{scripted.port}"], Resolver()), httpx2.create_ssl_context())
+    scripted.clients.append(lambda: made.close(5.0))
+    return made
+
+
+def _config(scripted: ScriptedServer, **headers: str) -> McpServer:
+    return McpServer(name="scripted", url=scripted.url, headers=headers)
+
+
+async def test_one_account_and_credential_share_a_session_and_others_do_not(
+    servers: Servers, scripted: ScriptedServer
+) -> None:
+    first = servers.get(ACCOUNT, _config(scripted, Authorization="1"))
+    assert servers.get(ACCOUNT, _config(scripted, Authorization="1")) is first
+    others = [
+        servers.get(ACCOUNT, _config(scripted, Authorization="2")),
+        servers.get(ACCOUNT, _config(scripted)),
+        servers.get("another account", _config(scripted, Authorization="1")),
+    ]
+    assert len({id(server) for server in (first, *others)}) == 4
+    await asyncio.gather(*(server.tools() for server in (first, *others)))
+    assert len(scripted.calls("initialize")) == 4
+
+
+async def test_many_at_once_open_one_session_and_list_once(
+    servers: Servers, scripted: ScriptedServer
+) -> None:
+    server = servers.get(ACCOUNT, _config(scripted))
+    await asyncio.gather(*(call(server, "echo") for _ in range(10)))
+    assert len(scripted.calls("initialize")) == 1
+    assert len(scripted.calls("tools/list")) == 1
+    assert len(scripted.calls("tools/call")) == 10
+
+
+async def test_a_listing_is_asked_for_again_when_it_is_old(
+    servers: Servers, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LISTING_SECONDS", 0.0)
+    server = servers.get(ACCOUNT, _config(scripted))
+    assert list(await server.tools()) == ["echo"]
+    scripted.tools = [tool("new")]
+    assert list(await server.tools()) == ["new"]
+
+
+async def test_an_idle_server_is_closed_and_comes_back(servers: Servers, scripted: ScriptedServer) -> None:
+    scripted.session_id = "s-1"
+    server = servers.get(ACCOUNT, _config(scripted))
+    await server.tools()
+    servers.close_idle(60.0)
+    assert servers.get(ACCOUNT, _config(scripted)) is server
+    assert server.reserve()
+    servers.close_idle(0.0)
+    assert servers.get(ACCOUNT, _config(scripted)) is server
+    server.release()
+    servers.close_idle(0.0)
+    assert servers.get(ACCOUNT, _config(scripted)) is not server
+    await scripted.arrived("")  # the DELETE of the old session
+    assert not (await call(servers.get(ACCOUNT, _config(scripted)), "echo")).is_error
+
+
+async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
+    servers: Servers, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_SERVERS", 2)
+    first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
+    first.reserve()
+    servers.get("3", _config(scripted))
+    assert servers.get("1", _config(scripted)) is first
+    assert first is not second
+    for account in ("1", "3"):
+        servers.get(account, _config(scripted)).reserve()
+    with pytest.raises(ToolFailed, match="busy"):
+        servers.get("4", _config(scripted))
+
+
+@pytest.mark.requirement("TOOLS-PARALLEL")
+async def test_calls_at_one_time_are_bounded_for_each_server(
+    servers: Servers, scripted: ScriptedServer
+) -> None:
+    server = servers.get(ACCOUNT, _config(scripted))
+    assert [server.reserve() for _ in range(CALLS_AT_ONCE + 1)] == [True] * CALLS_AT_ONCE + [False]
+    server.release()
+    assert server.reserve()
+
+
+async def test_a_server_that_is_away_is_not_asked_at_every_call_and_is_found_again(connect: Connect) -> None:
+    async with serving(_echo) as scripted:
+        server = connect(scripted)
+    for _ in range(5):
+        with pytest.raises(ToolFailed, match="unreachable"):
+            await server.tools()
+    await scripted.start()
+    with pytest.raises(ToolFailed, match="not tried again yet"):
+        await server.tools()
+    assert scripted.connections == 0
+    await asyncio.sleep(1.05)
+    assert list(await server.tools()) == ["echo"]
+    await server.close()
+    await scripted.stop()
+
+
+async def test_one_bad_entry_does_not_take_away_a_server(connect: Connect) -> None:
+    entries = [
+        tool("good"),
+        tool("odd", schema={"type": "string"}),
+        {"name": "none"},
+        tool("untyped", schema={}),
+    ]
+    async with serving(_echo, entries) as scripted:
+        server = connect(scripted)
+        scripted.tools.append("nonsense")  # type: ignore[arg-type]
+        assert list(await server.tools()) == ["good", "untyped"]
+        assert not (await call(server, "good")).is_error
+
+
+async def test_all_pages_are_listed(connect: Connect) -> None:
+    async def page(call: Call) -> bool:
+        if call.rpc != "tools/list":
+            return False
+        cursor = int(call.message.get("params", {}).get("cursor", "0"))
+        more = {"nextCursor": str(cursor + 1)} if cursor < 3 else {}
+        await call.result({"tools": [tool(f"t{cursor}")], **more})
+        return True
+
+    async with serving(_echo, on_any=page) as scripted:
+        assert list(await connect(scripted).tools()) == ["t0", "t1", "t2", "t3"]
+
+
+async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> None:
+    async def page(call: Call) -> bool:
+        if call.rpc == "tools/list":
+            await call.result({"tools": [tool("same")], "nextCursor": "again"})
+        return call.rpc == "tools/list"
+
+    async with serving(_echo, on_any=page) as scripted:
+        assert list(await connect(scripted).tools()) == ["same"]
+        assert len(scripted.calls("tools/list")) == 20
+
+
+@pytest.mark.requirement("TOOLS-GUARD")
+async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) -> None:
+    async def on_call(call: Call) -> None:
+        match call.tool:
+            case "die":
+                call.writer.transport.abort()
+            case "slow":
+                await asyncio.sleep(0.2)
+                await call.text("late")
+            case _:
+                await call.text("fine")
+
+    async def some(count: int) -> None:
+        for _ in range(count):
+            names = ("echo", "die", "slow", "echo")
+            await asyncio.gather(
+                *(call(server, name, seconds=0.05 if name == "slow" else 5.0) for name in names),
+                return_exceptions=True,
+            )
+        await asyncio.sleep(0.3)
+
+    async with serving(on_call, [tool("echo"), tool("die"), tool("slow")]) as scripted:
+        server = connect(scripted)
+        await some(3)
+        before = len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+        await some(40)
+        after = len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+        assert after[0] <= before[0] + 2
+        assert after[1] <= before[1] + 8
+        assert len(scripted.calls("initialize")) == 1
+
+
+@pytest.mark.requirement("TOOLS-IDEMPOTENT")
+def test_what_was_read_around_a_pause_may_be_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    attention = Attention()
+    for now in (1000.2, 1000.4, 1001.0):
+        assert attention.unbroken_since(now)
+    now = 1012.0  # stopped for 11 s, with messages in the socket
+    assert not attention.unbroken_since(1012.0)
+    assert not attention.unbroken_since(1001.0)
+    now = 1013.0
+    assert not attention.unbroken_since(1013.0)
+    now = 1014.5
+    assert attention.unbroken_since(1014.5)
+    now = 1016.0
+    assert attention.unbroken_since(1014.5)
