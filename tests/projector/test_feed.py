@@ -10,7 +10,7 @@ from contracts.ids import new_id
 from conversations.conversation import Conversation
 from conversations.log import Log
 from conversations.store import ConversationStore
-from projector.feed import Feed
+from projector.feed import BATCH, Feed
 from projector.feed_position import remember_fed
 from projector.following import Following
 from runtime.postgres import Pool
@@ -71,7 +71,10 @@ async def test_a_new_leader_goes_on_where_events_ends(
 async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
-    feeds = [asyncio.create_task(Following(name, Feed(bus, log, pool).step).run()) for name in ("one", "two")]
+    feeds = [
+        asyncio.create_task(Following(name, Feed(bus, log, pool).step, BATCH).run())
+        for name in ("one", "two")
+    ]
     for _ in range(20):
         await tell(store, turns=5)
     await streams.grown("EVENTS", 20 * 31)
@@ -124,7 +127,7 @@ async def test_a_wiped_stream_is_filled_again_from_the_log(
     await tell(store)
     async with Bus.connect(fresh_nats_url, name="provisions"):
         pass
-    following = asyncio.create_task(Following("feed", feed.step).run())
+    following = asyncio.create_task(Following("feed", feed.step, BATCH).run())
     await streams.grown("EVENTS", 14)
     following.cancel()
     assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]

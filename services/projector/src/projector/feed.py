@@ -36,7 +36,7 @@ class Feed:
         self._logger = get_logger("projector.feed")
 
     async def step(self) -> int:
-        """Publish the next batch; returns its size, 0 at the end of the log.
+        """Publish the next batch; returns its size, less than BATCH at the end of the log.
 
         Raises BusUnavailable, StoreUnavailable, and FeedConflict where somebody else publishes.
         """
@@ -45,10 +45,9 @@ class Feed:
         entries = await self._log.read(position, BATCH)
         if entries:
             await self._publish(sequence, entries)
-            self._place = (sequence + len(entries), entries[-1].position)
-        else:
-            self._place = (sequence, position)
-            await self._remember(position)
+            sequence, position = sequence + len(entries), entries[-1].position
+        await self._remember(position)
+        self._place = (sequence, position)
         return len(entries)
 
     async def _find(self) -> tuple[int, int]:

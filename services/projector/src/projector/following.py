@@ -11,6 +11,9 @@ from runtime.logs import get_logger
 POLL_SECONDS = 0.5
 """Should a notification be missed, an event is found after this time."""
 
+GATHER_SECONDS = 0.02
+"""After an append, so long is waited for others to share the step: a run makes several, close together."""
+
 _RETRY_SECONDS = 0.5
 _BEHIND_SECONDS = 30.0
 
@@ -22,11 +25,12 @@ class Behind(Exception):  # noqa: N818 - a state, said in a health check
 
 
 class Following:
-    """Calls `step` (which returns how much there was, 0 at the end of the log) over and over."""
+    """Calls `step` over and over. It returns how much there was: less than `batch` at the end of the log."""
 
-    def __init__(self, name: str, step: Step) -> None:
+    def __init__(self, name: str, step: Step, batch: int) -> None:
         self._name = name
         self._step = step
+        self._batch = batch
         self._rung = asyncio.Event()
         self._at_end = time.monotonic()
         self._logger = get_logger("projector.following")
@@ -46,7 +50,7 @@ class Following:
                 self._logger.warning("cannot_follow", follower=self._name, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            if found == 0:
+            if found < self._batch:
                 self._at_end = time.monotonic()
                 await self._wait()
 
@@ -60,5 +64,6 @@ class Following:
         try:
             async with asyncio.timeout(POLL_SECONDS):
                 await self._rung.wait()
+                await asyncio.sleep(GATHER_SECONDS)
         except TimeoutError:
             pass

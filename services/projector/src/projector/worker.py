@@ -7,6 +7,7 @@ from bus import Bus
 from conversations.log import Log, open_log
 from conversations.projections import conversations, messages, open_runs
 from conversations.projections.follower import Follower
+from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
 from projector.following import Following
 from projector.leadership import Leadership
@@ -39,8 +40,8 @@ class Projector:
     def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool, log: Log) -> None:
         follower = Follower(pool, log, PROJECTIONS)
         self._followings = (
-            Following("read models", follower.step),
-            Following("events feed", Feed(bus, log, pool).step),
+            Following("read models", follower.step, follower.batch),
+            Following("events feed", Feed(bus, log, pool).step, FEED_BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, self._ring)

@@ -59,12 +59,13 @@ class Follower:
         self._log = log
         self._owners = Owners(log)
         self._projections = projections
-        self._batch = batch
+        self.batch = batch
         self._positions: dict[str, int] | None = None
         self._logger = get_logger("conversations.follower")
 
     async def step(self) -> int:
-        """Apply the next batch to each projection; returns how many entries there were, 0 at the log's end.
+        """Apply the next batch to each projection; returns how many entries there were: less than `batch` at
+        the log's end.
 
         Raises StoreUnavailable.
         """
@@ -76,7 +77,7 @@ class Follower:
             )
         except _Moved:
             self._positions = None
-            return 1  # there may be more
+            return self.batch  # there may be more
         except BaseException:
             self._positions = None  # what was committed is unknown
             raise
@@ -99,7 +100,7 @@ class Follower:
 
     async def _step_from(self, position: int) -> int:
         assert self._positions is not None
-        entries = await self._log.read(position, self._batch)
+        entries = await self._log.read(position, self.batch)
         if not entries:
             return 0
         group = [each for each in self._projections if self._positions[each.name] == position]
