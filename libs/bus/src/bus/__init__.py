@@ -1,0 +1,13 @@
+"""The only door to NATS: streams and consumers, work queues, the trace channel, request and reply, the feed.
+
+`Bus.connect` opens it; everything else is a method of `Bus`. NATS may be wiped at any time: the streams are
+made anew, and what was accepted is in Postgres.
+"""
+
+from bus.bus import Bus
+from bus.dead import Exhausted
+from bus.delivery import Delivery
+from bus.errors import BusUnavailable, FeedConflict
+from bus.traces import Subscription
+
+__all__ = ["Bus", "BusUnavailable", "Delivery", "Exhausted", "FeedConflict", "Subscription"]

@@ -1,0 +1,195 @@
+"""`Bus`: everything that services say to NATS, on one connection."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Literal
+
+from bus import connection, dead, feed, rpc, streams
+from bus.connection import Connection
+from bus.consume import Consumption, Handle
+from bus.delivery import Delivery
+from bus.errors import BusUnavailable
+from bus.jetstream import JetStream
+from bus.traces import Subscription, Traces
+from contracts import frames, messages, subjects, wire
+from contracts.wire import M
+
+_PING_SECONDS = 1.5
+
+
+class Bus:
+    """One connection to NATS. Calls raise BusUnavailable where nothing else is said."""
+
+    def __init__(self, link: Connection) -> None:
+        self._connection = link
+        self._jetstream = JetStream(link)
+        self._traces = Traces(link, self._jetstream)
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def connect(
+        cls, url: str, *, name: str, on_lost: Callable[[], None] | None = None
+    ) -> AsyncIterator["Bus"]:
+        """Connect (within 30 s), provision streams and consumers, and keep both so while the block runs.
+
+        It reconnects for ever. `on_lost` is called should that end all the same; the process is then to stop
+        and be started again.
+        """
+        async with connection.connect(url, name, on_lost) as link:
+            bus = cls(link)
+            await bus._provision_at_start()
+            provisioning = asyncio.create_task(bus._provision_after_reconnects())
+            try:
+                yield bus
+            finally:
+                provisioning.cancel()
+
+    async def ping(self) -> None:
+        """Readiness: JetStream answers."""
+        await self._jetstream.call("INFO", seconds=_PING_SECONDS)
+
+    def on_reconnect(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever the connection is back; call what is returned to end that."""
+        return self._connection.add_listener(listener)
+
+    async def request_chat(self, message: messages.ChatRequested) -> None:
+        """Queue a chat request, acknowledged within 2 s."""
+        await self._jetstream.publish(
+            subjects.requests(message.account_id),
+            wire.encode(message),
+            f"{message.trace_id}:{message.attempt}",
+        )
+
+    async def request_tool(self, message: messages.ToolRequested) -> None:
+        """Queue a tool call, acknowledged within 2 s."""
+        await self._jetstream.publish(
+            subjects.tool_requests(message.trace_id),
+            wire.encode(message),
+            f"{message.trace_id}:{subjects.token(message.call_id)}",
+        )
+
+    async def finish_tool(self, message: messages.ToolFinished) -> None:
+        """Publish a tool's result, acknowledged within 2 s."""
+        await self._traces.finish_tool(message)
+
+    async def cancel(self, message: messages.CancelRequested) -> None:
+        """Ask for the end of a run, acknowledged within 2 s."""
+        await self._traces.cancel(message)
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send one live frame. Never waits and never raises; frames that cannot be sent are lost."""
+        self._traces.publish_frame(trace_id, frame)
+
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+        """Have `deliver` called with each frame from now on; it runs on the loop and must not block.
+
+        Following has begun when this returns: whatever is published later on this connection is seen.
+        """
+        return await self._traces.follow_trace(trace_id, deliver)
+
+    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
+        """What TRACES keeps of a trace, in order; [] if nothing."""
+        return await self._traces.frames_of(trace_id)
+
+    async def follow_tool_results(
+        self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
+    ) -> Subscription:
+        """Have `deliver` called with each tool result of a trace from now on."""
+        return await self._traces.follow_tool_results(trace_id, deliver)
+
+    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
+        """The tool results that TRACES keeps of a trace, by call id."""
+        return await self._traces.tool_results_of(trace_id)
+
+    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
+        """Have `deliver` called with every cancellation from now on, of all runs."""
+        return await self._traces.follow_cancels(deliver)
+
+    async def is_cancelled(self, trace_id: str) -> bool:
+        """Whether TRACES holds a cancellation of the run."""
+        return await self._traces.is_cancelled(trace_id)
+
+    async def consume(
+        self, stream: Literal["REQUESTS", "TOOLS"], handle: Handle, *, slots: int, stop: asyncio.Event
+    ) -> None:
+        """Work off a queue, `slots` messages at a time, until `stop` is set and the handlers are done.
+
+        While a handler runs its message is kept from others. A handler that raises is logged, and its
+        message comes again after 1 s, later up to 10 s.
+        """
+        await Consumption(self._connection, self._jetstream, stream, handle, slots).run(stop)
+
+    async def follow_max_deliveries(
+        self, handle: Callable[[dead.Exhausted], Awaitable[None]], *, stop: asyncio.Event
+    ) -> None:
+        """Work off, until `stop`, the messages of REQUESTS and TOOLS that were delivered 50 times in vain.
+
+        After `handle` returns the message is copied to DEAD and removed; when it raises, it comes again.
+        """
+
+        async def on_advisory(delivery: Delivery) -> None:
+            await dead.handle_advisory(self._jetstream, delivery, handle)
+
+        await Consumption(self._connection, self._jetstream, streams.ADVISORIES, on_advisory, slots=1).run(
+            stop
+        )
+
+    async def dead(self, message: messages.DeadLettered) -> None:
+        """Copy a message to DEAD, acknowledged within 2 s."""
+        await dead.bury(self._jetstream, message)
+
+    async def serve(
+        self, subject: str, queue: str, handle: Callable[[bytes], Awaitable[bytes]]
+    ) -> Subscription:
+        """Answer requests on `subject` as one of the group `queue`, each in a task of its own."""
+        return await rpc.serve(self._connection, subject, queue, handle)
+
+    async def ask(self, subject: str, message: messages.BusMessage, reply: type[M], *, timeout: float) -> M:
+        """One request and its reply, within `timeout` seconds; nobody serving is said at once."""
+        return await rpc.ask(self._connection, subject, message, reply, timeout)
+
+    async def publish_event(
+        self,
+        subject: str,
+        data: bytes,
+        headers: dict[str, str],
+        *,
+        message_id: str,
+        expected_last_sequence: int,
+    ) -> int:
+        """Append one event to EVENTS; see `feed.publish_event`. Raises FeedConflict too."""
+        return await feed.publish_event(
+            self._jetstream,
+            subject,
+            data,
+            headers,
+            message_id=message_id,
+            expected_last_sequence=expected_last_sequence,
+        )
+
+    async def last_event(self) -> tuple[int, int]:
+        """(last sequence of EVENTS, the log position of its newest message or 0); see `feed.last_event`."""
+        return await feed.last_event(self._jetstream)
+
+    async def _provision_at_start(self) -> None:
+        """JetStream may need a moment longer than its port."""
+        async with asyncio.timeout(connection.CONNECT_SECONDS):
+            while True:
+                try:
+                    return await self._jetstream.provision()
+                except BusUnavailable:
+                    await asyncio.sleep(connection.RECONNECT_SECONDS)
+
+    async def _provision_after_reconnects(self) -> None:
+        """NATS may have come back with an empty store."""
+        back = asyncio.Event()
+        remove = self._connection.add_listener(back.set)
+        try:
+            while True:
+                await back.wait()
+                back.clear()
+                with contextlib.suppress(BusUnavailable, TimeoutError):
+                    await self._provision_at_start()
+        finally:
+            remove()

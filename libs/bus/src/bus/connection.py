@@ -1,0 +1,132 @@
+"""One connection to NATS that reconnects for ever, and says when it is up, back or lost."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from bus.client import PENDING_BYTES, DirectClient
+from bus.errors import BusUnavailable
+from runtime import logs
+
+CONNECT_SECONDS = 30.0
+RECONNECT_SECONDS = 0.25
+# A stopped server is noticed after three intervals at most (RELIABILITY N9).
+PING_SECONDS = 2
+PINGS_UNANSWERED = 2
+_WATCH_SECONDS = 2.0
+
+
+class Connection:
+    """The client, whether it is connected, and who wants to hear that it is connected again."""
+
+    def __init__(self, on_lost: Callable[[], None] | None) -> None:
+        self.client = DirectClient()
+        self.up = asyncio.Event()
+        self._on_lost = on_lost
+        self._closing = False
+        self._listeners: set[Callable[[], None]] = set()
+        self._log = logs.get_logger("bus")
+
+    async def open(self, url: str, name: str) -> None:
+        """Connect, trying for `CONNECT_SECONDS`. Raises BusUnavailable."""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self.client.connect(
+                    [server.strip() for server in url.split(",")],
+                    name=name,
+                    error_cb=self._failed,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # slept on as it is
+                    ping_interval=PING_SECONDS,
+                    max_outstanding_pings=PINGS_UNANSWERED,
+                    pending_size=PENDING_BYTES,
+                    flush_timeout=1.0,
+                )
+        except TimeoutError as error:
+            raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s") from error
+        self.up.set()
+
+    async def close(self) -> None:
+        """Send what waits (as far as the server reads it) and disconnect."""
+        self._closing = True
+        with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
+            async with asyncio.timeout(2.0):
+                await self.client.close()
+
+    async def request(
+        self, subject: str, payload: bytes, *, seconds: float, headers: dict[str, str] | None = None
+    ) -> Msg:
+        """One request and its reply. Raises NoRespondersError, and BusUnavailable for all else."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wait_up()
+                return await self.client.request(subject, payload, timeout=seconds, headers=headers)
+        except nats.errors.NoRespondersError:
+            raise
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise BusUnavailable(f"no answer on {subject}: {error}") from error
+
+    async def publish(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
+        """Publish without an acknowledgement; while disconnected it waits in the buffer.
+
+        Raises BusUnavailable when the buffer is full.
+        """
+        try:
+            await self.client.publish(subject, payload, headers=headers)
+        except (nats.errors.Error, OSError) as error:
+            raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
+
+    async def wait_up(self) -> None:
+        """Return at once while connected, else when connected again."""
+        while not self.client.is_connected:
+            self.up.clear()
+            await self.up.wait()
+
+    def add_listener(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` each time the connection is back, until what is returned is called."""
+        self._listeners.add(listener)
+        return lambda: self._listeners.discard(listener)
+
+    async def watch(self) -> None:
+        """Report the client as lost when it will not reconnect by itself (RELIABILITY N7)."""
+        while not self.client.is_stuck:  # noqa: ASYNC110 - nats-py has no event for it
+            await asyncio.sleep(_WATCH_SECONDS)
+        self._log.error("nats_lost")
+        if self._on_lost is not None:
+            self._on_lost()
+
+    async def _failed(self, error: Exception) -> None:
+        self._log.debug("nats_error", error=repr(error))
+
+    async def _disconnected(self) -> None:
+        self.up.clear()
+        if not self._closing:
+            self._log.warning("nats_disconnected")
+
+    async def _reconnected(self) -> None:
+        self.up.set()
+        self._log.info("nats_reconnected")
+        for listener in tuple(self._listeners):
+            listener()
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    url: str, name: str, on_lost: Callable[[], None] | None = None
+) -> AsyncIterator[Connection]:
+    """A connection for the length of the block; `url` may be a comma list of servers."""
+    connection = Connection(on_lost)
+    try:
+        await connection.open(url, name)
+        watcher = asyncio.create_task(connection.watch())
+        try:
+            yield connection
+        finally:
+            watcher.cancel()
+    finally:
+        await connection.close()

@@ -1,0 +1,61 @@
+"""One message of a work queue, while it is in work."""
+
+import contextlib
+
+from bus import headers
+from bus.connection import Connection
+from bus.errors import BusUnavailable
+
+_NANOSECONDS = 1_000_000_000
+
+
+class Delivery:
+    """A message, to be settled once by `ack`, `nak` or `term`.
+
+    One whose handler returns unsettled is acknowledged. It comes again after 10 s without a sign of life, up
+    to 50 times. None of the methods raises: what NATS does not get to hear, it delivers again.
+    """
+
+    def __init__(
+        self, connection: Connection, subject: str, reply: str, data: bytes, block: bytes | None
+    ) -> None:
+        self.subject = subject
+        self.data = data
+        self.headers = headers.parse(block)  # names in lower case
+        self.attempt, self.sequence = _counts(reply)  # times delivered, from 1; place in the stream
+        self.settled = False
+        self._reply = reply
+        self._connection = connection
+
+    async def ack(self) -> None:
+        """Done: the message leaves the queue."""
+        await self._settle(b"+ACK")
+
+    async def nak(self, delay: float = 0.0) -> None:
+        """Put it back, to be delivered again after `delay` seconds. Each delivery counts towards the 50."""
+        await self._settle(b'-NAK {"delay": %d}' % int(delay * _NANOSECONDS) if delay else b"-NAK")
+
+    async def term(self) -> None:
+        """Give it up: the message leaves the queue undone."""
+        await self._settle(b"+TERM")
+
+    async def in_progress(self) -> None:
+        """Another 10 s, please. The bus says so by itself every 3 s while the handler runs."""
+        if not self.settled:
+            await self._say(b"+WPI")
+
+    async def _settle(self, word: bytes) -> None:
+        if not self.settled:
+            self.settled = True
+            await self._say(word)
+
+    async def _say(self, word: bytes) -> None:
+        with contextlib.suppress(BusUnavailable):
+            await self._connection.publish(self._reply, word)
+
+
+def _counts(reply: str) -> tuple[int, int]:
+    """Deliveries and stream sequence out of `$JS.ACK...`: 9 tokens, or 11 and more with a domain (ADR-15)."""
+    tokens = reply.split(".")
+    first = 4 if len(tokens) == 9 else 6
+    return int(tokens[first]), int(tokens[first + 1])

@@ -1,0 +1,41 @@
+"""The header block of a NATS message, in and out (NATS protocol, ADR-4)."""
+
+from opentelemetry import trace
+
+_VERSION = b"NATS/1.0"
+
+
+def parse(block: bytes | None) -> dict[str, str]:
+    """The headers of a message, names in lower case; {} where it has none."""
+    if not block:
+        return {}
+    found = {}
+    for line in block.split(b"\r\n")[1:]:
+        name, separator, value = line.partition(b":")
+        if separator:
+            found[name.strip().decode("utf-8", "replace").lower()] = value.strip().decode("utf-8", "replace")
+    return found
+
+
+def status(block: bytes | None) -> int:
+    """The status of a message that the server itself sent (`NATS/1.0 404 No Messages`), 0 for any other."""
+    if not block or block[8:9] != b" ":
+        return 0
+    code = block[9:12]
+    return int(code) if code.isdigit() else 0
+
+
+def description(block: bytes | None) -> str:
+    """The words behind a status."""
+    return (block or b"")[13:].partition(b"\r\n")[0].decode("utf-8", "replace")
+
+
+def traceparent_block() -> bytes:
+    """A header block with the W3C traceparent of the current span, and nothing else."""
+    context = trace.get_current_span().get_span_context()
+    return b"%b\r\ntraceparent: 00-%032x-%016x-%02x\r\n\r\n" % (
+        _VERSION,
+        context.trace_id,
+        context.span_id,
+        context.trace_flags,
+    )

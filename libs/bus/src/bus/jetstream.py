@@ -1,0 +1,214 @@
+"""JetStream's API as far as the bus needs it: acknowledged publishing, direct gets, provisioning.
+
+Sources: NATS docs, "JetStream wire API"; ADR-31 (direct get, also of many messages).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+import nats.errors
+
+from bus import headers, streams
+from bus.connection import Connection
+from bus.errors import BusUnavailable, FeedConflict
+from runtime import logs, telemetry
+
+T = TypeVar("T")
+
+API_SECONDS = 2.0
+# A publication is tried again within its time: its Nats-Msg-Id makes that safe.
+_TRY_SECONDS = 0.9
+_WRONG_LAST_SEQUENCE = 10071
+_NAME_IN_USE = 10058
+_RETRY_SECONDS = 0.1
+
+
+class _Error(msgspec.Struct):
+    code: int
+    err_code: int = 0
+    description: str = ""
+
+
+class _PublishReply(msgspec.Struct):
+    seq: int = 0
+    duplicate: bool = False
+    error: _Error | None = None
+
+
+class _State(msgspec.Struct):
+    messages: int = 0
+    last_seq: int = 0
+
+
+class _ApiReply(msgspec.Struct):
+    error: _Error | None = None
+    state: _State | None = None
+
+
+class StoredMessage(msgspec.Struct, frozen=True):
+    """A message of a stream: its subject, sequence, headers (lower-case names) and payload."""
+
+    subject: str
+    sequence: int
+    headers: dict[str, str]
+    data: bytes
+
+
+class JetStream:
+    """Calls of one connection to JetStream. Each raises BusUnavailable when NATS does not answer."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._log = logs.get_logger("bus")
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes,
+        message_id: str,
+        more: dict[str, str] | None = None,
+        *,
+        seconds: float = API_SECONDS,
+    ) -> int:
+        """Publish and wait for the stream's acknowledgement; returns the sequence.
+
+        Raises BusUnavailable, or FeedConflict where `more` expects another last sequence.
+        """
+        block = telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})})
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    try:
+                        reply = await self._connection.request(
+                            subject, payload, seconds=_TRY_SECONDS, headers=block
+                        )
+                    except nats.errors.NoRespondersError:
+                        await self.provision()
+                    except BusUnavailable:
+                        self._log.debug("publish_repeated", subject=subject)
+                    else:
+                        return _sequence(reply.data, more)
+                    await asyncio.sleep(_RETRY_SECONDS)
+        except TimeoutError as error:
+            raise BusUnavailable(f"no acknowledgement on {subject}") from error
+
+    async def call(self, operation: str, body: object = None, *, seconds: float = API_SECONDS) -> _ApiReply:
+        """One call of the management API, such as `STREAM.INFO.EVENTS`."""
+        payload = b"" if body is None else msgspec.json.encode(body)
+        try:
+            reply = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
+        except nats.errors.NoRespondersError as error:
+            raise BusUnavailable("JetStream is not there") from error
+        return msgspec.json.decode(reply.data, type=_ApiReply)
+
+    async def provision(self) -> None:
+        """Create what is missing of streams and consumers, and bring what differs up to date."""
+        for stream in streams.STREAMS:
+            reply = await self.call(f"STREAM.CREATE.{stream['name']}", stream)
+            if reply.error is not None and reply.error.err_code == _NAME_IN_USE:
+                reply = await self.call(f"STREAM.UPDATE.{stream['name']}", stream)
+            self._check(reply, stream["name"])
+        for name, consumer in streams.CONSUMERS.items():
+            body = {"stream_name": name, "config": consumer}
+            self._check(await self.call(f"CONSUMER.CREATE.{name}.{consumer['name']}", body), name)
+
+    async def last_sequence(self, stream: str) -> int:
+        """The sequence of the last message ever stored in `stream`, 0 if there was none."""
+        reply = await self.call(f"STREAM.INFO.{stream}")
+        self._check(reply, stream)
+        return reply.state.last_seq if reply.state else 0
+
+    async def last_message(self, stream: str, subject: str) -> StoredMessage | None:
+        """The newest message on `subject` (wildcards allowed) that `stream` holds."""
+        return await self._direct_get(stream, {"last_by_subj": subject})
+
+    async def message(self, stream: str, sequence: int) -> StoredMessage | None:
+        """One message by its sequence."""
+        return await self._direct_get(stream, {"seq": sequence})
+
+    async def delete(self, stream: str, sequence: int) -> None:
+        """Remove one message; it is no error if it is gone."""
+        await self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True})
+
+    async def messages(self, stream: str, subject: str) -> AsyncIterator[StoredMessage]:
+        """What `stream` holds on `subject` (wildcards allowed), oldest first. Needs nats-server 2.11."""
+        start = 1
+        while True:
+            batch, more = await self._batch(stream, subject, start)
+            for message in batch:
+                yield message
+            if not batch or not more:
+                return
+            start = batch[-1].sequence + 1
+
+    async def _batch(self, stream: str, subject: str, start: int) -> tuple[list[StoredMessage], bool]:
+        """Up to a thousand messages from sequence `start` on in one request, and whether there are more."""
+        got: list[StoredMessage] = []
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def receive(_subject: str, _reply: str, data: bytes, block: bytes | None) -> None:
+            status = headers.status(block)
+            if not status:
+                got.append(_stored(data, block))
+            elif not ended.done():
+                ended.set_result(status)
+
+        client = self._connection.client
+        inbox = client.new_inbox()
+        subscription = await client.subscribe_direct(inbox, receive)
+        request = {"seq": start, "next_by_subj": subject, "batch": _BATCH}
+        try:
+            async with asyncio.timeout(API_SECONDS):
+                await self._connection.wait_up()
+                await client.publish(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), inbox)
+                status = await ended
+        except (nats.errors.Error, OSError, TimeoutError) as error:
+            raise BusUnavailable(f"{stream} cannot be read") from error
+        finally:
+            await client.unsubscribe_direct(subscription)
+        if status not in (_END_OF_BATCH, _NOT_FOUND):
+            raise BusUnavailable(f"{stream} cannot be read: status {status}")
+        return got, status == _END_OF_BATCH and len(got) > 0 and _pending(got[-1]) > 0
+
+    async def _direct_get(self, stream: str, body: dict[str, Any]) -> StoredMessage | None:
+        try:
+            reply = await self._connection.request(
+                f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(body), seconds=API_SECONDS
+            )
+        except nats.errors.NoRespondersError as error:
+            raise BusUnavailable(f"{stream} is not there") from error
+        found = {name.lower(): value for name, value in (reply.headers or {}).items()}
+        if found.get("status") == str(_NOT_FOUND):
+            return None
+        if "nats-sequence" not in found:
+            raise BusUnavailable(f"{stream} cannot be read: {found}")
+        return StoredMessage(found["nats-subject"], int(found["nats-sequence"]), found, reply.data)
+
+    def _check(self, reply: _ApiReply, what: str) -> None:
+        if reply.error is not None:
+            raise BusUnavailable(f"JetStream refused {what}: {reply.error.description}")
+
+
+_BATCH = 1000
+_END_OF_BATCH = 204
+_NOT_FOUND = 404
+
+
+def _stored(data: bytes, block: bytes | None) -> StoredMessage:
+    found = headers.parse(block)
+    return StoredMessage(found["nats-subject"], int(found["nats-sequence"]), found, data)
+
+
+def _pending(message: StoredMessage) -> int:
+    return int(message.headers.get("nats-num-pending", "0"))
+
+
+def _sequence(data: bytes, more: dict[str, str] | None) -> int:
+    reply = msgspec.json.decode(data, type=_PublishReply)
+    if reply.error is None:
+        return reply.seq
+    if reply.error.err_code == _WRONG_LAST_SEQUENCE:
+        raise FeedConflict(int((more or {}).get("Nats-Expected-Last-Sequence", "0")))
+    raise BusUnavailable(f"JetStream refused: {reply.error.description}")

@@ -1,0 +1,126 @@
+"""The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes in TRACES."""
+
+from collections.abc import Callable
+
+import msgspec
+import nats.errors
+from nats.aio.subscription import Subscription as NatsSubscription
+
+from bus import headers
+from bus.connection import Connection
+from bus.errors import BusUnavailable
+from bus.jetstream import JetStream
+from contracts import frames, messages, subjects, wire
+from runtime import logs
+
+_ALL_CANCELS = "chat.control.cancel.*"
+
+
+class Subscription:
+    """Something followed; `close` ends it. It survives reconnects, but misses what is said meanwhile."""
+
+    def __init__(self, connection: Connection, subscription: NatsSubscription) -> None:
+        self._connection = connection
+        self._subscription = subscription
+
+    async def close(self) -> None:
+        """Stop following: nothing is delivered after this call has begun. Never raises."""
+        await self._connection.client.unsubscribe_direct(self._subscription)
+
+
+class Traces:
+    """Publishing to, following and reading back the trace channel."""
+
+    def __init__(self, connection: Connection, jetstream: JetStream) -> None:
+        self._connection = connection
+        self._jetstream = jetstream
+        self._log = logs.get_logger("bus")
+
+    def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send one frame, unacknowledged. It is lost when NATS does not read: readers repair from the log."""
+        payload = wire.encode(frame)
+        if not self._connection.client.publish_now(
+            subjects.trace(trace_id), headers.traceparent_block(), payload
+        ):
+            self._log.debug("frame_dropped", trace_id=trace_id, seq=frame.seq)
+
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+        """Have `deliver` called with each frame from now on, in order."""
+
+        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
+            try:
+                frame = wire.decode_frame(data)
+            except msgspec.DecodeError:
+                self._log.warning("frame_undecodable", trace_id=trace_id)
+            else:
+                deliver(frame)
+
+        return await self._follow(subjects.trace(trace_id), receive)
+
+    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
+        """The frames that TRACES keeps of a trace, in the order they came in; [] if none."""
+        found = []
+        async for message in self._jetstream.messages(subjects.TRACES, subjects.trace(trace_id)):
+            try:
+                found.append(wire.decode_frame(message.data))
+            except msgspec.DecodeError:
+                self._log.warning("frame_undecodable", trace_id=trace_id)
+        return found
+
+    async def finish_tool(self, message: messages.ToolFinished) -> None:
+        """Publish a tool's result, acknowledged."""
+        subject = subjects.tool_result(message.trace_id, message.call_id)
+        await self._jetstream.publish(subject, wire.encode(message), subject)
+
+    async def follow_tool_results(
+        self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
+    ) -> Subscription:
+        """Have `deliver` called with each result of the trace's tools from now on."""
+        return await self._follow_messages(subjects.tool_results(trace_id), messages.ToolFinished, deliver)
+
+    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
+        """The results that TRACES keeps of a trace, by call id."""
+        found = {}
+        async for message in self._jetstream.messages(subjects.TRACES, subjects.tool_results(trace_id)):
+            try:
+                result = wire.decode_message(messages.ToolFinished, message.data)
+            except msgspec.DecodeError:
+                self._log.warning("message_undecodable", subject=message.subject)
+            else:
+                found[result.call_id] = result
+        return found
+
+    async def cancel(self, message: messages.CancelRequested) -> None:
+        """Ask for the end of a run, acknowledged by TRACES."""
+        subject = subjects.cancel(message.trace_id)
+        await self._jetstream.publish(subject, wire.encode(message), subject)
+
+    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
+        """Have `deliver` called with each cancellation of any run from now on."""
+        return await self._follow_messages(_ALL_CANCELS, messages.CancelRequested, deliver)
+
+    async def is_cancelled(self, trace_id: str) -> bool:
+        """Whether a cancellation was asked for in the last 15 minutes."""
+        return await self._jetstream.last_message(subjects.TRACES, subjects.cancel(trace_id)) is not None
+
+    async def _follow_messages(
+        self, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]
+    ) -> Subscription:
+        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
+            try:
+                message = wire.decode_message(kind, data)
+            except msgspec.DecodeError:
+                self._log.warning("message_undecodable", subject=subject)
+            else:
+                deliver(message)
+
+        return await self._follow(subject, receive)
+
+    async def _follow(
+        self, subject: str, receive: Callable[[str, str, bytes, bytes | None], None]
+    ) -> Subscription:
+        try:
+            subscription = await self._connection.client.subscribe_direct(subject, receive)
+        except (nats.errors.Error, OSError) as error:
+            raise BusUnavailable(f"cannot follow {subject}") from error
+        return Subscription(self._connection, subscription)

@@ -1,0 +1,55 @@
+"""A nats-server that tests stop, kill, freeze and wipe."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+BINARY = Path(sys.executable).parent / "nats-server"
+
+
+class NatsServer:
+    """One nats-server with JetStream on a free loopback port, which it keeps over restarts."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = -1
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        ports = self.folder / "ports"
+        shutil.rmtree(ports, ignore_errors=True)
+        ports.mkdir(parents=True)
+        arguments = ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder / "store")]
+        self._process = await asyncio.create_subprocess_exec(
+            str(BINARY), *arguments, "--ports_file_dir", str(ports), stderr=asyncio.subprocess.DEVNULL
+        )
+        async with asyncio.timeout(20):
+            while not (found := list(ports.glob("*.ports"))):  # noqa: ASYNC110 - a file has no event
+                await asyncio.sleep(0.02)
+        self.port = int(json.loads(found[0].read_text())["nats"][0].rpartition(":")[2])
+
+    async def kill(self, *, wipe: bool = False) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGCONT)
+            self._process.kill()
+        await self._process.wait()
+        if wipe:
+            shutil.rmtree(self.folder / "store", ignore_errors=True)
+
+    def freeze(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)

@@ -1,0 +1,270 @@
+"""Work queues: acknowledged publishing, deduplication, slots, redelivery, and what outages do to them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from bus import Bus, BusUnavailable, Delivery
+from contracts import examples, ids, messages, subjects, wire
+from tests.bus.nats_server import NatsServer
+
+CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
+
+
+def chat(**changes: object) -> messages.ChatRequested:
+    return msgspec.structs.replace(CHAT, trace_id=ids.new_id().replace("-", ""), **changes)
+
+
+class Worker:
+    """Consumes REQUESTS and keeps what it was given."""
+
+    def __init__(self, bus: Bus, handle: Callable[[Delivery], Awaitable[None]] | None = None) -> None:
+        self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.stop = asyncio.Event()
+        self._handle = handle
+        self.task = asyncio.create_task(bus.consume("REQUESTS", self._take, slots=4, stop=self.stop))
+
+    async def _take(self, delivery: Delivery) -> None:
+        self.deliveries.put_nowait(delivery)
+        if self._handle is not None:
+            await self._handle(delivery)
+
+    async def next(self, seconds: float = 15.0) -> messages.ChatRequested:
+        async with asyncio.timeout(seconds):
+            delivery = await self.deliveries.get()
+        return wire.decode_message(messages.ChatRequested, delivery.data)
+
+    async def ended(self) -> None:
+        self.stop.set()
+        async with asyncio.timeout(10):
+            await self.task
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> None:
+    worker = Worker(bus)
+    request = chat()
+    await bus.request_chat(request)
+    async with asyncio.timeout(5):
+        delivery = await worker.deliveries.get()
+    await worker.ended()
+    assert wire.decode_message(messages.ChatRequested, delivery.data) == request
+    assert delivery.subject == subjects.requests(request.account_id)
+    assert delivery.attempt == 1
+    assert delivery.headers["nats-msg-id"] == f"{request.trace_id}:1"
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_the_same_publication_twice_is_one_request(bus: Bus) -> None:
+    request, other = chat(), chat()
+    await bus.request_chat(request)
+    await bus.request_chat(request)
+    await bus.request_chat(other)
+    worker = Worker(bus)
+    first, second = await worker.next(), await worker.next()
+    await worker.ended()
+    assert [first, second] == [request, other]
+    assert worker.deliveries.empty()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> None:
+    free = asyncio.Event()
+    worker = Worker(bus, lambda _: _forever(free))
+    for _ in range(10):
+        await bus.request_chat(chat())
+    for _ in range(4):
+        await worker.next()
+    with pytest.raises(TimeoutError):
+        await worker.next(0.3)
+    free.set()
+    for _ in range(6):
+        await worker.next()
+    await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_handler_that_fails_gets_its_message_again(bus: Bus) -> None:
+    attempts = []
+
+    async def fail_once(delivery: Delivery) -> None:
+        attempts.append(delivery.attempt)
+        if delivery.attempt == 1:
+            raise ValueError("the first time")
+
+    worker = Worker(bus, fail_once)
+    request = chat()
+    await bus.request_chat(request)
+    assert await worker.next() == await worker.next() == request
+    await worker.ended()
+    assert attempts == [1, 2]
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_message_put_back_with_a_delay_waits_that_long(bus: Bus) -> None:
+    loop = asyncio.get_running_loop()
+    times = []
+
+    async def put_back(delivery: Delivery) -> None:
+        times.append(loop.time())
+        if delivery.attempt == 1:
+            await delivery.nak(0.5)
+
+    worker = Worker(bus, put_back)
+    await bus.request_chat(chat())
+    await worker.next()
+    await worker.next()
+    await worker.ended()
+    assert 0.45 < times[1] - times[0] < 3
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_stopped_worker_leaves_the_next_message_to_others(bus: Bus) -> None:
+    first = Worker(bus)
+    await first.ended()
+    request = chat()
+    await bus.request_chat(request)
+    second = Worker(bus)
+    assert await second.next(2) == request
+    await second.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_stopping_waits_for_the_handlers(bus: Bus) -> None:
+    free = asyncio.Event()
+    worker = Worker(bus, lambda _: _forever(free))
+    await bus.request_chat(chat())
+    await worker.next()
+    worker.stop.set()
+    done, _ = await asyncio.wait([worker.task], timeout=0.2)
+    assert not done
+    free.set()
+    await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_long_handler_keeps_its_message(bus: Bus) -> None:
+    free = asyncio.Event()
+    worker = Worker(bus, lambda _: _forever(free))
+    await bus.request_chat(chat())
+    await worker.next()
+    with pytest.raises(TimeoutError):
+        await worker.next(12)  # past ack_wait
+    free.set()
+    await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_work_goes_on_after_nats_was_killed(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        worker = Worker(bus)
+        await bus.request_chat(chat())
+        await worker.next()
+        await nats_server.kill()
+        await nats_server.start()
+        request = chat()
+        await bus.request_chat(request)
+        while await worker.next(5) != request:
+            pass  # the first one again: its acknowledgement died with the server
+        await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME", "BUS-STREAMS")
+async def test_work_goes_on_after_nats_was_wiped(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        worker = Worker(bus)
+        await nats_server.kill(wipe=True)
+        await nats_server.start()
+        request = chat()
+        await bus.request_chat(request)
+        assert await worker.next(5) == request
+        await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME", "BUS-REQUEST")
+async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: NatsServer) -> None:
+    loop = asyncio.get_running_loop()
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        worker = Worker(bus)
+        await bus.request_chat(chat())
+        await worker.next()
+        nats_server.freeze()
+        began = loop.time()
+        with pytest.raises(BusUnavailable):
+            await bus.request_chat(chat())
+        with pytest.raises(BusUnavailable):
+            await bus.ping()
+        assert loop.time() - began < 4.5
+        await asyncio.wait([asyncio.create_task(_disconnected(bus))], timeout=10)
+        nats_server.thaw()
+        request = chat()
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await bus.request_chat(request)
+                    break
+                except BusUnavailable:
+                    continue
+        async with asyncio.timeout(15):
+            while await worker.next() != request:
+                pass
+        await worker.ended()
+
+
+@pytest.mark.requirement("BUS-STREAMS")
+async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
+    await nats_server.kill(wipe=True)
+
+    async def connect() -> None:
+        async with Bus.connect(nats_server.url, name="test") as bus:
+            await bus.ping()
+
+    connecting = asyncio.create_task(connect())
+    await asyncio.wait([connecting], timeout=0.4)
+    await nats_server.start()
+    async with asyncio.timeout(10):
+        await connecting
+
+
+@pytest.mark.requirement("BUS-DEAD")
+async def test_a_message_past_its_last_delivery_is_handled_once_and_buried(nats_server: NatsServer) -> None:
+    exhausted = asyncio.Queue()  # type: ignore[var-annotated]
+
+    async def put_back(delivery: Delivery) -> None:
+        await delivery.nak()
+
+    async def handle(message: object) -> None:
+        exhausted.put_nowait(message)
+
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        request = chat()
+        await bus.request_chat(request)
+        worker = Worker(bus, put_back)
+        stop = asyncio.Event()
+        burying = asyncio.create_task(bus.follow_max_deliveries(handle, stop=stop))
+        async with asyncio.timeout(20):
+            message = await exhausted.get()
+        assert message.stream == "REQUESTS"
+        assert message.deliveries == 50
+        assert wire.decode_message(messages.ChatRequested, message.data) == request
+        stop.set()
+        async with asyncio.timeout(10):
+            await burying
+        await worker.ended()
+        assert exhausted.empty()
+        buried = await bus._jetstream.last_message("DEAD", "chat.dead.REQUESTS")
+        assert buried is not None
+        letter = wire.decode_message(messages.DeadLettered, buried.data)
+        assert "50 deliveries" in letter.reason
+        assert wire.decode_message(messages.ChatRequested, letter.payload.encode()) == request
+
+
+async def _forever(until: asyncio.Event) -> None:
+    await until.wait()
+
+
+async def _disconnected(bus: Bus) -> None:
+    while bus._connection.client.is_connected:  # noqa: ASYNC110 - the bus does not announce it
+        await asyncio.sleep(0.05)

@@ -1,0 +1,140 @@
+"""Request and reply, the EVENTS feed, and the streams as the server sees them."""
+
+import asyncio
+
+import nats
+import pytest
+
+from bus import Bus, BusUnavailable, FeedConflict
+from contracts import examples, messages, subjects, wire
+from tests.bus.nats_server import NatsServer
+
+ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ListTools))
+LISTED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ToolsListed))
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
+    async def answer(data: bytes) -> bytes:
+        assert wire.decode_message(messages.ListTools, data) == ASK
+        return wire.encode(LISTED)
+
+    serving = await bus.serve("chat.test.answered", "workers", answer)
+    answers = await asyncio.gather(
+        *(bus.ask("chat.test.answered", ASK, messages.ToolsListed, timeout=5) for _ in range(20))
+    )
+    await serving.close()
+    assert answers == [LISTED] * 20
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
+    async with asyncio.timeout(2):
+        with pytest.raises(BusUnavailable, match="nobody serves"):
+            await bus.ask("chat.test.nobody", ASK, messages.ToolsListed, timeout=30)
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
+    async def fail(_: bytes) -> bytes:
+        raise ValueError("no")
+
+    serving = await bus.serve("chat.test.failing", "workers", fail)
+    async with asyncio.timeout(2):
+        with pytest.raises(BusUnavailable, match="ValueError"):
+            await bus.ask("chat.test.failing", ASK, messages.ToolsListed, timeout=30)
+    await serving.close()
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_slow_answer_is_given_up_in_time(bus: Bus) -> None:
+    async def never(_: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    serving = await bus.serve("chat.test.slow", "workers", never)
+    with pytest.raises(BusUnavailable):
+        await bus.ask("chat.test.slow", ASK, messages.ToolsListed, timeout=0.2)
+    await serving.close()
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        assert await bus.last_event() == (0, 0)
+        assert await _append(bus, position=11, after=0) == 1
+        assert await _append(bus, position=12, after=1) == 2
+        assert await bus.last_event() == (2, 12)
+        with pytest.raises(FeedConflict):
+            await _append(bus, position=13, after=1)
+        assert await bus.last_event() == (2, 12)
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        assert await _append(bus, position=11, after=0) == 1
+        assert await _append(bus, position=11, after=0) == 1
+        assert await bus.last_event() == (1, 11)
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_many_events_may_be_under_way_in_order(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        appended = await asyncio.gather(*(_append(bus, position=n, after=n) for n in range(200)))
+        assert appended == list(range(1, 201))
+
+
+@pytest.mark.requirement("BUS-STREAMS")
+async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsServer) -> None:
+    await bus.ping()
+    client = await nats.connect(shared_nats.url)
+    found = {info.config.name: info.config for info in await client.jsm().streams_info()}
+    requests = await client.jsm().consumer_info("REQUESTS", "orchestrator")
+    await client.close()
+    kept = {
+        name: (config.subjects, str(config.retention), str(config.storage)) for name, config in found.items()
+    }
+    assert kept == {
+        "REQUESTS": (["chat.requests.*"], "workqueue", "file"),
+        "TOOLS": (["chat.tools.requests.*"], "workqueue", "file"),
+        "TRACES": (
+            ["chat.traces.>", "chat.tools.results.>", "chat.control.cancel.>"],
+            "limits",
+            "memory",
+        ),
+        "EVENTS": (["chat.events.>"], "limits", "file"),
+        "DEAD": (["chat.dead.>"], "limits", "file"),
+        "ADVISORIES": (
+            [
+                "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.REQUESTS.*",
+                "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.TOOLS.*",
+            ],
+            "workqueue",
+            "file",
+        ),
+    }
+    assert found["TRACES"].max_age == 15 * 60
+    assert found["TRACES"].max_bytes == 256 * 1024 * 1024
+    assert found["EVENTS"].max_age == found["DEAD"].max_age == 30 * 24 * 3600
+    assert (requests.config.max_ack_pending, requests.config.ack_wait) == (-1, 10)
+
+
+@pytest.mark.requirement("BUS-STREAMS")
+async def test_many_services_may_provision_at_once(nats_server: NatsServer) -> None:
+    async def connect(number: int) -> None:
+        async with Bus.connect(nats_server.url, name=f"test-{number}") as bus:
+            await bus.ping()
+
+    async with asyncio.timeout(15):
+        await asyncio.gather(*(connect(number) for number in range(8)))
+
+
+async def _append(bus: Bus, *, position: int, after: int) -> int:
+    return await bus.publish_event(
+        subjects.events(examples.ACCOUNT, "MessageSaved"),
+        b"{}",
+        {subjects.POSITION_HEADER: str(position)},
+        message_id=f"event-{position}",
+        expected_last_sequence=after,
+    )

@@ -1,0 +1,184 @@
+"""The trace channel: live frames, what TRACES keeps of them, tool results, cancellations."""
+
+import asyncio
+
+import msgspec
+import nats
+import pytest
+
+from bus import Bus
+from contracts import examples, frames, ids, messages, subjects, wire
+from runtime import telemetry
+from tests.bus.nats_server import NatsServer
+
+FINISHED = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ToolFinished))
+
+
+def new_trace() -> str:
+    return ids.new_id().replace("-", "")
+
+
+def delta(seq: int, text: str = "x") -> frames.Delta:
+    return frames.Delta(seq=seq, attempt=1, round=1, text=text)
+
+
+class Reader:
+    """Follows a trace and keeps its frames."""
+
+    def __init__(self) -> None:
+        self.frames: list[frames.Frame] = []
+        self._changed = asyncio.Event()
+
+    def deliver(self, frame: frames.Frame) -> None:
+        self.frames.append(frame)
+        self._changed.set()
+
+    async def until(self, count: int, seconds: float = 10.0) -> None:
+        async with asyncio.timeout(seconds):
+            while len(self.frames) < count:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
+    trace_id, reader = new_trace(), Reader()
+    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    for frame in examples.FRAME_EXAMPLES:
+        await bus.publish_frame(trace_id, frame)
+    await reader.until(len(examples.FRAME_EXAMPLES))
+    await subscription.close()
+    assert reader.frames == list(examples.FRAME_EXAMPLES)
+    assert await bus.frames_of(trace_id) == reader.frames
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
+    trace_id, reader = new_trace(), Reader()
+    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    sent = [delta(seq, f"{seq} ") for seq in range(1, 2501)]
+    for frame in sent:
+        await bus.publish_frame(trace_id, frame)
+    await reader.until(len(sent))
+    await subscription.close()
+    assert reader.frames == sent
+    async with asyncio.timeout(1):
+        assert await bus.frames_of(trace_id) == sent
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_an_unknown_trace_has_no_frames(bus: Bus) -> None:
+    assert await bus.frames_of(new_trace()) == []
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
+    trace_id, closed, open_one = new_trace(), Reader(), Reader()
+    first = await bus.follow_trace(trace_id, closed.deliver)
+    second = await bus.follow_trace(trace_id, open_one.deliver)
+    await first.close()
+    await bus.publish_frame(trace_id, delta(1))
+    await open_one.until(1)
+    await second.close()
+    assert closed.frames == []
+
+
+@pytest.mark.requirement("FRAMES", "TELEMETRY")
+async def test_a_frame_carries_the_trace_context_of_its_publisher(bus: Bus, shared_nats: NatsServer) -> None:
+    client = await nats.connect(shared_nats.url)
+    subscription = await client.subscribe("chat.traces.*")
+    await client.flush()
+    with telemetry.new_trace("test"):
+        trace_id = telemetry.current_trace_id()
+        await bus.publish_frame(trace_id, delta(1))
+    message = await subscription.next_msg(timeout=5)
+    await client.close()
+    assert message.subject == subjects.trace(trace_id)
+    assert message.headers is not None
+    assert message.headers["traceparent"].split("-")[1] == trace_id
+    assert wire.decode_frame(message.data) == delta(1)
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
+    trace_id, reader = new_trace(), Reader()
+    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    client = await nats.connect(shared_nats.url)
+    await client.publish(subjects.trace(trace_id), b"{")
+    await client.publish(subjects.trace(trace_id), wire.encode(delta(1)))
+    await reader.until(1)
+    await client.close()
+    await subscription.close()
+    assert reader.frames == await bus.frames_of(trace_id) == [delta(1)]
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_following_survives_a_restart_of_nats(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        trace_id, reader = new_trace(), Reader()
+        back = asyncio.Event()
+        bus.on_reconnect(back.set)
+        await bus.follow_trace(trace_id, reader.deliver)
+        await nats_server.kill()
+        await nats_server.start()
+        async with asyncio.timeout(10):
+            await back.wait()
+        await bus.publish_frame(trace_id, delta(1))
+        await reader.until(1)
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        nats_server.freeze()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for seq in range(200):
+            await bus.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+            await asyncio.sleep(0)
+        assert loop.time() - began < 2
+        nats_server.thaw()
+
+
+@pytest.mark.requirement("TOOLS-IDEMPOTENT", "BUS-REQUEST")
+async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
+    trace_id = new_trace()
+    got: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
+    subscription = await bus.follow_tool_results(trace_id, got.put_nowait)
+    first = msgspec.structs.replace(FINISHED, trace_id=trace_id)
+    odd = msgspec.structs.replace(first, call_id="call.with *wild> signs")
+    await bus.finish_tool(first)
+    await bus.finish_tool(odd)
+    await bus.finish_tool(first)
+    async with asyncio.timeout(5):
+        assert [await got.get(), await got.get()] == [first, odd]
+    await subscription.close()
+    assert await bus.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
+    assert await bus.tool_results_of(new_trace()) == {}
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
+    got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
+    subscription = await bus.follow_cancels(got.put_nowait)
+    request = messages.CancelRequested(trace_id=new_trace(), account_id=examples.ACCOUNT)
+    assert not await bus.is_cancelled(request.trace_id)
+    await bus.cancel(request)
+    async with asyncio.timeout(5):
+        assert await got.get() == request
+    await subscription.close()
+    assert await bus.is_cancelled(request.trace_id)
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_late_answer_of_a_frozen_nats_does_no_harm(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        lost = asyncio.Event()
+        bus.on_reconnect(lost.set)
+        nats_server.freeze()
+        with pytest.raises(nats.errors.TimeoutError):
+            await bus._connection.client.flush(1)
+        nats_server.thaw()
+        await bus.ping()
+        await bus.ping()
+        assert not lost.is_set()
