@@ -1,0 +1,30 @@
+"""`python -m gateway --name gateway-1 --run-dir .run`: serve HTTP on AGENTCHAT_HOST:AGENTCHAT_PORT."""
+
+import asyncio
+
+from gateway.settings import Settings
+from runtime import worker
+from runtime.settings import load_or_exit
+
+
+def main() -> None:
+    """Run the process; never returns."""
+    arguments = worker.parse_process_args()
+    settings = load_or_exit(Settings)
+
+    from runtime import logs, telemetry
+
+    name = arguments.name or "gateway"
+    logs.configure(name, settings.log_level)
+    telemetry.configure("gateway", settings.otlp_endpoint)
+
+    async def serve(stop: asyncio.Event) -> None:
+        from gateway import service
+
+        await service.run(settings, name, stop)
+
+    worker.run(serve)
+
+
+if __name__ == "__main__":
+    main()

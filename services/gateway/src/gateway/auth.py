@@ -1,0 +1,54 @@
+"""Who calls, by X-Api-Key alone (specification, Authentication), and which agent, by X-Agent-Id."""
+
+from contracts.ids import is_uuid
+from directory.caller import AgentSummary, Caller, resolve
+from directory.last_used import LastUsed
+from gateway.exchange import Exchange
+from gateway.problems import Refusal, invalid
+from runtime.postgres import Pool
+
+_KEY_HEADER = b"x-api-key"
+_AGENT_HEADER = b"x-agent-id"
+_PREFIX = b"sk-"
+_MAX_KEY_BYTES = 256
+
+
+async def caller_of(
+    exchange: Exchange, pool: Pool, last_used: LastUsed, agent_id: str | None = None
+) -> tuple[Caller, AgentSummary | None]:
+    """The caller, and the agent if `agent_id` is one of the account's; nothing is cached.
+
+    Raises Refusal (401), DatabaseUnavailable.
+    """
+    found = await resolve(pool, _key_of(exchange), agent_id, last_used=last_used)
+    if found is None:
+        raise Refusal("invalid_api_key")
+    exchange.account_id = found[0].account_id
+    return found
+
+
+def agent_id_of(exchange: Exchange) -> str | None:
+    """The X-Agent-Id of the request in lower case; None where it is missing, doubled or no UUID."""
+    values = exchange.header(_AGENT_HEADER)
+    if len(values) != 1:
+        return None
+    text = values[0].decode("latin-1").lower()
+    return text if is_uuid(text) else None
+
+
+def check_agent(agent_id: str | None, agent: AgentSummary | None) -> AgentSummary:
+    """The agent. Raises Refusal: 400 for the header, 404 for the agent."""
+    if agent_id is None:
+        raise invalid("X-Agent-Id", "This header is required, once, and is the UUID of an agent.")
+    if agent is None:
+        raise Refusal("agent_not_found")
+    return agent
+
+
+def _key_of(exchange: Exchange) -> str:
+    values = exchange.header(_KEY_HEADER)
+    if not values or not values[0]:
+        raise Refusal("missing_api_key")
+    if len(values) > 1 or len(values[0]) > _MAX_KEY_BYTES or not values[0].startswith(_PREFIX):
+        raise Refusal("invalid_api_key")
+    return values[0].decode("latin-1")

@@ -1,0 +1,76 @@
+"""The outermost layer: every request gets a trace, every answer X-Trace-Id, every exchange one log line."""
+
+import time
+from typing import Any
+
+from opentelemetry.trace import Span, Status, StatusCode
+
+from gateway import problems
+from gateway.exchange import ATTRIBUTE, Exchange, Receive, Scope, Send
+from gateway.problems import Refusal
+from runtime import logs, telemetry
+
+_QUIET = ("/healthz", "/readyz")
+# Answered like any method that a path does not have, and never by the framework: a preflight is for browsers.
+_NO_METHOD = "PREFLIGHT"
+
+
+class Door:
+    """Wraps the application. Nothing raised within gets further than here."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+        self._log = logs.get_logger("gateway")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        method, path = scope["method"], scope["path"]
+        attributes = {"http.request.method": method, "url.path": path}
+        with telemetry.new_trace(method, _context_headers(scope), attributes) as span:
+            began = time.perf_counter()
+            exchange = Exchange(scope, receive, send, telemetry.current_trace_id())
+            with logs.bound(trace_id=exchange.trace_id):
+                await self._pass(exchange)
+                self._report(exchange, span, time.perf_counter() - began)
+
+    async def _pass(self, exchange: Exchange) -> None:
+        scope = exchange.scope
+        method = {"OPTIONS": _NO_METHOD, "HEAD": "GET"}.get(scope["method"], scope["method"])
+        inner = {**scope, "method": method, "state": {**scope.get("state", {}), ATTRIBUTE: exchange}}
+        try:
+            await self._app(inner, exchange.receive, exchange.send)
+        except Exception:  # noqa: BLE001 - the outermost frame of a request
+            self._log.exception("request_failed")
+            await problems.answer(exchange, Refusal("internal_error"))
+        exchange.scope = inner
+
+    def _report(self, exchange: Exchange, span: Span, seconds: float) -> None:
+        scope, status = exchange.scope, exchange.status
+        route = scope.get("path_template")
+        if span.is_recording():
+            span.update_name(f"{scope['method']} {route}" if route else scope["method"])
+            span.set_attributes({"http.route": route or "", "http.response.status_code": status or 0})
+            if status is None or status >= 500:
+                span.set_status(Status(StatusCode.ERROR))
+        log = self._log.debug if scope["path"] in _QUIET else self._log.info
+        fields = {"account_id": exchange.account_id} if exchange.account_id else {}
+        log(
+            "request",
+            method=scope["method"],
+            path=scope["path"],
+            status=status,
+            ms=round(seconds * 1000, 1),
+            **fields,
+        )
+
+
+def _context_headers(scope: Scope) -> dict[str, str]:
+    """The caller's own trace context, which becomes a link."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope["headers"]
+        if name in (b"traceparent", b"tracestate")
+    }

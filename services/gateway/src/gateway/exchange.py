@@ -1,0 +1,79 @@
+"""One HTTP request and its answer, as the parts of the gateway share it."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+
+ATTRIBUTE = "exchange"
+"""Where an Exchange stands in `scope["state"]`."""
+
+ABORT = "agentchat.abort"
+"""The ASGI extension of our server protocol: its `abort` is a function that drops the connection."""
+
+
+class ClientGone(Exception):  # noqa: N818 - an outcome
+    """Nobody waits for the answer any more."""
+
+
+class Exchange:
+    """The request's trace, what is known of its caller, and what every answer to it must carry.
+
+    `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
+    """
+
+    __slots__ = ("account_id", "headers", "receive", "scope", "send", "status", "trace_id", "unread")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.trace_id = trace_id
+        self.headers: list[tuple[bytes, bytes]] = [(b"x-trace-id", trace_id.encode())]
+        self.account_id: str | None = None
+        self.status: int | None = None
+        self.unread = scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        self.send = send
+
+    def header(self, name: bytes) -> list[bytes]:
+        """The values of a request header (lower-case name), one for each line that has it."""
+        return [value for key, value in self.scope["headers"] if key == name]
+
+    async def disconnected(self) -> None:
+        """Return when the client has gone. Only after the request's body was read."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
+    def abort(self) -> None:
+        """Drop the connection with what is unsent; the server then reports it as disconnected."""
+        self.scope["extensions"][ABORT]["abort"]()
+
+    async def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Send the status line and the headers."""
+        self.status = status
+        await self.send(
+            {"type": "http.response.start", "status": status, "headers": [*headers, *self.headers]}
+        )
+
+    async def body(self, data: bytes, *, more: bool = False) -> None:
+        """Send a piece of the body, the last one unless there is `more`."""
+        await self.send({"type": "http.response.body", "body": data, "more_body": more})
+
+    async def answer(self, status: int, media_type: bytes, data: bytes) -> None:
+        """Send a whole answer."""
+        length = str(len(data)).encode()
+        await self.start(status, [(b"content-type", media_type), (b"content-length", length)])
+        await self.body(data)
+
+    async def json(self, data: bytes, status: int = 200) -> None:
+        """Send a whole JSON answer."""
+        await self.answer(status, b"application/json", data)
+
+
+def of(scope: Scope) -> Exchange:
+    """The Exchange that the door made for this request."""
+    exchange = scope["state"][ATTRIBUTE]
+    assert isinstance(exchange, Exchange)
+    return exchange

@@ -1,0 +1,30 @@
+"""What the endpoints of one gateway share; put together in `service`."""
+
+from typing import Literal
+
+import msgspec
+
+from bus import Bus
+from conversations.log import Log
+from directory.last_used import LastUsed
+from gateway.runs import Runs
+from limits import Limiter
+from runtime.health import Health
+from runtime.postgres import Pool
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """`stream_form` is the form of streams whose request does not choose one.
+
+    What `advisory` looks at is shown beside `health`, but the gateway is ready without it.
+    """
+
+    pool: Pool
+    last_used: LastUsed
+    limiter: Limiter
+    bus: Bus
+    log: Log
+    runs: Runs
+    health: Health
+    advisory: Health
+    stream_form: Literal[1, 2]

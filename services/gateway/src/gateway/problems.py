@@ -1,0 +1,93 @@
+"""Refusals, and their one form: application/problem+json (RFC 9457) with our code and trace_id."""
+
+import asyncio
+from collections.abc import Sequence
+
+from contracts import errors, http, wire
+from gateway.exchange import Exchange
+
+MEDIA_TYPE = b"application/problem+json"
+_LINGER_BYTES = 16 * 1024 * 1024
+_LINGER_SECONDS = 2.0
+# RFC 9110 section 11.6.1 asks for a challenge with every 401; the scheme is our own.
+_CHALLENGE = (b"www-authenticate", b'X-Api-Key realm="agent-chat"')
+
+
+class Refusal(Exception):  # noqa: N818 - an outcome
+    """The request ends with the status of `code`. `detail` says what is wrong with this one request."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str | None = None,
+        *,
+        fields: Sequence[http.FieldError] = (),
+        retry_after: int | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self.row = errors.error(code)
+        super().__init__(self.row.code)
+        self.detail = detail or self.row.advice
+        self.fields = tuple(fields)
+        self.retry_after = retry_after if retry_after is not None else self.row.retry_after
+        self.headers = tuple(headers)
+
+
+def invalid(field: str, message: str) -> Refusal:
+    """400 for one field or header."""
+    return Refusal(
+        "invalid_request", f"{field}: {message}", fields=[http.FieldError(field=field, message=message)]
+    )
+
+
+def body_of(refusal: Refusal, trace_id: str) -> bytes:
+    """The problem document."""
+    return wire.encode(
+        http.Problem(
+            type=f"urn:agent-chat:problem:{refusal.row.code}",
+            title=refusal.row.title,
+            status=refusal.row.status,
+            detail=refusal.detail,
+            code=refusal.row.code,
+            trace_id=trace_id,
+            errors=refusal.fields or None,
+        )
+    )
+
+
+async def answer(exchange: Exchange, refusal: Refusal) -> None:
+    """Send the refusal. Where a body may still be on its way, the connection ends with it.
+
+    An answer that has begun cannot be taken back: then the connection is dropped.
+    """
+    if exchange.status is not None:
+        exchange.abort()
+        return
+    data = body_of(refusal, exchange.trace_id)
+    headers = [(b"content-type", MEDIA_TYPE), (b"content-length", str(len(data)).encode()), *refusal.headers]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.row.status == 401:
+        headers.append(_CHALLENGE)
+    if not exchange.unread:
+        await exchange.start(refusal.row.status, headers)
+        await exchange.body(data)
+        return
+    await exchange.start(refusal.row.status, [*headers, (b"connection", b"close")])
+    await exchange.body(data, more=True)
+    await _linger(exchange)
+    await exchange.body(b"")
+
+
+async def _linger(exchange: Exchange) -> None:
+    """Read on for a moment: closing on unread bytes resets the connection, and the answer may be lost."""
+    read = 0
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while read < _LINGER_BYTES:
+                message = await exchange.receive()
+                read += len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return

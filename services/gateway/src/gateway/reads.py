@@ -1,0 +1,143 @@
+"""Reading conversations back: lists from the read models, one conversation from the fold of its log.
+
+A list may be behind by the projector's second; a single conversation never is: callers read their own writes.
+"""
+
+import base64
+import binascii
+from typing import TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from contracts import http, ids, wire
+from contracts.values import Role
+from conversations.conversation import Conversation, Run
+from conversations.projections.conversations import TITLE_LENGTH, ConversationRow, conversations_of
+from gateway import auth
+from gateway.exchange import Exchange
+from gateway.parts import Parts
+from gateway.problems import Refusal, invalid
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+T = TypeVar("T")
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of a conversation; `token_count` on the assistant's only."""
+
+    id: str
+    conversation_id: str
+    role: Role
+    content: str
+    created_at: str
+    agent_id: str
+    trace_id: str
+    token_count: int | None = None
+
+
+async def list_conversations(parts: Parts, exchange: Exchange) -> None:
+    """GET /v1/conversations: the account's threads, the newest first."""
+    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    limit, before = _paging(exchange, tuple[str, str])
+    rows = await conversations_of(parts.pool, caller.account_id, limit=limit + 1, before=before)
+    more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
+    await _send_page(exchange, rows[:limit], more)
+
+
+async def get_conversation(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
+    """GET /v1/conversations/{conversation_id}: the same fields as in the list."""
+    found = await _owned(parts, exchange, conversation_id)
+    await exchange.json(wire.encode(_row(found)))
+
+
+async def list_messages(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
+    """GET /v1/conversations/{conversation_id}/messages: the oldest first."""
+    found = await _owned(parts, exchange, conversation_id)
+    limit, after = _paging(exchange, str)
+    messages = [message for run in found.runs for message in _messages(found.conversation_id, run)]
+    begin = 0
+    if after is not None:
+        places = {message.id: place for place, message in enumerate(messages)}
+        if after not in places:
+            raise invalid("cursor", "This is not a cursor of this conversation.")
+        begin = places[after] + 1
+    page = messages[begin : begin + limit]
+    await _send_page(exchange, page, page[-1].id if begin + limit < len(messages) else None)
+
+
+async def _owned(parts: Parts, exchange: Exchange, conversation_id: str) -> Conversation:
+    """The caller's conversation, folded from the log. Raises Refusal, in the same words for every reason."""
+    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    conversation_id = conversation_id.lower()
+    if not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    found = await parts.log.conversation(conversation_id)
+    if found.account_id != caller.account_id or found.erased or not found.runs:
+        raise Refusal("conversation_not_found")
+    return found
+
+
+def _row(conversation: Conversation) -> ConversationRow:
+    messages = [each for run in conversation.runs for each in _messages(conversation.conversation_id, run)]
+    return ConversationRow(
+        conversation_id=conversation.conversation_id,
+        title=conversation.runs[0].user_text[:TITLE_LENGTH],
+        agent_id=conversation.runs[-1].agent_id,
+        message_count=len(messages),
+        created_at=conversation.started_at or messages[0].created_at,
+        updated_at=messages[-1].created_at,
+    )
+
+
+def _messages(conversation_id: str, run: Run) -> list[MessageRow]:
+    asked = MessageRow(
+        id=run.user_message_id,
+        conversation_id=conversation_id,
+        role="user",
+        content=run.user_text,
+        created_at=run.requested_at,
+        agent_id=run.agent_id,
+        trace_id=run.trace_id,
+    )
+    if run.reply is None:
+        return [asked]
+    answered = MessageRow(
+        id=run.reply.id,
+        conversation_id=conversation_id,
+        role="assistant",
+        content=run.reply.content,
+        created_at=run.reply.created_at,
+        agent_id=run.agent_id,
+        trace_id=run.trace_id,
+        token_count=run.reply.token_count,
+    )
+    return [asked, answered]
+
+
+def _paging(exchange: Exchange, kind: type[T]) -> tuple[int, T | None]:
+    """`limit` and the place that `cursor` names. Raises Refusal."""
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    text = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MAX_LIMIT):
+        raise invalid("limit", f"This must be a whole number from 1 to {MAX_LIMIT}.")
+    cursor = query.get("cursor", [""])[-1]
+    if not cursor:
+        return int(text), None
+    try:
+        place = msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        raise invalid("cursor", "This is not a cursor that the service has given out.") from None
+    return int(text), place
+
+
+async def _send_page(
+    exchange: Exchange, rows: list[ConversationRow] | list[MessageRow], place: object
+) -> None:
+    cursor = None
+    if place is not None:
+        cursor = base64.urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
+    page = http.Page(data=tuple(msgspec.Raw(wire.encode(row)) for row in rows), next_cursor=cursor)
+    await exchange.json(wire.encode(page))

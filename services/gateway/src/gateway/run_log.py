@@ -1,0 +1,27 @@
+"""One run as the log has it, read piece by piece while it grows."""
+
+from conversations.conversation import Conversation, Run, evolve_all
+from conversations.log import Log
+
+
+class RunLog:
+    """Keeps what it has read, so that each look costs only what is new in the conversation."""
+
+    def __init__(self, log: Log, conversation_id: str, trace_id: str) -> None:
+        self._log = log
+        self._trace_id = trace_id
+        self._version = 0
+        self._conversation = Conversation(conversation_id=conversation_id)
+
+    async def read(self) -> Run | None:
+        """The run up to now; None if the log has none. Raises StoreUnavailable.
+
+        Only the events of the run's own trace are used: the conversation may be anybody's.
+        """
+        rows = await self._log.rows(self._conversation.conversation_id, self._version)
+        if rows:
+            self._version = rows[-1].version
+        events = (row.event for row in rows)
+        own = [event for event in events if event.trace_id == self._trace_id]
+        self._conversation = evolve_all(self._conversation, own)
+        return self._conversation.run(self._trace_id)

@@ -1,0 +1,83 @@
+"""All runs that are followed in this gateway: opening and closing, the tick, reconnects, the shutdown."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from bus import Bus
+from conversations.log import Log
+from gateway.fanout import Fanout
+from gateway.live import LiveRun
+from gateway.run_log import RunLog
+from gateway.updates import Broken
+
+TICK_SECONDS = 1.0
+DRAIN_SECONDS = 8.0
+
+SHUTDOWN = Broken("server_shutdown", "This server is stopping; the reply will be in the conversation.")
+
+
+class Runs:
+    """The registry of followed runs. One task ticks for all of them."""
+
+    def __init__(self, bus: Bus, log: Log) -> None:
+        self._bus = bus
+        self._log = log
+        self._fanout = Fanout(bus)
+        self._open: set[LiveRun] = set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
+        self.stopping = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextlib.asynccontextmanager
+    async def follow(self, trace_id: str, conversation_id: str, *, streaming: bool) -> AsyncIterator[LiveRun]:
+        """Follow a run from before its request is published until the block ends."""
+        run_log = RunLog(self._log, conversation_id, trace_id)
+        run = LiveRun(self._bus, run_log, trace_id, streaming=streaming, clock=asyncio.get_running_loop())
+        self._open.add(run)
+        self._all_closed.clear()
+        try:
+            await self._fanout.join(trace_id, run.deliver)
+            yield run
+        finally:
+            self._open.discard(run)
+            if not self._open:
+                self._all_closed.set()
+            await self._fanout.leave(trace_id, run.deliver)
+            await run.close()
+
+    @contextlib.asynccontextmanager
+    async def ticking(self) -> AsyncIterator[None]:
+        """Tick, and repair after reconnects, while the block runs."""
+        remove = self._bus.on_reconnect(self._reconnected)
+        ticker = asyncio.create_task(self._tick())
+        try:
+            yield
+        finally:
+            remove()
+            ticker.cancel()
+
+    async def drain(self) -> None:
+        """Give what is open 8 s to end by itself, then end it with `server_shutdown`."""
+        self.stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._all_closed.wait()
+        for run in tuple(self._open):
+            run.interrupt(SHUTDOWN)
+
+    def _reconnected(self) -> None:
+        """Frames that were sent meanwhile were missed."""
+        for run in tuple(self._open):
+            run.missed_frames()
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = loop.time()
+            for run in tuple(self._open):
+                run.tick(now)

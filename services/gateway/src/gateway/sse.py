@@ -1,0 +1,69 @@
+"""Updates as server-sent events, in both forms (specification, Events). Pure.
+
+Each form is one function from an update to its event, or to None where the form is silent.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from contracts import errors, http, wire
+from gateway.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update, Waiting
+
+Form = Literal["form1", "form2"]
+
+PING = b": ping\n\n"
+HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class Encoder:
+    """The events of one stream."""
+
+    def __init__(self, form: Form, conversation_id: str, trace_id: str) -> None:
+        self._event = self._form1 if form == "form1" else self._form2
+        self._conversation_id = conversation_id
+        self._trace_id = trace_id
+
+    def encode(self, updates: Iterable[Update]) -> bytes:
+        """The bytes of these updates; b"" where the form is silent about all of them."""
+        events = (self._event(update) for update in updates)
+        return b"".join(wire.encode_sse(event) for event in events if event is not None)
+
+    def _form1(self, update: Update) -> http.StreamEvent | None:
+        match update:
+            case Text():
+                return http.DeltaEvent(content=update.text)
+            case Started():
+                return http.MetaEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
+            case Sources():
+                return http.SourcesEvent(sources=update.sources)
+            case Finished():
+                return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
+            case Broken():
+                return _error(update)
+            case ToolStarted() | Waiting():
+                return None
+
+    def _form2(self, update: Update) -> http.StreamEvent | None:
+        match update:
+            case Text():
+                return http.DeltaEvent(content=update.text)
+            case Started():
+                return http.StartEvent(conversation_id=self._conversation_id)
+            case ToolStarted():
+                return http.ToolCallEvent(name=update.name, input=update.input)
+            case Finished():
+                return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
+            case Broken():
+                return _error(update)
+            case Sources() | Waiting():
+                return None
+
+
+def _error(broken: Broken) -> http.ErrorEvent:
+    """A code that the table does not hold must not reach a caller."""
+    row = errors.error(broken.code)
+    return http.ErrorEvent(code=row.code, message=broken.message or row.title)

@@ -1,0 +1,240 @@
+"""The live view of one run: frames in, updates for a reader out. Pure.
+
+Frames may be late, twice, out of a stopped worker, or missing. What is missing is asked for (`wants_repair`);
+what cannot be had any more is taken from the saved message: late, never wrong (DESIGN sections 5 and 7).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from contracts import frames
+from contracts.values import Message, Source
+from conversations.conversation import Run
+from gateway.told import Said, Tools
+from gateway.updates import (
+    INTERRUPTED,
+    Broken,
+    Finished,
+    Sources,
+    Started,
+    Text,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+
+_HELD_FRAMES = 20_000
+
+
+class View:
+    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log can tell the rest.
+    `blind`: text was missed, and what follows it has no place until the log or the saved message tells.
+
+    A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
+    """
+
+    def __init__(self, *, streaming: bool = True) -> None:
+        self.started = False
+        self.ended = False
+        self.wants_repair = False
+        self.wants_log = False
+        self._streaming = streaming
+        self._attempt = 0
+        self._next = 1
+        self._held: dict[int, frames.Frame] = {}  # frames of the attempt, behind a gap
+        self.blind = False
+        self._said = Said()
+        self._tools = Tools()
+        self._sourced = False
+        self._completed: frames.Completed | None = None  # waits for tool outputs out of the log
+
+    def feed(self, frame: frames.Frame) -> list[Update]:
+        """The updates that one more frame brings."""
+        updates: list[Update] = []
+        if self.ended or (frame.seq and frame.attempt < self._attempt):
+            return updates
+        match frame:
+            case frames.Completed() | frames.Failed():
+                self._start(updates)
+                self._apply(frame, updates)
+            case frames.Queued() if not self.started:
+                updates.append(Waiting())
+            case frames.Refused() if not self.started:
+                self._end(Broken(frame.code, frame.message), updates)
+            case _ if frame.seq:
+                self._take_numbered(frame, updates)
+        return updates
+
+    def feed_all(self, found: Iterable[frames.Frame]) -> list[Update]:
+        """The updates of the frames that TRACES keeps of the trace, from its first one on.
+
+        What is missing even there is gone: the view goes on without it.
+        """
+        updates: list[Update] = []
+        self.wants_repair = False
+        if self.ended:
+            return updates
+        known = View(streaming=self._streaming)
+        story = [update for frame in found for update in known.feed(frame)]
+        known._skip_gap(story)
+        if self._said.begins("".join(update.text for update in story if isinstance(update, Text))):
+            self._adopt(known, story, updates)
+        self._skip_gap(updates)
+        return updates
+
+    def feed_log(self, run: Run | None) -> list[Update]:
+        """The updates that the log brings: the acceptance, text that was missed, the run's end."""
+        updates: list[Update] = []
+        if run is None or self.ended:
+            return updates
+        self._start(updates)
+        self._take_sources(run.sources, updates)
+        for call in (call for each in run.rounds for call in each.calls):
+            self._call(call.call_id, call.name, call.input, updates)
+            if call.output is not None:
+                self._tools.returned(call.call_id, call.output)
+        if run.state == "completed" and run.reply is not None:
+            self._finish(run.reply, updates)
+        elif run.state != "running":
+            self._end(Broken(run.code or "internal_error", run.detail or ""), updates)
+        elif self.blind and self._said.begins(run.text):
+            self._say(run.text[self._said.length :], updates)
+        self.wants_log = self._completed is not None and not self.ended
+        return updates
+
+    def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
+        if frame.attempt > self._attempt:
+            self._attempt, self._next = frame.attempt, 1
+            self._held.clear()
+        if frame.seq > self._next and self._streaming:
+            if len(self._held) < _HELD_FRAMES:
+                self._held[frame.seq] = frame
+            self.wants_repair = True
+        elif frame.seq >= self._next:
+            self._apply_in_turn(frame, updates)
+            self._release_held(updates)
+
+    def _release_held(self, updates: list[Update]) -> None:
+        while self._held and not self.ended and (held := self._held.pop(self._next, None)):
+            self._apply_in_turn(held, updates)
+
+    def _skip_gap(self, updates: list[Update]) -> None:
+        """Go on with the frames behind a gap that nothing fills."""
+        if self._held and not self.ended:
+            self.blind = True
+            self.wants_log = True
+            for seq in sorted(self._held):
+                if not self.ended:
+                    self._apply_in_turn(self._held[seq], updates)
+        self._held.clear()
+
+    def _adopt(self, known: "View", story: list[Update], updates: list[Update]) -> None:
+        """Go on from where `known` is, whose story begins with what was said here."""
+        behind = self._said.length
+        for update in story:
+            match update:
+                case Text():
+                    self._say(update.text[behind:], updates)
+                    behind = max(0, behind - len(update.text))
+                case ToolStarted():
+                    self._call(update.call_id, update.name, update.input, updates)
+                case Sources():
+                    self._take_sources(update.sources, updates)
+                case Started():
+                    self._start(updates)
+        for call_id, output in known._tools.outputs().items():
+            self._tools.returned(call_id, output)
+        if (known._attempt, known._next) > (self._attempt, self._next):
+            self._held = {
+                seq: frame
+                for seq, frame in self._held.items()
+                if frame.attempt == known._attempt and seq >= known._next
+            }
+            self._attempt, self._next = known._attempt, known._next
+            self.blind = known.blind
+            self.wants_log = self.wants_log or known.wants_log
+            self._completed = known._completed
+        match story[-1:]:
+            case [Finished() as last]:
+                self._finish(last.message, updates)
+            case [Broken() as last]:
+                self._end(last, updates)
+            case _:
+                self._release_held(updates)
+
+    def _apply_in_turn(self, frame: frames.Frame, updates: list[Update]) -> None:
+        self._next = frame.seq + 1
+        self._start(updates)
+        self._apply(frame, updates)
+
+    def _apply(self, frame: frames.Frame, updates: list[Update]) -> None:
+        match frame:
+            case frames.Delta():
+                if not self.blind:
+                    self._say(frame.text, updates)
+            case frames.Resumed():
+                self._resume(frame, updates)
+            case frames.SourcesFound():
+                self._take_sources(frame.sources, updates)
+            case frames.ToolCalled():
+                self._call(frame.call_id, frame.name, frame.input, updates)
+            case frames.ToolReturned():
+                self._tools.returned(frame.call_id, frame.output)
+            case frames.Completed():
+                self._complete(frame, updates)
+            case frames.Failed():
+                self._end(Broken(frame.code, frame.message), updates)
+            case _:
+                pass
+
+    def _start(self, updates: list[Update]) -> None:
+        if not self.started:
+            self.started = True
+            updates.append(Started())
+
+    def _say(self, text: str, updates: list[Update]) -> None:
+        if text and self._streaming:
+            self._said.add(text)
+            updates.append(Text(text))
+
+    def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
+        """Another worker goes on behind `frame.offset`: that must be where this view stands."""
+        if not self._streaming:
+            return
+        if frame.offset > self._said.length:
+            self.blind = True
+            self.wants_repair = True
+            self.wants_log = True
+        elif (frame.offset, frame.sha256) == (self._said.length, self._said.sha256):
+            self.blind = False
+        else:
+            self._end(INTERRUPTED, updates)
+
+    def _take_sources(self, sources: tuple[Source, ...] | None, updates: list[Update]) -> None:
+        if sources is not None and not self._sourced and self._said.length == 0:
+            self._sourced = True
+            updates.append(Sources(sources))
+
+    def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
+        if self._tools.call(call_id, name, given):
+            updates.append(ToolStarted(call_id, name, given))
+
+    def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
+        if len(self._tools) < frame.tool_calls:
+            self._completed = frame
+            self.wants_log = True
+        else:
+            self._finish(frame.message, updates)
+
+    def _finish(self, message: Message, updates: list[Update]) -> None:
+        """Say what the saved content has more than was said; where that is not its beginning, all is lost."""
+        if not self._said.begins(message.content):
+            return self._end(INTERRUPTED, updates)
+        self._say(message.content[self._said.length :], updates)
+        self.ended = True
+        updates.append(Finished(message, self._tools.finished()))
+        return None
+
+    def _end(self, broken: Broken, updates: list[Update]) -> None:
+        self.ended = True
+        updates.append(broken)

@@ -1,0 +1,149 @@
+"""Readers that are slow or go away, and gateways that stop."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.gateway.client import Client, accepted, check_problem, slow_socket
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+from tests.gateway.worker import Worker
+
+
+@pytest.mark.requirement("STREAM-DISCONNECT")
+async def test_a_reader_who_goes_away_is_forgotten_and_the_run_goes_on(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    for path in ("/v1/chat/stream", "/v1/chat"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(client.bytes(path))
+        turn = await (await worker.next()).accept()
+        await turn.delta("Hel")
+        if path.endswith("stream"):
+            async with asyncio.timeout(5):
+                await reader.readuntil(b"Hel")
+        writer.transport.abort()
+        async with asyncio.timeout(3):
+            line = await gateway.line("request", trace_id=turn.request.trace_id)
+        assert line["path"] == path
+        await turn.delta("lo")
+        await turn.complete()  # nobody listens, and nobody minds
+    assert "ASGI" not in gateway.text()
+
+
+@pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
+async def test_a_slow_reader_gets_everything_and_holds_up_nobody(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    loop = asyncio.get_running_loop()
+    slow = await slow_socket(gateway.port, client.bytes())
+    slow_turn = await (await worker.next()).accept()
+    async with accepted(client, worker) as (turn, events):
+        for _ in range(3000):
+            await slow_turn.delta("x" * 2000)
+            await asyncio.sleep(0)
+        began = loop.time()
+        await turn.answer_from_here("quick")
+        assert (await events.rest())[-1]["type"] == "done"
+        assert loop.time() - began < 1
+    await slow_turn.complete()
+    got = bytearray()
+    async with asyncio.timeout(30):
+        while not got.endswith(b"0\r\n\r\n"):
+            got += await loop.sock_recv(slow, 1 << 20)
+    slow.close()
+    assert got.partition(b"\r\n\r\n")[2].count(b"x") == 6_000_000
+    assert got.count(b'"type":"delta"') < 3000
+    assert got.count(b'"type":"done"') == 1
+
+
+@pytest.mark.requirement("STREAM-DISCONNECT")
+async def test_nothing_is_left_of_requests_that_are_over(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    async def twenty() -> None:
+        connections = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(20)]
+        for _, writer in connections:
+            writer.write(client.bytes())
+        turns = [await (await worker.next()).accept() for _ in connections]
+        for _, writer in connections:
+            writer.transport.abort()
+        async with asyncio.timeout(5):
+            for turn in turns:
+                await gateway.line("request", trace_id=turn.request.trace_id)
+
+    watched = psutil.Process(gateway.pid)
+    await twenty()
+    before = watched.num_fds()
+    for _ in range(3):
+        await twenty()
+    assert watched.num_fds() < before + 20  # pools grow a little
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_a_stopping_gateway_ends_what_is_open_in_time(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    json_call = asyncio.create_task(client.chat())
+    json_turn = await (await worker.next()).accept()
+    async with (
+        accepted(client, worker) as (ending, ending_events),
+        accepted(client, worker) as (turn, events),
+    ):
+        process.signal(signal.SIGTERM)
+        began = time.monotonic()
+        await asyncio.sleep(1)
+        with pytest.raises(httpx.ConnectError):
+            await httpx.AsyncClient().get(f"{process.url}/healthz")
+        await ending.answer_from_here("just in time")
+        assert (await ending_events.rest())[-1]["type"] == "done"
+        await turn.delta("Hel")
+        seen = await events.rest()
+        assert 7 < time.monotonic() - began < 9.5
+        assert [event["type"] for event in seen] == ["meta", "delta", "error"]
+        assert seen[-1]["code"] == "server_shutdown"
+        check_problem(await json_call, 503, "server_shutdown")
+        async with asyncio.timeout(3):
+            assert await process.wait() == 0
+        assert time.monotonic() - began < 10
+    assert json_turn.request.message == "hi"
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_an_idle_gateway_stops_at_once(environ: dict[str, str], tmp_path: Path) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    process.signal(signal.SIGTERM)
+    async with asyncio.timeout(3):
+        assert await process.wait() == 0
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AGENTCHAT_DATABASE_URL", ""),
+        ("AGENTCHAT_NATS_URL", ""),
+        ("AGENTCHAT_REDIS_URL", ""),
+        ("AGENTCHAT_STREAM_FORM", "3"),
+        ("AGENTCHAT_PORT", "99999"),
+        ("AGENTCHAT_LOG_LEVEL", "loud"),
+    ],
+)
+async def test_a_wrong_setting_is_one_line(
+    environ: dict[str, str], tmp_path: Path, name: str, value: str
+) -> None:
+    process = GatewayProcess(tmp_path, {**environ, name: value})
+    with pytest.raises(AssertionError):
+        await process.start()
+    assert await process.wait() == 2
+    assert process.text().count("\n") == 1
+    assert process.text().startswith(name)
