@@ -1,0 +1,54 @@
+"""The agent of a run: its configuration at a version, and the provider key of that version."""
+
+from collections import OrderedDict
+
+from conversations.turn import AgentFacts
+from directory.agents import AgentConfig, load_agent, provider_key
+from directory.secrets import Sealer
+from runtime.postgres import Pool
+
+_KEYS = 1000
+
+
+class Agents:
+    """Reads the directory. Every call raises DatabaseUnavailable where Postgres does not answer."""
+
+    def __init__(self, pool: Pool, sealer: Sealer, default_key: str | None) -> None:
+        self._pool = pool
+        self._sealer = sealer
+        self._default_key = default_key
+        self._keys: OrderedDict[tuple[str, int], str | None] = OrderedDict()
+
+    async def current(self, account_id: str, agent_id: str) -> AgentConfig | None:
+        """The version that a new run takes; None where the account has no such agent."""
+        return await load_agent(self._pool, account_id, agent_id)
+
+    async def at_version(self, account_id: str, agent_id: str, version: int) -> AgentConfig | None:
+        """The version that a run began with."""
+        return await load_agent(self._pool, account_id, agent_id, version)
+
+    async def key_of(self, agent: AgentConfig) -> str | None:
+        """The agent's provider key or else the deployment's; None where there is neither. Raises SealBroken.
+
+        A version never changes, so its key is read once.
+        """
+        place = (agent.agent_id, agent.version)
+        if place not in self._keys:
+            self._keys[place] = await provider_key(
+                self._pool, self._sealer, agent.account_id, agent.agent_id, agent.version
+            )
+            if len(self._keys) > _KEYS:
+                self._keys.popitem(last=False)
+        self._keys.move_to_end(place)
+        return self._keys[place] or self._default_key
+
+
+def facts_of(agent: AgentConfig) -> AgentFacts:
+    """What a new run records of its agent. Nothing retrieves before there are knowledge bases."""
+    return AgentFacts(
+        agent_version=agent.version,
+        model=agent.model,
+        max_tool_rounds=agent.max_tool_rounds,
+        retrieves=False,
+        on_interruption=agent.on_interruption,
+    )

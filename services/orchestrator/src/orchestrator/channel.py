@@ -1,0 +1,85 @@
+"""The live side of a run: its frames, numbered, and the text of the round that is being said."""
+
+import asyncio
+import hashlib
+
+from msgspec.structs import replace
+
+from bus import Bus
+from contracts import frames
+
+ALIVE_SECONDS = 5.0
+_FRAME_CHARACTERS = 64 * 1024
+
+
+class TraceChannel:
+    """Frames of one attempt. Publishing never waits and never fails: readers repair what they miss."""
+
+    def __init__(self, bus: Bus, trace_id: str, attempt: int) -> None:
+        self.attempt = attempt
+        self.round = 0
+        self._bus = bus
+        self._trace_id = trace_id
+        self._seq = 0
+        self._parts: list[str] = []
+        self._length = 0
+        self._cuts: list[int] = []
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+
+    async def accept(self, conversation_id: str) -> None:
+        """The first frame of the first attempt."""
+        await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
+
+    async def resume(self, conversation_id: str, sent: str) -> None:
+        """The first frame of a later attempt; `sent` is the run's text so far, over all rounds."""
+        digest = hashlib.sha256(sent.encode()).hexdigest()
+        await self.send(
+            frames.Resumed(seq=0, attempt=0, conversation_id=conversation_id, offset=len(sent), sha256=digest)
+        )
+
+    async def send(self, frame: frames.Frame) -> None:
+        """Publish a frame of this attempt; its seq and attempt are set here."""
+        self._seq += 1
+        self._last_sent = self._loop.time()
+        await self._bus.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
+
+    def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
+        """What is said from now on is of this round; `sent` of it is out already."""
+        self.round = number
+        self._parts = [sent] if sent else []
+        self._length = len(sent)
+        self._cuts = list(cuts)
+
+    def end_round(self) -> None:
+        """The round is in the log."""
+        self.begin_round(0)
+
+    async def say(self, text: str) -> None:
+        """Send the next piece of the round's text: whatever has come in since the last piece, as one."""
+        for start in range(0, len(text), _FRAME_CHARACTERS):
+            piece = text[start : start + _FRAME_CHARACTERS]
+            self._parts.append(piece)
+            self._length += len(piece)
+            self._cuts.append(self._length)
+            self._seq += 1
+            self._last_sent = self._loop.time()
+            await self._bus.publish_frame(
+                self._trace_id,
+                frames.Delta(seq=self._seq, attempt=self.attempt, round=self.round, text=piece),
+            )
+
+    @property
+    def said(self) -> str:
+        """The text of the round so far, in whichever attempt it was said."""
+        return "".join(self._parts)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Where its frames ended, in code points."""
+        return tuple(self._cuts)
+
+    async def say_alive(self) -> None:
+        """To be called every second or so: a quiet run is heard of every five."""
+        if self._loop.time() - self._last_sent >= ALIVE_SECONDS:
+            await self.send(frames.Alive(seq=0, attempt=0))

@@ -1,0 +1,26 @@
+"""The time of a run: Postgres' clock when its lease was taken, and what has passed since by our own."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+
+class RunClock:
+    """No decision about a run depends on what this host takes the time to be."""
+
+    def __init__(self, server_now: str) -> None:
+        self._start = _utc(server_now)
+        self._began = time.monotonic()
+
+    def now(self) -> str:
+        """As events carry it: ISO 8601 in UTC, with microseconds."""
+        now = self._start + timedelta(seconds=time.monotonic() - self._began)
+        return now.isoformat(timespec="microseconds") + "Z"
+
+    def seconds_since(self, at: str) -> float:
+        """How long ago `at` was; negative where it is still to come."""
+        start = (self._start - _utc(at)).total_seconds()
+        return start + time.monotonic() - self._began
+
+
+def _utc(at: str) -> datetime:
+    return datetime.fromisoformat(at).astimezone(UTC).replace(tzinfo=None)

@@ -1,0 +1,63 @@
+"""How a run's end is made known: the account's slot and tokens first, then the lease, then the frame."""
+
+import asyncio
+import contextlib
+
+from contracts import frames
+from conversations.conversation import Run
+from conversations.errors import StoreUnavailable
+from orchestrator.assignment import Assignment
+from orchestrator.parts import Parts
+
+CANCELLED = "The run was cancelled."
+
+
+async def announce_end(parts: Parts, assignment: Assignment, run: Run) -> None:
+    """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
+    await free(parts, assignment, run.usage.total)
+    await say(parts, assignment, end_frame(run))
+
+
+async def refuse(parts: Parts, assignment: Assignment, code: str, message: str) -> None:
+    """Nothing was appended, and nothing will be."""
+    await free(parts, assignment, 0)
+    await say(parts, assignment, frames.Refused(seq=0, attempt=0, code=code, message=message))
+
+
+async def free(parts: Parts, assignment: Assignment, tokens: int) -> None:
+    """Give back the account's slot, settle its tokens and release the lease.
+
+    The slot is not to be renewed again. Postgres not answering only means that the lease has to expire.
+    """
+    assignment.leased = False
+    request = assignment.request
+    await asyncio.gather(
+        parts.limiter.release(request.account_id, request.trace_id, tokens),
+        release_lease(parts, assignment),
+    )
+
+
+async def release_lease(parts: Parts, assignment: Assignment) -> None:
+    """Let another worker have the run at once."""
+    with contextlib.suppress(StoreUnavailable):
+        await parts.leases.release(assignment.trace_id)
+
+
+async def say(parts: Parts, assignment: Assignment, frame: frames.Frame) -> None:
+    """Numbered where an attempt of this worker has begun, else as it is."""
+    if assignment.channel is not None:
+        await assignment.channel.send(frame)
+    else:
+        await parts.bus.publish_frame(assignment.trace_id, frame)
+
+
+def end_frame(run: Run) -> frames.Completed | frames.Failed:
+    """The frame that tells how a run ended, unnumbered."""
+    if run.state == "completed" and run.reply is not None:
+        tool_calls = sum(len(each.calls) for each in run.rounds)
+        return frames.Completed(seq=0, attempt=run.attempt, message=run.reply, tool_calls=tool_calls)
+    if run.state == "cancelled":
+        return frames.Failed(seq=0, attempt=run.attempt, code="cancelled", message=CANCELLED)
+    return frames.Failed(
+        seq=0, attempt=run.attempt, code=run.code or "internal_error", message=run.detail or ""
+    )

@@ -1,0 +1,59 @@
+"""Messages that were delivered too often in vain: the bus copies them to DEAD, here their run is ended."""
+
+from bus import Exhausted
+from contracts import subjects, wire
+from contracts.messages import ChatRequested, ToolFinished, ToolRequested
+from conversations.turn import fail
+from orchestrator.calls import error_output
+from orchestrator.clock import RunClock
+from orchestrator.endings import end_frame
+from orchestrator.parts import Parts
+from runtime import logs
+
+
+class StillHeld(Exception):  # noqa: N818 - a state of things
+    """A worker is at the run: what becomes of its request is for later."""
+
+
+async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
+    """Handle one message. Raises StillHeld, StoreUnavailable, BusUnavailable: then it is handled again."""
+    logs.get_logger("exhausted").error(
+        "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
+    )
+    try:
+        if exhausted.stream == subjects.TOOLS:
+            await _fail_tool(parts, wire.decode_message(ToolRequested, exhausted.data))
+        else:
+            await _fail_run(parts, wire.decode_message(ChatRequested, exhausted.data))
+    except (ValueError, RecursionError):
+        return
+
+
+async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
+    await parts.bus.finish_tool(
+        ToolFinished(
+            trace_id=request.trace_id,
+            call_id=request.call_id,
+            output=error_output("The tool could not be run; its outcome is unknown."),
+            is_error=True,
+            ms=0,
+        )
+    )
+
+
+async def _fail_run(parts: Parts, request: ChatRequested) -> None:
+    held = await parts.leases.acquire(request.trace_id)
+    if held is None:
+        raise StillHeld(request.trace_id)
+    try:
+        conversation = await parts.store.load(request.conversation_id)
+        run = conversation.run(request.trace_id)
+        if run is None or run.state != "running":
+            return
+        end = fail(run, "internal_error", "The request could not be worked on.", RunClock(held.now).now())
+        conversation = await parts.store.append(conversation, end)
+        run = conversation.run(request.trace_id) or run
+        await parts.limiter.release(request.account_id, request.trace_id, run.usage.total)
+        await parts.bus.publish_frame(request.trace_id, end_frame(run))
+    finally:
+        await parts.leases.release(request.trace_id)

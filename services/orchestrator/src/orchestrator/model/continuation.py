@@ -1,0 +1,89 @@
+"""Going on with a reply that was interrupted after some of its text had been sent.
+
+Where the model takes an assistant prefill it goes on from there; else an instruction asks it to.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Prefill ended with the 4.6 generation (platform.claude.com, Messages API errors: prefill not supported).
+_PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[015](?!\d)|4-\d{8}|4$))|demo-")
+
+_INSTRUCTION = (
+    "Your reply to the message above was interrupted after the text between the tags had reached the user. "
+    "Write only what comes right after the last character of that text. Do not repeat any of it, do not "
+    "mention the interruption, and begin with a space or a line break only where one belongs."
+)
+
+
+def takes_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether the model goes on from a partial assistant message; with thinking on, none does."""
+    thinking = parameters.get("thinking")
+    if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
+        return False
+    return _PREFILLED.match(model) is not None
+
+
+def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
+    """The messages, which end with the user's, and the order to go on behind `sent`.
+
+    A prefill may not end in white space, so that is left out; `Seam` takes care of it.
+    """
+    kept = sent.rstrip()
+    if not kept:
+        return messages
+    if prefill:
+        return [*messages, _message("assistant", kept)]
+    return [*messages, _message("user", f"<already_sent>{sent}</already_sent>\n\n{_INSTRUCTION}")]
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text}]}
+
+
+class Seam:
+    """Where the new text joins what was sent: takes out what the model says a second time.
+
+    That is white space which the sent text ends with, and the sent text as a whole, should the model begin
+    anew in spite of its instruction. Until that is clear, text is held back.
+    """
+
+    def __init__(self, sent: str) -> None:
+        self._sent = sent
+        self._space = sent[len(sent.rstrip()) :]
+        self._held: str | None = ""
+
+    def join(self, text: str) -> str:
+        """What of `text` goes on."""
+        if self._held is None:
+            return text
+        self._held += text
+        if self._may_be_repeating(self._held):
+            return ""
+        return self.rest()
+
+    def rest(self) -> str:
+        """What was held back, once nothing follows or it is clear what it is."""
+        held, self._held = self._held or "", None
+        if len(self._sent) >= _REPEATED and held.startswith(self._sent):
+            return held[len(self._sent) :]
+        return held[_common(held, self._space) :]
+
+    def _may_be_repeating(self, held: str) -> bool:
+        if not held.strip():
+            return len(held) < len(self._space)
+        return len(self._sent) >= _REPEATED and len(held) < len(self._sent) and self._sent.startswith(held)
+
+
+_REPEATED = 24
+"""Shorter texts may well begin what follows them."""
+
+
+def _common(left: str, right: str) -> int:
+    length = 0
+    for one, other in zip(left, right, strict=False):
+        if one != other:
+            break
+        length += 1
+    return length

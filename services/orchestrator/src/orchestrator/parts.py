@@ -1,0 +1,31 @@
+"""What the pieces of a worker are made of, built once in `worker` and handed on."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from bus import Bus
+from conversations.leases import Leases
+from conversations.store import ConversationStore
+from conversations.waiting import WaitingLine
+from limits.limiter import Limiter
+from orchestrator.agents import Agents
+from orchestrator.assignment import Assignments
+from orchestrator.listing import ToolListings
+from orchestrator.model import Provider
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """`base_url` is the model provider's. `stop` is set when this worker is to end."""
+
+    bus: Bus
+    store: ConversationStore
+    leases: Leases
+    line: WaitingLine
+    limiter: Limiter
+    agents: Agents
+    listings: ToolListings
+    provider: Provider
+    base_url: str
+    stop: asyncio.Event
+    assignments: Assignments = field(default_factory=Assignments)

@@ -1,0 +1,25 @@
+"""What the orchestrator is told by its environment."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from runtime.settings import Setting
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """`anthropic_api_key` serves agents that have no provider key of their own."""
+
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
+    nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
+    redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
+    secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    health_port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_HEALTH_PORT")]
+    host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
+    anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
+    run_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000), Setting("AGENTCHAT_RUN_SLOTS")] = 200
+    log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
+    otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None

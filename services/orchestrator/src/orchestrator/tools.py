@@ -1,0 +1,162 @@
+"""The tools of one run: asked for side by side, and collected when all have answered or time is up.
+
+A call whose result was lost is asked for again only if the tool may run twice; what is not known to have
+run, or not, is told to the model as unknown.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+
+from opentelemetry.trace import Span, SpanKind, use_span
+
+from bus import Bus, BusUnavailable, Subscription
+from contracts import events
+from contracts.messages import ToolFinished, ToolRequested
+from contracts.text import cleaned
+from contracts.values import ToolSpec
+from conversations.conversation import Call
+from directory.agents import AgentConfig
+from orchestrator.calls import error_output
+from orchestrator.clock import RunClock
+from runtime import genai, telemetry
+
+TOOL_SECONDS = 30.0
+_SLACK_SECONDS = 5.0
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class ToolDesk:
+    """Close it when the run has ended here."""
+
+    def __init__(self, bus: Bus, agent: AgentConfig, trace_id: str, clock: RunClock) -> None:
+        self._bus = bus
+        self._agent = agent
+        self._trace_id = trace_id
+        self._clock = clock
+        self._following: Subscription | None = None
+        self._results: dict[str, ToolFinished] = {}
+        self._news = asyncio.Event()
+        self._asked: set[str] = set()
+        self._unsent: dict[str, ToolRequested] = {}
+        self._spans: dict[str, Span] = {}
+
+    async def ask(self, calls: Iterable[events.ToolCalled | Call], offered: Mapping[str, ToolSpec]) -> None:
+        """Have these calls run. Nothing is awaited but that the requests are queued."""
+        await self._follow()
+        for call in calls:
+            spec = offered[call.name]
+            self._asked.add(call.call_id)
+            self._spans[call.call_id] = _span(call)
+            self._unsent[call.call_id] = ToolRequested(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                account_id=self._agent.account_id,
+                agent_id=self._agent.agent_id,
+                agent_version=self._agent.version,
+                server=spec.server,
+                tool=spec.tool,
+                input=call.input,
+                timeout_s=TOOL_SECONDS,
+            )
+        await self._send()
+
+    async def collect(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.ToolReturned, ...]:
+        """What the calls of a round came to, in their order."""
+        of_earlier_attempts = [call for call in calls if call.call_id not in self._asked]
+        if of_earlier_attempts:
+            await self._follow()
+            await self._look()
+            lost = [call for call in of_earlier_attempts if call.call_id not in self._results]
+            await self.ask([call for call in lost if _may_repeat(offered.get(call.name))], offered)
+        await self._wait({call.call_id for call in calls})
+        return tuple(self._returned(round_number, call) for call in calls)
+
+    async def close(self) -> None:
+        """Stop following."""
+        for span in self._spans.values():
+            span.end()
+        if self._following is not None:
+            await self._following.close()
+
+    async def _follow(self) -> None:
+        if self._following is None:
+            self._following = await self._bus.follow_tool_results(self._trace_id, self._take)
+
+    def _take(self, result: ToolFinished) -> None:
+        self._results[result.call_id] = result
+        self._news.set()
+        span = self._spans.pop(result.call_id, None)
+        if span is not None:
+            span.end()
+
+    async def _send(self) -> None:
+        """What the bus does not confirm stays to be sent again: it knows a request by its id."""
+        waiting = list(self._unsent.values())
+        outcomes = await asyncio.gather(*map(self._request, waiting), return_exceptions=True)
+        for request, outcome in zip(waiting, outcomes, strict=True):
+            if outcome is None:
+                self._unsent.pop(request.call_id, None)
+            elif not isinstance(outcome, BusUnavailable):
+                raise outcome
+
+    async def _request(self, request: ToolRequested) -> None:
+        with use_span(self._spans.get(request.call_id) or telemetry.tracer().start_span("execute_tool")):
+            await self._bus.request_tool(request)
+
+    async def _look(self) -> None:
+        """What was said while nobody followed, or while NATS was away."""
+        with contextlib.suppress(BusUnavailable):
+            for result in (await self._bus.tool_results_of(self._trace_id)).values():
+                self._take(result)
+
+    async def _wait(self, call_ids: set[str]) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + TOOL_SECONDS + _SLACK_SECONDS
+        while not call_ids <= self._results.keys() and (left := end - loop.time()) > 0:
+            self._news.clear()
+            try:
+                async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
+                    await self._news.wait()
+            except TimeoutError:
+                await self._send()
+                await self._look()
+
+    def _returned(self, round_number: int, call: Call) -> events.ToolReturned:
+        result = self._results.get(call.call_id)
+        if result is None:
+            result = ToolFinished(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                output=error_output(f"The tool {call.name} timed out; its outcome is unknown."),
+                is_error=True,
+                ms=int(TOOL_SECONDS * 1000),
+            )
+        return events.ToolReturned(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=round_number,
+            call_id=call.call_id,
+            output=cleaned(result.output),
+            is_error=result.is_error,
+            ms=result.ms,
+        )
+
+
+def _may_repeat(spec: ToolSpec | None) -> bool:
+    return spec is not None and (spec.read_only or spec.idempotent)
+
+
+def _span(call: events.ToolCalled | Call) -> Span:
+    return telemetry.tracer().start_span(
+        f"{genai.EXECUTE_TOOL} {call.name}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: call.name,
+            genai.TOOL_CALL_ID: call.call_id,
+            genai.TOOL_TYPE: "function",
+        },
+    )

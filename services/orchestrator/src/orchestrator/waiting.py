@@ -1,0 +1,64 @@
+"""Waiting for a busy conversation: first come, first served, for thirty seconds, in no run slot."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from contracts import frames
+from conversations.errors import StoreUnavailable
+from orchestrator.assignment import Assignment
+from orchestrator.parts import Parts
+
+WAIT_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+
+
+@asynccontextmanager
+async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[None]:
+    """Say `Queued` and hold a place while the block runs. Raises StoreUnavailable."""
+    await parts.bus.publish_frame(assignment.trace_id, frames.Queued(seq=0, attempt=0))
+    assignment.queued = True
+    await parts.line.join(assignment.request.conversation_id, assignment.trace_id)
+    try:
+        yield
+    finally:
+        with suppress(StoreUnavailable):
+            await parts.line.leave(assignment.trace_id)
+
+
+async def my_turn(parts: Parts, assignment: Assignment) -> bool:
+    """Wait until nobody is before this request and no run is under way; False when time is up.
+
+    The conversation of the assignment is then as it was found. Raises StoreUnavailable.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + WAIT_SECONDS - assignment.clock.seconds_since(assignment.request.requested_at)
+    while True:
+        if await parts.line.is_first(assignment.request.conversation_id, assignment.trace_id):
+            assignment.first_in_line = True
+            assignment.conversation = await parts.store.load(assignment.request.conversation_id)
+            active = assignment.conversation.active
+            if active is None or active.trace_id == assignment.trace_id:
+                return True
+            await _end_of(parts, active.trace_id, min(_LOOK_SECONDS, end - loop.time()))
+        else:
+            await asyncio.sleep(_LOOK_SECONDS)
+        if loop.time() >= end:
+            return False
+
+
+async def _end_of(parts: Parts, trace_id: str, seconds: float) -> None:
+    """Return when that run says that it has ended, or after so many seconds: its worker may be dead."""
+    ended = asyncio.Event()
+
+    def hear(frame: frames.Frame) -> None:
+        if isinstance(frame, frames.Completed | frames.Failed):
+            ended.set()
+
+    following = await parts.bus.follow_trace(trace_id, hear)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await ended.wait()
+    finally:
+        await following.close()

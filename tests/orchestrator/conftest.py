@@ -1,0 +1,56 @@
+"""An orchestrator in this process on real servers, with a scripted provider behind it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import Bus
+from conversations.log import open_log
+from orchestrator.model import Provider
+from orchestrator.settings import Settings
+from runtime.postgres import open_pool
+from tests.orchestrator.given import SECRET, World, new_account
+from tests.orchestrator.provider_caller import Caller
+from tests.orchestrator.scripted import ScriptedProvider
+
+
+@pytest.fixture(scope="module")
+async def provider() -> AsyncIterator[ScriptedProvider]:
+    async with ScriptedProvider().running() as running:
+        yield running
+
+
+@pytest.fixture
+async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
+    """A client of the scripted provider, quick to give up a silent stream."""
+    client = Provider(idle_seconds=0.6)
+    yield Caller(client, provider.url)
+    await client.aclose()
+
+
+@pytest.fixture(scope="module")
+async def world(
+    fresh_nats_url: str, migrated_database_url: str, redis_url: str, provider: ScriptedProvider
+) -> AsyncIterator[World]:
+    """No orchestrator runs yet."""
+    settings = Settings(
+        database_url=migrated_database_url,
+        nats_url=fresh_nats_url,
+        redis_url=redis_url,
+        secret_key=SECRET,
+        health_port=0,
+        anthropic_base_url=provider.url,
+    )
+    async with (
+        Bus.connect(fresh_nats_url, name="tests") as bus,
+        open_log(migrated_database_url) as log,
+        open_pool(migrated_database_url, role=None) as pool,
+    ):
+        yield World(bus, log, pool, settings, await new_account(pool))
+
+
+@pytest.fixture(scope="module")
+async def working(world: World) -> AsyncIterator[World]:
+    """With one orchestrator."""
+    async with world.worker():
+        yield world

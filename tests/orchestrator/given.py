@@ -1,0 +1,204 @@
+"""A system around orchestrators: a database with an account, a bus, callers who ask and listen."""
+
+import asyncio
+import base64
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+from nats.aio.client import Client
+
+from bus import Bus
+from contracts import events, frames, subjects, wire
+from contracts.ids import new_id
+from contracts.messages import ChatRequested, DeadLettered
+from conversations.conversation import Conversation, Run
+from conversations.log import Log
+from directory.administration import create_account, create_agent
+from directory.agent_draft import AgentDraft
+from directory.secrets import Sealer
+from orchestrator.settings import Settings
+from orchestrator.worker import work
+from runtime.postgres import Pool, connection
+
+F = TypeVar("F", bound=frames.LiveFrame)
+
+SECRET = base64.b64encode(bytes(range(32))).decode()
+SECONDS = 20.0
+_ENDS = frames.Completed | frames.Failed | frames.Refused
+
+
+class Listener:
+    """Hears a trace from before its request was made."""
+
+    def __init__(self, bus: Bus, request: ChatRequested) -> None:
+        self.request = request
+        self.frames: list[frames.Frame] = []
+        self._bus = bus
+        self._news = asyncio.Event()
+
+    def hear(self, frame: frames.Frame) -> None:
+        self.frames.append(frame)
+        self._news.set()
+
+    async def until(self, kind: type[F], *, seconds: float = SECONDS) -> F:
+        """The first frame of that kind."""
+        async with asyncio.timeout(seconds):
+            while True:
+                for frame in self.frames:
+                    if isinstance(frame, kind):
+                        return frame
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_ended(self) -> None:
+        """Completed, failed or refused."""
+        async with asyncio.timeout(SECONDS):
+            while not any(isinstance(frame, _ENDS) for frame in self.frames):
+                self._news.clear()
+                await self._news.wait()
+
+    async def until_said(self, text: str) -> None:
+        async with asyncio.timeout(SECONDS):
+            while text not in self.text:
+                self._news.clear()
+                await self._news.wait()
+
+    def of(self, kind: type[F]) -> list[F]:
+        return [frame for frame in self.frames if isinstance(frame, kind)]
+
+    @property
+    def text(self) -> str:
+        """The text of the deltas, as a reader puts it together: in order, without overtaken attempts."""
+        said, attempt = "", 0
+        for frame in self.frames:
+            if frame.seq and frame.attempt >= attempt:
+                attempt = frame.attempt
+                said += frame.text if isinstance(frame, frames.Delta) else ""
+        return said
+
+
+class World:
+    """What a test asks for and looks at."""
+
+    def __init__(self, bus: Bus, log: Log, pool: Pool, settings: Settings, account_id: str) -> None:
+        self.bus = bus
+        self.log = log
+        self.settings = settings
+        self.account_id = account_id
+        self._pool = pool
+
+    async def stranger(self) -> "World":
+        """The same system for another account."""
+        return World(self.bus, self.log, self._pool, self.settings, await new_account(self._pool))
+
+    async def agent(self, model: str = "demo", **draft: Any) -> str:
+        wanted = {"name": "test", "provider_key": "offline"} | draft
+        async with connection(self._pool, seconds=10) as conn:
+            return await create_agent(
+                conn,
+                Sealer.from_setting(SECRET),
+                self.account_id,
+                AgentDraft(model=model, **wanted),
+                actor="tests",
+            )
+
+    def request(self, agent_id: str, message: str = "Hello", **fields: Any) -> ChatRequested:
+        now = datetime.now(UTC)
+        request = ChatRequested(
+            trace_id=os.urandom(16).hex(),
+            attempt=1,
+            account_id=self.account_id,
+            agent_id=agent_id,
+            conversation_id=new_id(),
+            new_conversation=True,
+            message_id=new_id(),
+            message=message,
+            form="form1",
+            requested_at=_text(now),
+            deadline=_text(now + timedelta(seconds=15)),
+        )
+        return msgspec.structs.replace(request, **fields)
+
+    def again(self, request: ChatRequested, attempt: int = 2) -> ChatRequested:
+        """The same request, published another time."""
+        return msgspec.structs.replace(request, attempt=attempt)
+
+    async def listen(self, request: ChatRequested) -> Listener:
+        listener = Listener(self.bus, request)
+        await self.bus.follow_trace(request.trace_id, listener.hear)
+        return listener
+
+    async def ask(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
+        listener = await self.listen(self.request(agent_id, message, **fields))
+        await self.bus.request_chat(listener.request)
+        return listener
+
+    async def go_on(self, before: Listener, message: str, **fields: Any) -> Listener:
+        """Another message of the same conversation."""
+        earlier = before.request
+        fields = {"conversation_id": earlier.conversation_id, "new_conversation": False} | fields
+        return await self.ask(earlier.agent_id, message, **fields)
+
+    async def publish_raw(self, data: bytes) -> None:
+        """Something on the subject of requests that this system would not say."""
+        async with self.raw() as nats:
+            await nats.jetstream().publish(subjects.requests(self.account_id), data)
+
+    async def dead(self, stream: str) -> list[DeadLettered]:
+        """What is in DEAD of a stream."""
+        found = []
+        async with self.raw() as nats:
+            jetstream = nats.jetstream()
+            count = (await jetstream.stream_info("DEAD")).state.messages
+            for sequence in range(1, count + 1):
+                message = await jetstream.get_msg("DEAD", sequence)
+                if message.subject == subjects.dead(stream):
+                    found.append(wire.decode_message(DeadLettered, message.data or b""))
+        return found
+
+    @contextlib.asynccontextmanager
+    async def raw(self) -> AsyncIterator[Client]:
+        nats = Client()
+        await nats.connect(self.settings.nats_url)
+        try:
+            yield nats
+        finally:
+            await nats.close()
+
+    async def conversation(self, listener: Listener) -> Conversation:
+        return await self.log.conversation(listener.request.conversation_id)
+
+    async def run(self, listener: Listener) -> Run:
+        run = (await self.conversation(listener)).run(listener.request.trace_id)
+        assert run is not None
+        return run
+
+    async def events(self, listener: Listener) -> list[events.Event]:
+        return await self.log.events(listener.request.conversation_id)
+
+    @contextlib.asynccontextmanager
+    async def worker(self, name: str = "orchestrator-1", **changes: Any) -> AsyncIterator[asyncio.Event]:
+        """An orchestrator in this process; yields what stops it."""
+        stop = asyncio.Event()
+        settings = msgspec.structs.replace(self.settings, **changes)
+        task = asyncio.create_task(work(settings, name, stop))
+        try:
+            yield stop
+        finally:
+            stop.set()
+            async with asyncio.timeout(15):
+                await task
+
+
+def _text(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+async def new_account(pool: Pool) -> str:
+    async with connection(pool, seconds=10) as conn:
+        account = await create_account(conn, name="Tests", plan="Unlimited", actor="tests")
+    return account.account_id

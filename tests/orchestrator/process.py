@@ -1,0 +1,66 @@
+"""An orchestrator in a process of its own, to be killed, stopped and told to end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from orchestrator.settings import Settings
+
+
+class Orchestrator:
+    """A running process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self.log = log
+
+    def send(self, number: signal.Signals) -> None:
+        os.kill(self._process.pid, number)
+
+    async def kill(self) -> None:
+        self.send(signal.SIGKILL)
+        await self._process.wait()
+
+    async def ended(self, seconds: float) -> int:
+        async with asyncio.timeout(seconds):
+            return await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def orchestrator(settings: Settings, name: str, **environment: str) -> AsyncIterator[Orchestrator]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "orchestrator",
+                "--name",
+                name,
+                "--run-dir",
+                folder,
+                env=os.environ | _environment(settings) | environment,
+                stderr=output,
+            )
+        try:
+            yield Orchestrator(process, log)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    return {
+        "AGENTCHAT_DATABASE_URL": settings.database_url,
+        "AGENTCHAT_NATS_URL": settings.nats_url,
+        "AGENTCHAT_REDIS_URL": settings.redis_url,
+        "AGENTCHAT_SECRET_KEY": settings.secret_key,
+        "AGENTCHAT_HEALTH_PORT": "0",
+        "ANTHROPIC_BASE_URL": settings.anthropic_base_url,
+    }

@@ -1,0 +1,206 @@
+"""A model provider on loopback that does what a test tells it, call by call."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+Answer = Callable[["Exchange"], Coroutine[None, None, None]]
+
+
+class Exchange:
+    """One call: what was asked, and the means to answer it, whole or not."""
+
+    def __init__(self, headers: dict[str, str], body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        self.headers = headers
+        self.body = body
+        self.left = asyncio.Event()
+        self._writer = writer
+        self._block = -1
+
+    @property
+    def last_text(self) -> str:
+        """The text of the last message's last block."""
+        return str(self.body["messages"][-1]["content"][-1].get("text", ""))
+
+    async def status(self, status: int, kind: str, message: str = "no", **headers: str) -> None:
+        body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+        lines = [f"HTTP/1.1 {status} X", "content-type: application/json", f"content-length: {len(body)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await self._writer.drain()
+
+    async def begin(self, **usage: int) -> None:
+        self._writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        message = {"id": "msg_1", "model": "m", "usage": usage or {"input_tokens": 10, "output_tokens": 1}}
+        await self.event("message_start", message=message)
+
+    async def event(self, kind: str, **fields: Any) -> None:
+        data = json.dumps({"type": kind, **fields}, ensure_ascii=False)
+        await self.raw(f"event: {kind}\ndata: {data}\n\n".encode())
+
+    async def raw(self, data: bytes) -> None:
+        self._writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        await self._writer.drain()
+
+    async def block(self, **content: Any) -> None:
+        self._block += 1
+        await self.event("content_block_start", index=self._block, content_block=content)
+
+    async def piece(self, **delta: Any) -> None:
+        await self.event("content_block_delta", index=self._block, delta=delta)
+
+    async def text(self, *pieces: str) -> None:
+        """One text block; each piece reaches the reader by itself."""
+        await self.block(type="text", text="")
+        for piece in pieces:
+            await self.piece(type="text_delta", text=piece)
+            await asyncio.sleep(0.005)
+        await self.event("content_block_stop", index=self._block)
+
+    async def tool(self, call_id: str, name: str, arguments: str) -> None:
+        await self.block(type="tool_use", id=call_id, name=name, input={})
+        half = len(arguments) // 2
+        for piece in (arguments[:half], arguments[half:]):
+            await self.piece(type="input_json_delta", partial_json=piece)
+        await self.event("content_block_stop", index=self._block)
+
+    async def end(self, stop_reason: str = "end_turn", **usage: int) -> None:
+        delta = {"stop_reason": stop_reason, "stop_sequence": None}
+        await self.event("message_delta", delta=delta, usage=usage or {"output_tokens": 5})
+        await self.event("message_stop")
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        """A clean end of the body, however little was said."""
+        self._writer.write(b"0\r\n\r\n")
+        await self._writer.drain()
+
+    def reset(self) -> None:
+        self._writer.transport.abort()
+
+
+class ScriptedProvider:
+    """`will` sets the answers to the next calls; the last one is given for ever."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.calls: list[Exchange] = []
+        self._answers: list[Answer] = []
+
+    def will(self, *answers: Answer) -> None:
+        self.calls.clear()
+        self._answers = list(answers)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator["ScriptedProvider"]:
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            tasks.add(task)
+            try:
+                with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                    await self._serve(reader, writer)
+            finally:
+                writer.transport.abort()
+
+        server = await asyncio.start_server(accept, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # aborted transports are closed in the loop's next turn
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2]
+            headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head}
+            body = json.loads(await reader.readexactly(int(headers["content-length"])))
+            exchange = Exchange(headers, body, writer)
+            self.calls.append(exchange)
+            answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            answering = asyncio.create_task(answer(exchange))
+            leaving = asyncio.create_task(_left(reader))
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if answering.done():
+                leaving.cancel()
+                await asyncio.gather(leaving, return_exceptions=True)
+                answering.result()
+            else:
+                exchange.left.set()
+                answering.cancel()
+                return
+
+
+async def _left(reader: asyncio.StreamReader) -> None:
+    """The client closed its connection, or reset it."""
+    while not reader.at_eof():  # noqa: ASYNC110 - streams have no event for it
+        await asyncio.sleep(0.01)
+
+
+def says(*pieces: str, stop_reason: str = "end_turn") -> Answer:
+    """A whole reply of text."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text(*pieces)
+        await exchange.end(stop_reason)
+
+    return answer
+
+
+def asks(*tools: tuple[str, str, str], text: str = "") -> Answer:
+    """A reply that asks for tools: (call id, name, input as JSON text)."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        if text:
+            await exchange.text(text)
+        for tool in tools:
+            await exchange.tool(*tool)
+        await exchange.end("tool_use")
+
+    return answer
+
+
+def fails(status: int, kind: str, message: str = "no", **headers: str) -> Answer:
+    """An error before any stream."""
+    return lambda exchange: exchange.status(status, kind, message, **headers)
+
+
+def breaks(*pieces: str, how: str) -> Answer:
+    """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`, or an error of that type."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        if pieces:
+            await exchange.text(*pieces)
+        match how:
+            case "close":
+                await exchange.close()
+            case "reset":
+                exchange.reset()
+            case "hang":
+                await exchange.left.wait()
+            case "ping":
+                while True:
+                    await exchange.event("ping")
+                    await asyncio.sleep(0.05)
+            case "garbage":
+                await exchange.raw(b"data: {not json\n\n")
+                await exchange.close()
+            case kind:
+                await exchange.event("error", error={"type": kind, "message": "broken"})
+                await exchange.close()
+
+    return answer

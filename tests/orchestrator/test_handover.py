@@ -1,0 +1,113 @@
+"""Workers that stop, freeze or are full: their runs and waiters go on elsewhere, once."""
+
+import asyncio
+import signal
+import time
+
+import pytest
+
+from contracts import events, frames
+from tests.orchestrator.given import World
+from tests.orchestrator.process import orchestrator
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, breaks, says
+
+pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(90)]
+
+
+@pytest.mark.requirement("STREAM-CONCAT")
+async def test_a_worker_told_to_end_hands_its_runs_over_at_once(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(breaks("It ", "has ", how="hang"), says("shipped."))
+    async with orchestrator(world.settings, "old") as old:
+        caller = await world.ask(await world.agent("demo-shop-1"))
+        await caller.until_said("It has ")
+        async with world.worker("new"):
+            old.send(signal.SIGTERM)
+            assert await old.ended(10.0) == 0
+            ended = time.monotonic()
+            completed = await caller.until(frames.Completed, seconds=3.0)
+            assert time.monotonic() - ended < 3.0
+    assert completed.message.content == caller.text == "It has shipped."
+
+
+async def test_a_worker_told_to_end_lets_short_runs_finish(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(_held(gate, "shipped."))
+    async with orchestrator(world.settings, "old") as old:
+        caller = await world.ask(await world.agent())
+        await caller.until_said("...")
+        old.send(signal.SIGTERM)
+        await asyncio.sleep(0.3)
+        gate.set()
+        await caller.until(frames.Completed)
+        assert await old.ended(6.0) == 0
+    assert caller.of(frames.Resumed) == []
+
+
+@pytest.mark.requirement("LEASE", "EVENT-STORE", "STREAM-CONCAT")
+async def test_a_worker_that_was_only_frozen_stops_and_says_nothing_that_counts(
+    world: World, provider: ScriptedProvider
+) -> None:
+    """Reliability, row 10."""
+    provider.will(breaks("It ", "has ", how="hang"), says("shipped."), says("never"))
+    async with orchestrator(world.settings, "frozen") as frozen:
+        caller = await world.ask(await world.agent("demo-shop-1"))
+        await caller.until_said("It has ")
+        frozen.send(signal.SIGSTOP)
+        async with world.worker("other"):
+            completed = await caller.until(frames.Completed, seconds=30.0)
+            assert completed.attempt == 2
+            frozen.send(signal.SIGCONT)
+            await asyncio.wait_for(provider.calls[0].left.wait(), 10.0)
+            after = await world.go_on(caller, "Thanks.")
+            await after.until(frames.Completed)
+    assert completed.message.content == caller.text == "It has shipped."
+    stored = await world.events(caller)
+    trace = caller.request.trace_id
+    assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
+    assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_waiters_hold_no_run_slot(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(_held(gate, "one"), says("reply"))
+    async with world.worker("small", run_slots=2):
+        first = await world.ask(await world.agent(), "first")
+        await first.until(frames.Delta)
+        waiters = [await world.go_on(first, f"waiter {number}") for number in range(5)]
+        for waiter in waiters:
+            await waiter.until(frames.Queued)
+        other = await world.ask(await world.agent(), "elsewhere")
+        await other.until(frames.Completed)
+        gate.set()
+        for waiter in waiters:
+            await waiter.until(frames.Completed)
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_a_waiter_goes_on_waiting_at_another_worker(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(_held(gate, "one"), says("two"), says("three"))
+    async with orchestrator(world.settings, "old") as old:
+        first = await world.ask(await world.agent(), "first")
+        await first.until(frames.Delta)
+        waiter = await world.go_on(first, "second")
+        await waiter.until(frames.Queued)
+        old.send(signal.SIGTERM)
+        assert await old.ended(10.0) == 0
+    async with world.worker("next"):
+        await waiter.until(frames.Completed)
+    assert [run.user_text for run in (await world.conversation(first)).runs] == ["first", "second"]
+
+
+def _held(gate: asyncio.Event, text: str) -> Answer:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("...")
+        await gate.wait()
+        await exchange.text(text)
+        await exchange.end()
+
+    return answer

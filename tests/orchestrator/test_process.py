@@ -1,0 +1,114 @@
+"""The process: its settings, its health, its spans and what it never writes down."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from contracts import frames
+from orchestrator.settings import Settings
+from runtime import telemetry
+from tests.orchestrator.given import World
+from tests.orchestrator.process import orchestrator
+from tests.orchestrator.scripted import ScriptedProvider, asks, says
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("change", "says_"),
+    [
+        ({"AGENTCHAT_NATS_URL": ""}, "AGENTCHAT_NATS_URL"),
+        ({"AGENTCHAT_RUN_SLOTS": "many"}, "AGENTCHAT_RUN_SLOTS"),
+    ],
+)
+async def test_a_setting_that_does_not_do_is_one_line_and_exit_code_2(
+    world: World, change: dict[str, str], says_: str
+) -> None:
+    async with orchestrator(world.settings, "wrong", **change) as process:
+        assert await process.ended(10.0) == 2
+        (line,) = process.log.read_text().splitlines()
+    assert says_ in line
+
+
+@pytest.mark.requirement("SETTINGS")
+async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> None:
+    async with orchestrator(world.settings, "wrong", AGENTCHAT_SECRET_KEY="hunter2") as process:
+        assert await process.ended(20.0) == 2
+        text = process.log.read_text()
+    assert "AGENTCHAT_SECRET_KEY" in text.splitlines()[-1]
+    assert "hunter2" not in text
+
+
+@pytest.mark.requirement("LOGS", "SECRETS-SEALED")
+async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("CANARY-reply"))
+    async with orchestrator(world.settings, "logging", AGENTCHAT_LOG_LEVEL="debug") as process:
+        agent = await world.agent(provider_key="sk-ant-CANARYKEY12345", system_prompt="CANARY-prompt")
+        caller = await world.ask(agent, "CANARY-message")
+        await caller.until(frames.Completed)
+        log = process.log.read_text()
+    assert "CANARY" not in log
+    assert f'"trace_id":"{caller.request.trace_id}"' in log
+    assert f'"conversation_id":"{caller.request.conversation_id}"' in log
+    assert f'"account_id":"{caller.request.account_id}"' in log
+
+
+@pytest.mark.requirement("TELEMETRY")
+async def test_a_run_is_one_trace_from_the_request_to_the_tool(
+    world: World, provider: ScriptedProvider
+) -> None:
+    exporter = InMemorySpanExporter()
+    telemetry.configure("orchestrator", None, exporter=exporter)
+    try:
+        provider.will(asks(("a", "find", '{"q": "CANARY"}')), says("CANARY"))
+        async with Toolbox(world.bus).open(), world.worker():
+            agent = await world.agent("demo-shop-1", **SHOP)
+            with telemetry.new_trace("POST /v1/chat"):
+                request = world.request(agent, "CANARY", trace_id=telemetry.current_trace_id())
+                caller = await world.listen(request)
+                await world.bus.request_chat(request)
+            await caller.until(frames.Completed)
+    finally:
+        telemetry.shutdown()
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    names = ["process chat.requests", "invoke_agent test", "chat demo-shop-1", "execute_tool find"]
+    assert [f"{spans[name].context.trace_id:032x}" for name in names] == [request.trace_id] * 4
+    chat = spans["chat demo-shop-1"].attributes or {}
+    assert chat["gen_ai.operation.name"] == "chat"
+    assert chat["gen_ai.usage.input_tokens"] == 10
+    assert "CANARY" not in "".join(span.to_json() for span in exporter.get_finished_spans())
+
+
+@pytest.mark.requirement("HEALTH")
+async def test_it_is_ready_when_nats_and_postgres_answer(world: World, unused_tcp_port: int) -> None:
+    settings: Settings = world.settings
+    async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(unused_tcp_port)):
+        body = await _ready(unused_tcp_port)
+    assert b"200 OK" in body
+    assert b'"checks":{"nats":"ok","postgres":"ok"}' in body
+
+
+async def _ready(port: int) -> bytes:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+                continue
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+            body = await reader.read()
+            writer.close()
+            return body
+
+
+@pytest.mark.requirement("LAYOUT")
+def test_anthropic_is_not_imported_before_the_settings_are_read() -> None:
+    code = "import orchestrator.settings, orchestrator.__main__, sys; sys.exit('anthropic' in sys.modules)"
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == 0

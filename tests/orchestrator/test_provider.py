@@ -1,0 +1,160 @@
+"""Replies of a provider, put together from its stream."""
+
+import pytest
+
+from contracts.values import ToolSpec, Usage
+from orchestrator.model import Provider
+from tests.orchestrator.provider_caller import Caller, user
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_the_call_carries_everything_that_the_agent_is(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(says("ok"))
+    tool = ToolSpec(
+        name="find", server="s", tool="find", description="Finds.", input_schema={"type": "object"}
+    )
+    await caller.stream(
+        system="Be brief.", parameters={"temperature": 0.5, "max_tokens": 77, "model": "x"}, tools=(tool,)
+    )
+    (call,) = provider.calls
+    assert call.headers["authorization"] == "Bearer sk-test"
+    assert call.body == {
+        "model": "demo",
+        "max_tokens": 77,
+        "temperature": 0.5,
+        "system": "Be brief.",
+        "stream": True,
+        "messages": [user("hi")],
+        "tools": [{"name": "find", "description": "Finds.", "input_schema": {"type": "object"}}],
+    }
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(says("Grüß ", "Gott, ", "Welt \N{WAVING HAND SIGN}"))
+    reply = await caller.stream()
+    assert len(caller.said) == 3
+    assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
+    assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
+    assert reply.stop_reason == "end_turn"
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_connections_are_used_again(provider: ScriptedProvider, caller: Caller) -> None:
+    peers = set()
+
+    async def answer(exchange: Exchange) -> None:
+        peers.add(exchange._writer.get_extra_info("peername"))
+        await says("ok")(exchange)
+
+    provider.will(answer)
+    for _ in range(4):
+        await caller.stream()
+    assert len(peers) == 1
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_a_proxy_of_the_environment_is_not_asked_the_way_to_this_host(
+    provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    client = Provider()
+    provider.will(says("ok"))
+    reply = await Caller(client, provider.url).stream()
+    await client.aclose()
+    assert reply.stop_reason == "end_turn"
+
+
+@pytest.mark.requirement("TOKEN-COUNT")
+async def test_usage_is_cumulative_and_counts_the_cache(provider: ScriptedProvider, caller: Caller) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin(
+            input_tokens=10, output_tokens=1, cache_read_input_tokens=100, cache_creation_input_tokens=7
+        )
+        await exchange.text("hi")
+        await exchange.event("message_delta", delta={"stop_reason": None}, usage={"output_tokens": 3})
+        await exchange.end(output_tokens=9)
+
+    provider.will(answer)
+    await caller.stream()
+    assert caller.meter.usage == Usage(
+        input_tokens=10, output_tokens=9, cache_read_tokens=100, cache_creation_tokens=7
+    )
+
+
+@pytest.mark.requirement("TOKEN-COUNT")
+async def test_what_a_failed_try_cost_is_counted_too(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(breaks(how="close"), says("ok"))
+    await caller.stream()
+    assert caller.meter.usage == Usage(input_tokens=20, output_tokens=6)
+
+
+@pytest.mark.requirement("MODEL-TOOLS")
+async def test_parallel_tool_use_is_put_together(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(asks(("t1", "find", '{"q": "ä"}'), ("t2", "stop", ""), text="Looking."))
+    reply = await caller.stream()
+    assert reply.blocks == (
+        {"type": "text", "text": "Looking."},
+        {"type": "tool_use", "id": "t1", "name": "find", "input": {"q": "ä"}},
+        {"type": "tool_use", "id": "t2", "name": "stop", "input": {}},
+    )
+    assert reply.bad_inputs == {}
+
+
+@pytest.mark.requirement("MODEL-TOOLS", "TOOLS-ERRORS")
+@pytest.mark.parametrize("arguments", ['{"q": ', "[1]", "nonsense", "[" * 100_000])
+async def test_an_input_that_is_no_object_is_told_apart(
+    provider: ScriptedProvider, caller: Caller, arguments: str
+) -> None:
+    provider.will(asks(("t1", "find", '{"q": 1}'), ("t2", "find", arguments)))
+    reply = await caller.stream()
+    assert reply.blocks[1]["input"] == {}
+    assert set(reply.bad_inputs) == {1}
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_thinking_goes_back_with_its_signature_and_is_not_said(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.block(type="thinking", thinking="", signature="")
+        await exchange.piece(type="thinking_delta", thinking="Hm, ")
+        await exchange.piece(type="thinking_delta", thinking="so.")
+        await exchange.piece(type="signature_delta", signature="c2ln")
+        await exchange.block(type="redacted_thinking", data="eHh4")
+        await exchange.text("Yes.")
+        await exchange.end()
+
+    provider.will(answer)
+    reply = await caller.stream()
+    assert reply.blocks == (
+        {"type": "thinking", "thinking": "Hm, so.", "signature": "c2ln"},
+        {"type": "redacted_thinking", "data": "eHh4"},
+        {"type": "text", "text": "Yes."},
+    )
+    assert caller.said == ["Yes."]
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, caller: Caller) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.block(type="text", text="")
+        for text in ("a\\ud800b", "c\\u0000d"):
+            delta = b'{"type":"text_delta","text":"%b"}' % text.encode()
+            await exchange.raw(b'data: {"type":"content_block_delta","index":0,"delta":%b}\n\n' % delta)
+        await exchange.end()
+
+    provider.will(answer)
+    reply = await caller.stream()
+    assert reply.blocks == ({"type": "text", "text": "a\ufffdbc\ufffdd"},)
+    assert "".join(caller.said) == "a\ufffdbc\ufffdd"

@@ -1,0 +1,191 @@
+"""Runs that a worker finds half done in the log, and outages of what it stands on."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import events, frames, subjects, wire
+from contracts.messages import ChatRequested
+from contracts.values import Usage
+from conversations.conversation import Conversation
+from conversations.store import ConversationStore, open_store
+from conversations.turn import AgentFacts, Begin, open_turn
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.link import Link
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox
+
+pytestmark = pytest.mark.requirement("RESUME")
+
+
+@pytest.fixture(scope="module")
+async def store(world: World) -> AsyncIterator[ConversationStore]:
+    async with open_store(world.settings.database_url) as opened:
+        yield opened
+
+
+async def _begun(store: ConversationStore, request: ChatRequested, *more: events.Event) -> Conversation:
+    """The request's run in the log, as a worker of old left it."""
+    conversation = Conversation(conversation_id=request.conversation_id)
+    facts = AgentFacts(agent_version=1, model="demo-shop-1")
+    opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
+    assert isinstance(opening, Begin)
+    return await store.append(conversation, [*opening.events, *more])
+
+
+async def _requested_again(world: World, request: ChatRequested) -> Listener:
+    """As the sweeper does."""
+    caller = await world.listen(request)
+    await world.bus.request_chat(world.again(request))
+    return caller
+
+
+@pytest.mark.requirement("SWEEPER", "FRAMES", "TOOLS-IDEMPOTENT")
+async def test_calls_that_were_recorded_and_not_announced_are_announced(
+    world: World, provider: ScriptedProvider, store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.tools.TOOL_SECONDS", 1.0)
+    monkeypatch.setattr("orchestrator.tools._SLACK_SECONDS", 0.2)
+    provider.will(says("Done."))
+    request = world.request(await world.agent("demo-shop-1", **SHOP))
+    stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at, "round": 1}
+    names = {"a": "find", "b": "order"}
+    blocks = tuple(
+        {"type": "tool_use", "id": call_id, "name": name, "input": {}} for call_id, name in names.items()
+    )
+    await _begun(
+        store,
+        request,
+        events.Delta(text="Let me see. ", cuts=(12,), **stamp),
+        events.ModelReplied(blocks=blocks, stop_reason="tool_use", usage=Usage(input_tokens=1), **stamp),
+        *(
+            events.ToolCalled(call_id=call_id, name=name, input={}, **stamp)
+            for call_id, name in names.items()
+        ),
+    )
+    async with Toolbox(world.bus).open() as box, world.worker():
+        caller = await _requested_again(world, request)
+        completed = await caller.until(frames.Completed)
+        assert [asked.call_id for asked in box.requested] == ["a"]
+    kinds = [type(frame).__name__ for frame in caller.frames]
+    returned = ["ToolReturned", "ToolReturned"]
+    assert kinds == ["Resumed", "ToolCalled", "ToolCalled", *returned, "Delta", "Completed"]
+    assert [frame.is_error for frame in caller.of(frames.ToolReturned)] == [False, True]
+    assert completed.message.content == "Let me see. Done."
+
+
+@pytest.mark.requirement("RUN-ENDS")
+async def test_a_run_that_never_gets_anywhere_is_given_up(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    provider.will(says("never"))
+    request = world.request(await world.agent())
+    conversation = await _begun(store, request)
+    started = (await store.load(request.conversation_id)).run(request.trace_id)
+    assert started is not None
+    for attempt in range(2, 6):
+        again = events.RunStarted(
+            trace_id=request.trace_id,
+            at=request.requested_at,
+            attempt=attempt,
+            agent_version=1,
+            model="demo",
+            form="json",
+        )
+        conversation = await store.append(conversation, [again])
+    async with world.worker():
+        caller = await _requested_again(world, request)
+        failed = await caller.until(frames.Failed)
+    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 5)
+    assert provider.calls == []
+
+
+@pytest.mark.requirement("BUS-DEAD", "RUN-ENDS")
+async def test_a_request_delivered_too_often_ends_its_run_and_goes_to_dead(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    """The advisory is what nats-server says at a message's last delivery."""
+    request = world.request(await world.agent())
+    await _begun(store, request)
+    caller = await world.listen(request)
+    async with world.raw() as nats:
+        jetstream = nats.jetstream()
+        stored = await jetstream.publish(subjects.requests(request.account_id), wire.encode(request))
+        queue = await jetstream.pull_subscribe_bind("orchestrator", "REQUESTS")
+        await queue.fetch(1, timeout=5)  # in somebody's hands, so that only the advisory tells of it
+        advisory = {"stream": "REQUESTS", "stream_seq": stored.seq, "deliveries": 50}
+        await jetstream.publish(
+            "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.REQUESTS.orchestrator", msgspec.json.encode(advisory)
+        )
+        async with world.worker():
+            failed = await caller.until(frames.Failed)
+            async with asyncio.timeout(5):
+                while (await jetstream.stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+    assert failed.code == "internal_error"
+    assert (await world.run(caller)).state == "failed"
+    assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
+
+
+@pytest.mark.requirement("MODEL-ERRORS", "TOOLS-ERRORS")
+async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(
+    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.listing._PATIENCE_SECONDS", 0.8)
+    provider.will(says("never"))
+    async with world.worker():
+        caller = await world.ask(await world.agent(**SHOP))
+        assert (await caller.until(frames.Failed)).code == "overloaded"
+    assert provider.calls == []
+
+
+async def test_a_tool_runner_that_starts_late_is_waited_for(world: World, provider: ScriptedProvider) -> None:
+    provider.will(asks(("a", "find", "{}")), says("Found."))
+    async with world.worker():
+        caller = await world.ask(await world.agent(**SHOP))
+        await caller.until(frames.Accepted)
+        await asyncio.sleep(0.7)
+        async with Toolbox(world.bus).open():
+            await caller.until(frames.Completed)
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND", "STREAM-CONCAT")
+async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: ScriptedProvider) -> None:
+    """Reliability, row 20."""
+    link, gate = Link(), asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("It has ")
+        await gate.wait()
+        await exchange.text("shipped.")
+        await exchange.end()
+
+    provider.will(answer)
+    agent = await world.agent()
+    async with link.to(world.settings.database_url) as url, world.worker(database_url=url):
+        caller = await world.ask(agent)
+        await caller.until_said("It has ")
+        link.cut()
+        gate.set()
+        meanwhile = await world.ask(agent)
+        await caller.until_said("shipped.")
+        await asyncio.sleep(1.5)
+        assert caller.of(frames.Completed) == []
+        link.mend()
+        completed = await caller.until(frames.Completed, seconds=12.0)
+        await meanwhile.until(frames.Completed, seconds=12.0)
+    assert completed.message.content == caller.text == "It has shipped."
+    assert completed.attempt == 1
+
+
+@pytest.mark.requirement("LIMIT-FALLBACK")
+async def test_a_run_needs_no_redis(world: World, provider: ScriptedProvider) -> None:
+    provider.will(asks(("a", "find", "{}")), says("Fine."))
+    async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):
+        caller = await world.ask(await world.agent(**SHOP))
+        await caller.until(frames.Completed, seconds=5.0)

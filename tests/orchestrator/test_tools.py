@@ -1,0 +1,233 @@
+"""Tool rounds: what the model asks for is run side by side and fed back; what goes wrong is never fatal."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from contracts import events, frames
+from contracts.messages import ToolRequested, UnavailableServer
+from directory.agents import McpServer
+from orchestrator import tools
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.toolbox import Toolbox
+
+pytestmark = pytest.mark.requirement("MODEL-TOOLS")
+
+SHOP: dict[str, Any] = {"mcp_servers": (McpServer(name="shop", url="https://shop.example/mcp"),)}
+
+
+@pytest.fixture(scope="module")
+async def box(working: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(working.bus).open() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _fresh(box: Toolbox) -> None:
+    box.run = box.echo
+    box.requested.clear()
+    box.listed.clear()
+    box.unavailable = ()
+
+
+@pytest.mark.requirement("TOOLS-PARALLEL", "TOOLS-OUTPUT-JSON", "TOKEN-COUNT", "STREAM-CONCAT", "NEXT-STEP")
+async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    together = asyncio.Barrier(2)
+
+    async def meet(request: ToolRequested) -> str | None:
+        await asyncio.wait_for(together.wait(), 5.0)
+        return await box.echo(request)
+
+    box.run = meet
+    provider.will(
+        asks(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "), says("Done.")
+    )
+    caller = await working.ask(await working.agent(**SHOP))
+    completed = await caller.until(frames.Completed)
+    assert completed.message.content == caller.text == "Let me see. Done."
+    assert completed.message.token_count == 30
+    assert completed.tool_calls == 2
+    kinds = [type(frame).__name__ for frame in caller.frames]
+    assert kinds == [
+        "Accepted",
+        "Delta",
+        "ToolCalled",
+        "ToolCalled",
+        "ToolReturned",
+        "ToolReturned",
+        "Delta",
+        "Completed",
+    ]
+    assert [(called.name, called.input) for called in caller.of(frames.ToolCalled)] == [
+        ("find", {"q": 1}),
+        ("order", {"n": 2}),
+    ]
+    assert provider.calls[1].body["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Let me see. "},
+                {"type": "tool_use", "id": "a", "name": "find", "input": {"q": 1}},
+                {"type": "tool_use", "id": "b", "name": "order", "input": {"n": 2}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "a", "content": '{"did":"find","with":{"q":1}}'},
+                {"type": "tool_result", "tool_use_id": "b", "content": '{"did":"order","with":{"n":2}}'},
+            ],
+        },
+    ]
+
+
+@pytest.mark.requirement("TOOLS-ERRORS")
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (asks(("a", "nonsense", "{}")), "There is no tool named nonsense."),
+        (asks(("a", "find", '{"q":')), "The input is not valid JSON."),
+        (asks(("a", "find", "[1]")), "The input is not a JSON object."),
+        (asks(("a", "find", json.dumps({"q": "x" * 70_000}))), "The input is longer than 65536 bytes."),
+    ],
+)
+async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
+    working: World, provider: ScriptedProvider, box: Toolbox, answer: Answer, problem: str
+) -> None:
+    provider.will(answer, says("I see."))
+    caller = await working.ask(await working.agent(**SHOP))
+    assert (await caller.until(frames.Completed)).message.content == "I see."
+    assert box.requested == []
+    (returned,) = caller.of(frames.ToolReturned)
+    assert (json.loads(returned.output), returned.is_error) == ({"error": problem}, True)
+    result = provider.calls[1].body["messages"][-1]["content"][0]
+    assert (result["tool_use_id"], result["is_error"]) == ("a", True)
+
+
+@pytest.mark.requirement("TOOLS-ERRORS")
+async def test_a_hundred_calls_at_once_are_bounded_and_each_is_answered(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(asks(*((f"t{n}", "find", "{}") for n in range(100))), says("Phew."))
+    caller = await working.ask(await working.agent(**SHOP))
+    await caller.until(frames.Completed)
+    assert len(box.requested) == 64
+    results = provider.calls[1].body["messages"][-1]["content"]
+    assert [result["tool_use_id"] for result in results] == [f"t{n}" for n in range(100)]
+    assert sum(result.get("is_error", False) for result in results) == 36
+
+
+@pytest.mark.requirement("TOOLS-ERRORS", "HISTORY")
+async def test_ids_that_repeat_and_names_outside_the_alphabet_are_mended(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(
+        asks(("a", "find", "{}"), ("a", "find", "{}"), ("", "fi nd!", "{}")),
+        asks(("a", "find", "{}")),
+        says("ok"),
+    )
+    caller = await working.ask(await working.agent(**SHOP))
+    await caller.until(frames.Completed)
+    ids = [frame.call_id for frame in caller.of(frames.ToolCalled)]
+    assert len(set(ids)) == 4
+    assert [frame.name for frame in caller.of(frames.ToolCalled)] == ["find", "find", "fi_nd_", "find"]
+    assert len(box.requested) == 3
+
+
+@pytest.mark.requirement("ROUNDS-MAX")
+async def test_after_the_last_round_the_model_must_answer_without_tools(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(asks(("a", "find", "{}")), asks(("b", "find", "{}")), asks(("c", "find", "{}"), text="So."))
+    caller = await working.ask(await working.agent(max_tool_rounds=2, **SHOP))
+    assert (await caller.until(frames.Completed)).message.content == "So."
+    assert [call.body.get("tool_choice") for call in provider.calls] == [None, None, {"type": "none"}]
+    assert all([tool["name"] for tool in call.body["tools"]] == ["find", "order"] for call in provider.calls)
+    assert [request.call_id for request in box.requested] == ["a", "b"]
+    assert (await working.run(caller)).rounds[-1].blocks == ({"type": "text", "text": "So."},)
+
+
+@pytest.mark.requirement("TOOLS-TIMEOUT", "TOOLS-ERRORS")
+async def test_a_tool_that_stays_silent_is_an_error_for_the_model(
+    working: World, provider: ScriptedProvider, box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "TOOL_SECONDS", 0.3)
+    monkeypatch.setattr(tools, "_SLACK_SECONDS", 0.1)
+
+    async def silence(request: ToolRequested) -> str | None:
+        return None if request.tool == "order" else await box.echo(request)
+
+    box.run = silence
+    provider.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
+    caller = await working.ask(await working.agent(**SHOP))
+    await caller.until(frames.Completed)
+    lost, found = caller.of(frames.ToolReturned)
+    assert json.loads(lost.output) == {"error": "The tool order timed out; its outcome is unknown."}
+    assert lost.is_error
+    assert not found.is_error
+
+
+@pytest.mark.requirement("NEXT-STEP")
+async def test_the_tools_of_an_agent_version_are_asked_for_once(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(says("ok"))
+    agent = await working.agent(**SHOP)
+    for _ in range(3):
+        caller = await working.ask(agent)
+        await caller.until(frames.Completed)
+    assert [question.agent_id for question in box.listed] == [agent]
+
+
+@pytest.mark.requirement("TOOLS-ERRORS")
+async def test_a_server_that_cannot_be_listed_costs_only_its_own_tools(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    box.unavailable = (UnavailableServer(server="crm", reason="connection refused"),)
+    provider.will(asks(("a", "find", "{}")), says("Found."))
+    caller = await working.ask(await working.agent(**SHOP))
+    await caller.until(frames.Completed)
+    assert len(box.listed) == 1
+
+
+@pytest.mark.requirement("MODEL-ERRORS", "STREAM-CONCAT")
+async def test_a_later_round_that_breaks_off_is_gone_on_with(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(
+        asks(("a", "find", "{}"), text="First. "), breaks("It is", how="api_error"), says(" shipped.")
+    )
+    caller = await working.ask(await working.agent("demo-shop-1", **SHOP))
+    assert (await caller.until(frames.Completed)).message.content == caller.text == "First. It is shipped."
+    assert [message["role"] for message in provider.calls[2].body["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    deltas = [event for event in await working.events(caller) if isinstance(event, events.Delta)]
+    assert [(delta.round, delta.text) for delta in deltas] == [(1, "First. "), (2, "It is shipped.")]
+
+
+async def test_an_agents_history_with_tools_is_sendable_to_one_without(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(asks(("a", "find", "{}")), says("Found."), says("Hello."))
+    first = await working.ask(await working.agent(**SHOP))
+    await first.until(frames.Completed)
+    bare = await working.agent()
+    second = await working.listen(
+        working.request(bare, "Hi", conversation_id=first.request.conversation_id, new_conversation=False)
+    )
+    await working.bus.request_chat(second.request)
+    await second.until(frames.Completed)
+    body = provider.calls[2].body
+    assert "tools" not in body
+    kinds = {block["type"] for message in body["messages"] for block in message["content"]}
+    assert kinds == {"text"}

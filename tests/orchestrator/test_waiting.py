@@ -1,0 +1,97 @@
+"""A busy conversation: the next messages wait their turn, first come first served, and then are told so."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from contracts import frames
+from contracts.messages import CancelRequested
+from conversations.conversation import Run
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("CONV-BUSY")
+
+
+def _held(gate: asyncio.Event, text: str) -> Answer:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("...")
+        await gate.wait()
+        await exchange.text(text)
+        await exchange.end()
+
+    return answer
+
+
+async def _busy(world: World, gate: asyncio.Event, provider: ScriptedProvider, *then: Answer) -> Listener:
+    """A conversation whose first run is under way until the gate opens."""
+    provider.will(_held(gate, "one"), *then)
+    first = await world.ask(await world.agent(), "first")
+    await first.until(frames.Delta)
+    return first
+
+
+async def test_messages_are_answered_one_by_one_in_their_order(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("reply"))
+    later = []
+    for number in range(4):
+        caller = await working.go_on(first, f"message {number}")
+        await caller.until(frames.Queued)
+        later.append(caller)
+        await asyncio.sleep(0.05)
+    gate.set()
+    await asyncio.gather(*(caller.until(frames.Completed) for caller in later))
+    runs = (await working.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", *(f"message {number}" for number in range(4))]
+    assert not _overlapping(runs)
+
+
+async def test_who_comes_after_a_waiter_does_not_overtake_him(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate, second_gate = asyncio.Event(), asyncio.Event()
+    first = await _busy(working, gate, provider, _held(second_gate, "two"), says("three"))
+    second = await working.go_on(first, "second")
+    await second.until(frames.Queued)
+    await asyncio.sleep(0.1)
+    gate.set()
+    third = await working.go_on(first, "third")
+    second_gate.set()
+    await asyncio.gather(second.until(frames.Completed), third.until(frames.Completed))
+    runs = (await working.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", "second", "third"]
+
+
+async def test_who_has_waited_too_long_is_refused(working: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("never"))
+    asked = (datetime.now(UTC) - timedelta(seconds=29)).isoformat().replace("+00:00", "Z")
+    late = await working.go_on(first, "late", requested_at=asked)
+    refused = await late.until(frames.Refused, seconds=4.0)
+    assert refused.code == "conversation_busy"
+    gate.set()
+    await first.until(frames.Completed)
+    assert len((await working.conversation(first)).runs) == 1
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_waiter_can_be_cancelled(working: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("never"))
+    waiter = await working.go_on(first, "second")
+    await waiter.until(frames.Queued)
+    request = waiter.request
+    await working.bus.cancel(CancelRequested(trace_id=request.trace_id, account_id=request.account_id))
+    assert (await waiter.until(frames.Refused, seconds=2.0)).code == "cancelled"
+    gate.set()
+    await first.until(frames.Completed)
+
+
+def _overlapping(runs: tuple[Run, ...]) -> bool:
+    ends = [run.ended_at or "" for run in runs]
+    return any(run.requested_at < end for run, end in zip(runs[1:], ends, strict=False))

@@ -1,0 +1,77 @@
+"""A tool-runner for tests: real requests over the real bus, and tools that do what a test says."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from bus import Bus, Delivery
+from contracts import subjects, wire
+from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
+from contracts.values import ToolSpec
+
+Run = Callable[[ToolRequested], Awaitable[str | None]]
+
+SPECS = tuple(
+    ToolSpec(
+        name=name,
+        server="shop",
+        tool=name,
+        description=f"{name}.",
+        input_schema={"type": "object"},
+        read_only=name == "find",
+    )
+    for name in ("find", "order")
+)
+
+
+class Toolbox:
+    """Offers `find` (read-only) and `order` (not to be repeated). `run` gives outputs, or None: silence."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.listed: list[ListTools] = []
+        self.requested: list[ToolRequested] = []
+        self.news = asyncio.Event()
+        self.run: Run = self.echo
+        self.unavailable: tuple[UnavailableServer, ...] = ()
+
+    async def echo(self, request: ToolRequested) -> str | None:
+        return wire.encode({"did": request.tool, "with": request.input}).decode()
+
+    async def until_requested(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.requested) < count:
+                self.news.clear()
+                await self.news.wait()
+
+    async def finish(self, request: ToolRequested, output: str) -> None:
+        await self.bus.finish_tool(
+            ToolFinished(
+                trace_id=request.trace_id, call_id=request.call_id, output=output, is_error=False, ms=7
+            )
+        )
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator["Toolbox"]:
+        stop = asyncio.Event()
+        serving = await self.bus.serve(subjects.TOOLS_LIST, "tool-runner", self._list)
+        consuming = asyncio.create_task(self.bus.consume("TOOLS", self._take, slots=100, stop=stop))
+        try:
+            yield self
+        finally:
+            stop.set()
+            await serving.close()
+            await consuming
+
+    async def _list(self, data: bytes) -> bytes:
+        self.listed.append(wire.decode_message(ListTools, data))
+        return wire.encode(ToolsListed(tools=SPECS, unavailable=self.unavailable))
+
+    async def _take(self, delivery: Delivery) -> None:
+        request = wire.decode_message(ToolRequested, delivery.data)
+        await delivery.ack()
+        self.requested.append(request)
+        self.news.set()
+        output = await self.run(request)
+        if output is not None:
+            await self.finish(request, output)
