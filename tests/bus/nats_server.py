@@ -9,6 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
+import psutil
+
 BINARY = Path(sys.executable).parent / "nats-server"
 
 
@@ -46,9 +48,14 @@ class NatsServer:
         if wipe:
             shutil.rmtree(self.folder / "store", ignore_errors=True)
 
-    def freeze(self) -> None:
+    async def freeze(self) -> None:
+        """Returns when it has stopped: a signal takes its time with many threads."""
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        process = psutil.Process(self._process.pid)
+        process.suspend()
+        async with asyncio.timeout(5):
+            while process.status() != psutil.STATUS_STOPPED:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.005)
 
     def thaw(self) -> None:
         assert self._process is not None

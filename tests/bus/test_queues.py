@@ -190,7 +190,7 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
         worker = Worker(bus)
         await bus.request_chat(chat())
         await worker.next()
-        nats_server.freeze()
+        await nats_server.freeze()
         began = loop.time()
         with pytest.raises(BusUnavailable):
             await bus.request_chat(chat())

@@ -87,18 +87,20 @@ async def test_waiters_hold_no_run_slot(world: World, provider: ScriptedProvider
 
 
 @pytest.mark.requirement("CONV-BUSY")
-async def test_a_waiter_goes_on_waiting_at_another_worker(world: World, provider: ScriptedProvider) -> None:
+async def test_a_waiter_goes_on_waiting_at_another_worker(
+    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.worker._DRAIN_SECONDS", 0.5)
     gate = asyncio.Event()
     provider.will(_held(gate, "one"), says("two"), says("three"))
-    async with orchestrator(world.settings, "old") as old:
+    async with world.worker("old"):
         first = await world.ask(await world.agent(), "first")
         await first.until(frames.Delta)
         waiter = await world.go_on(first, "second")
         await waiter.until(frames.Queued)
-        old.send(signal.SIGTERM)
-        assert await old.ended(10.0) == 0
     async with world.worker("next"):
         await waiter.until(frames.Completed)
+    assert len(first.of(frames.Resumed)) == 1
     assert [run.user_text for run in (await world.conversation(first)).runs] == ["first", "second"]
 
 

@@ -74,10 +74,13 @@ async def test_a_run_that_takes_too_long_fails(
 
 
 @pytest.mark.requirement("FRAMES")
-async def test_a_quiet_run_says_that_it_lives(working: World, provider: ScriptedProvider) -> None:
+async def test_a_quiet_run_says_that_it_lives(
+    working: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.channel.ALIVE_SECONDS", 0.5)
     provider.will(breaks(how="hang"))
     caller = await working.ask(await working.agent())
-    alive = await caller.until(frames.Alive, seconds=7.0)
+    alive = await caller.until(frames.Alive, seconds=3.0)
     assert alive.seq == 2
     await working.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=working.account_id))
     await caller.until(frames.Failed)

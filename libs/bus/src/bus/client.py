@@ -47,7 +47,8 @@ class DirectClient(Client):
         try:
             async with asyncio.timeout(seconds):
                 await self._send_unsubscribe(subscription._id)
-                await self.flush()
+                # A request, because `flush` sends its PING ahead of what waits to be sent.
+                await self.request("$JS.API.INFO", timeout=seconds)
         except (nats.errors.Error, OSError, TimeoutError):
             pass  # disconnected: nothing more will come
         finally:
