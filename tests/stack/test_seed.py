@@ -38,8 +38,8 @@ async def _agent(
 async def test_every_key_leads_to_its_account_and_agent(migrated_database_url: str) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     wanted = [
-        (_DEMO.api_key, demo.AGENT_ID, "Pro", "demo-shop-1"),
-        (_DEMO.starter_api_key, demo.STARTER_AGENT_ID, "Starter", "demo-shop-1"),
+        (_DEMO.api_key, demo.AGENT_ID, "Pro", demo.OFFLINE_MODEL),
+        (_DEMO.starter_api_key, demo.STARTER_AGENT_ID, "Starter", demo.OFFLINE_MODEL),
         (_DEMO.load_api_key, demo.LOAD_AGENT_ID, "Unlimited", "demo-load"),
     ]
     async with open_pool(migrated_database_url) as pool:
@@ -86,7 +86,7 @@ async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_the
         sealed_for = (pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
         assert await provider_key(*sealed_for) == "sk-ant-a-key"
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    assert (await _agent(migrated_database_url)).model == "demo-shop-1"
+    assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
 
 
 async def test_another_secret_key_seals_the_provider_key_anew(migrated_database_url: str) -> None:
