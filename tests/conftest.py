@@ -17,6 +17,13 @@ _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests run in several processes: those of one file in one of them, all that need the stack in one."""
+    for item in items:
+        group = "stack" if "stack" in getattr(item, "fixturenames", ()) else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 async def servers() -> AsyncIterator[Servers]:
     """NATS, Postgres and Valkey. Streams and keys on them are shared: see `fresh_nats_url`."""

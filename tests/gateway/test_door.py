@@ -12,11 +12,12 @@ from tests.gateway.client import Client, check_problem, raw
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 
+_UNKNOWN = "01a1fdef-0000-7000-8000-000000000000"
 POSTS = ("/v1/chat", "/v1/chat/stream")
 GETS = (
     "/v1/conversations",
-    f"/v1/conversations/{ids.new_id()}",
-    f"/v1/conversations/{ids.new_id()}/messages",
+    f"/v1/conversations/{_UNKNOWN}",
+    f"/v1/conversations/{_UNKNOWN}/messages",
 )
 
 
