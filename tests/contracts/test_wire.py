@@ -56,6 +56,27 @@ def test_every_type_on_the_wire_has_an_example() -> None:
     assert [type(example) for example in examples.MESSAGE_EXAMPLES] == list(messages.MESSAGES)
 
 
+@pytest.mark.requirement("BUS-DEAD")
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b'{"type":"Alive","seq":1', id="cut"),
+        pytest.param(b'{"type":"Alive","seq":"1","attempt":1}', id="wrong type"),
+        pytest.param(b'{"type":"Nobody"}', id="unknown"),
+        pytest.param(b'{"type":"Delta","seq":1,"attempt":1,"round":1,"text":"\xff"}', id="no UTF-8"),
+        pytest.param(b'{"type":"Alive","x":' + b"[" * 200_000, id="nested"),
+    ],
+)
+def test_whatever_is_wrong_with_bytes_is_a_decode_error(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        wire.decode_frame(data)
+    with pytest.raises(msgspec.DecodeError):
+        wire.decode_event(data)
+    with pytest.raises(msgspec.DecodeError):
+        wire.decode_message(messages.ChatRequested, data)
+
+
 @pytest.mark.requirement("EVENTS-TAGGED")
 def test_a_tag_is_the_name_and_its_version() -> None:
     tags = [events.tag_of(example) for example in examples.EVENT_EXAMPLES]

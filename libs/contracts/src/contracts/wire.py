@@ -1,7 +1,7 @@
 """The only encoder: values to bytes and back, for the store, the bus and HTTP.
 
 Decoding raises `msgspec.DecodeError` (or its subclass `ValidationError`) for bytes that are not what they
-should be; nothing else.
+should be, text that is no UTF-8 and nesting without end included; nothing else.
 """
 
 from typing import TypeVar
@@ -15,6 +15,7 @@ _encoder = msgspec.json.Encoder()
 _event_decoder: msgspec.json.Decoder[events.Event] = msgspec.json.Decoder(events.Event)
 _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames.Frame)
 
+T = TypeVar("T")
 M = TypeVar("M", bound=messages.BusMessage)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 
@@ -26,19 +27,26 @@ def encode(value: object) -> bytes:
 
 def decode_event(data: bytes) -> events.Event:
     """A stored event, by its tag."""
-    return _event_decoder.decode(data)
+    return _decoded(_event_decoder, data)
 
 
 def decode_frame(data: bytes) -> frames.Frame:
     """A live frame, by its type."""
-    return _frame_decoder.decode(data)
+    return _decoded(_frame_decoder, data)
 
 
 def decode_message(cls: type[M], data: bytes) -> M:
     """A bus message of the class that its subject carries."""
-    message = _message_decoders[cls].decode(data)
+    message = _decoded(_message_decoders[cls], data)
     assert isinstance(message, cls)
     return message
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    try:
+        return decoder.decode(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def encode_sse(event: StreamEvent) -> bytes:

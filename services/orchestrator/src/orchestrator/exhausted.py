@@ -25,7 +25,7 @@ async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
             await _fail_tool(parts, wire.decode_message(ToolRequested, exhausted.data))
         else:
             await _fail_run(parts, wire.decode_message(ChatRequested, exhausted.data))
-    except (ValueError, RecursionError):
+    except ValueError:
         return
 
 

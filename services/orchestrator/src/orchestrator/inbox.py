@@ -45,7 +45,7 @@ class Inbox:
         """Take one delivery to its end, or as far as the line before its conversation."""
         try:
             request = _decoded(delivery.data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             await self._bury(delivery, str(error))
             return
         with (
@@ -174,7 +174,7 @@ class Inbox:
 
 
 def _decoded(data: bytes) -> ChatRequested:
-    """Raises ValueError, RecursionError: for what is no JSON, no request, or no time."""
+    """Raises ValueError for what is no JSON, no request, or no time."""
     request = wire.decode_message(ChatRequested, data)
     for at in (request.requested_at, request.deadline):
         datetime.fromisoformat(at)
