@@ -1,0 +1,37 @@
+"""What is managed by hand: knowledge bases, and the documents in them. Each change leaves an audit row.
+
+The functions take an open connection, and each change is one transaction; they raise KnowledgeError. Another
+account's knowledge base or document is not found.
+"""
+
+from knowledge.administration.bases import (
+    KnowledgeBase,
+    create_knowledge_base,
+    delete_knowledge_base,
+    find_knowledge_base,
+    languages,
+    list_knowledge_bases,
+    rename_knowledge_base,
+)
+from knowledge.administration.documents import (
+    Document,
+    delete_document,
+    find_document,
+    list_chunks,
+    list_documents,
+)
+
+__all__ = [
+    "Document",
+    "KnowledgeBase",
+    "create_knowledge_base",
+    "delete_document",
+    "delete_knowledge_base",
+    "find_document",
+    "find_knowledge_base",
+    "languages",
+    "list_chunks",
+    "list_documents",
+    "list_knowledge_bases",
+    "rename_knowledge_base",
+]

@@ -1,0 +1,29 @@
+"""Documents made into chunks: text, Markdown and HTML parsed into sections, sections cut into passages.
+
+Pure: the same text gives the same chunks, and costs time in proportion to its length.
+"""
+
+from typing import Literal, assert_never
+
+from knowledge.documents.chunks import Chunk, chunks_of
+from knowledge.documents.html import parse_html
+from knowledge.documents.markdown import parse_markdown
+from knowledge.documents.sections import Parsed, Section, plain_title, tidy, trimmed, web_address
+
+__all__ = ["Chunk", "Kind", "Parsed", "Section", "chunks_of", "parse", "plain_title", "tidy", "web_address"]
+
+Kind = Literal["text", "markdown", "html"]
+
+
+def parse(text: str, kind: Kind) -> Parsed:
+    """The sections of a document, empty where it holds no text. Every text can be parsed as every kind."""
+    match kind:
+        case "text":
+            whole = trimmed(tidy(text))
+            return Parsed(None, None, (Section((), whole),) if whole else ())
+        case "markdown":
+            return parse_markdown(tidy(text))
+        case "html":
+            return parse_html(text)
+        case _:
+            assert_never(kind)

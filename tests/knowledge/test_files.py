@@ -1,0 +1,126 @@
+"""Files and folders as documents: what is found, what is named and passed over."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from knowledge.errors import Unreadable
+from knowledge.files import MOST_BYTES, Found, draft_of, find, piped
+
+pytestmark = pytest.mark.requirement("RETRIEVAL")
+
+
+def made(folder: Path, **files: bytes) -> Path:
+    """A folder of files; `a__md` is the file a.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name.replace("__", ".")).write_bytes(content)
+    return folder
+
+
+def refusal(found: Found) -> str:
+    with pytest.raises(Unreadable) as caught:
+        draft_of(found)
+    return caught.value.reason
+
+
+def test_a_folder_is_walked_in_order_and_names_begin_with_its_own(tmp_path: Path) -> None:
+    docs = made(tmp_path / "docs", b__md=b"# B", a__txt=b"A", picture__png=b"\x89PNG", LICENSE=b"")
+    made(docs / "deep", c__html=b"<p>C")
+    made(docs / ".git", d__md=b"D")
+    (docs / ".hidden.md").write_bytes(b"H")
+    found = list(find([docs]))
+    assert [(one.name, one.reason is None) for one in found] == [
+        ("docs/LICENSE", False),
+        ("docs/a.txt", True),
+        ("docs/b.md", True),
+        ("docs/picture.png", False),
+        ("docs/deep/c.html", True),
+    ]
+    assert found[3].reason is not None
+    assert found[3].reason.startswith("is of another kind than .md")
+
+
+def test_names_do_not_depend_on_where_the_command_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = made(tmp_path / "docs", a__md=b"A")
+    monkeypatch.chdir(docs)
+    assert [one.name for one in find([Path()])] == [one.name for one in find([docs])] == ["docs/a.md"]
+
+
+def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    docs = made(tmp_path / "docs", a__md=b"A")
+    (docs / "round").symlink_to(docs)
+    assert [one.name for one in find([docs])] == ["docs/a.md"]
+
+
+def test_two_files_of_one_name_are_not_one_document(tmp_path: Path) -> None:
+    one = made(tmp_path / "1" / "docs", a__md=b"A")
+    other = made(tmp_path / "2" / "docs", a__md=b"B")
+    reasons = [found.reason for found in find([one, other])]
+    assert reasons == [None, "has the name of another file of this import"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "text"),
+    [
+        ("a.md", "# Ünï".encode(), "markdown", "# Ünï"),
+        ("a.HTML", b"<p>x", "html", "<p>x"),
+        ("LICENSE", b"plain", "text", "plain"),
+        ("bom.txt", b"\xef\xbb\xbfx", "text", "x"),
+        ("utf16.txt", "Grüße".encode("utf-16"), "text", "Grüße"),
+        ("l1.html", b'<meta charset="ISO-8859-1">Gr\xfc\xdfe', "html", '<meta charset="ISO-8859-1">Grüße'),
+    ],
+)
+def test_a_file_is_read_as_what_it_is(
+    tmp_path: Path, name: str, content: bytes, kind: str, text: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    [found] = find([tmp_path / name])
+    draft = draft_of(found)
+    assert (draft.name, draft.kind, draft.text) == (name, kind, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", b"ab\xe9c", "is not UTF-8 (byte 0xe9 at 2)"),
+        ("a.txt", b"ab\0c", "is no text: it holds a NUL byte (at 2)"),
+        ("a.txt", b"\xff\xfea", "is not utf-16 (byte 0x61 at 2)"),
+        ("a.html", b"<meta charset=base64>\xe9", "is not UTF-8 (byte 0xe9 at 21)"),
+        ("a.html", b"<meta charset=nosuch>\xe9", "is not UTF-8 (byte 0xe9 at 21)"),
+    ],
+)
+def test_what_is_no_text_is_said(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert refusal(Found(name, tmp_path / name)) == reason
+
+
+def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
+    assert refusal(Found("gone.md", tmp_path / "gone.md")) == "does not exist"
+    os.mkfifo(tmp_path / "pipe.md")
+    assert refusal(Found("pipe.md", tmp_path / "pipe.md")) == "is no file"
+
+
+def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
+    large = tmp_path / "large.txt"
+    with large.open("wb") as file:
+        file.truncate(100 * MOST_BYTES)
+    assert refusal(Found("large.txt", large)) == "is larger than 16 MiB"
+
+
+def test_standard_input_is_a_file_of_the_name_it_is_given() -> None:
+    draft = draft_of(piped(io.BytesIO(b"# Hi"), "notes.md"))
+    assert (draft.name, draft.kind, draft.text) == ("notes.md", "markdown", "# Hi")
+    assert refusal(piped(io.BytesIO(b"x" * (MOST_BYTES + 5)), "x.txt")) == "is larger than 16 MiB"
+
+
+def test_a_file_name_may_hold_any_byte(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff\nname.md"))
+    path.write_text("text")
+    [found] = find([path])
+    assert found.name == "bad\ufffd name.md"
+    assert draft_of(found).text == "text"

@@ -1,0 +1,203 @@
+"""Documents into the tables: idempotent, whole, and gone when deleted."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowledge import administration, files
+from knowledge.audit import Audit
+from knowledge.drafts import MOST_CHARACTERS
+from knowledge.errors import Invalid, NotFound
+from knowledge.importing import Imported, Progress, import_files
+from runtime.postgres import Connection, connection
+from tests.knowledge.shelf import Shelf
+
+pytestmark = pytest.mark.requirement("RETRIEVAL")
+
+GUIDE = "# Guide\n\n" + "\n\n".join(f"## Part {number}\n\nText of part {number}." for number in range(1, 6))
+ROWS = "SELECT xmin, ctid FROM chunks WHERE document_id = %s ORDER BY position"
+
+
+async def test_a_document_is_stored_with_what_it_says_of_itself(shelf: Shelf, conn: Connection) -> None:
+    done = await shelf.put("guide.md", f"---\nurl: https://x.example/g\n---\n{GUIDE}", kind="markdown")
+    assert (done.outcome, done.title, done.chunks) == ("added", "Guide", 5)
+    [document] = await administration.list_documents(conn, shelf.account, shelf.id)
+    stored = (document.name, document.title, document.url, document.kind, document.chunks)
+    assert stored == ("guide.md", "Guide", "https://x.example/g", "markdown", 5)
+    chunks = await administration.list_chunks(conn, shelf.account, shelf.id, document.document_id, after=3)
+    assert [(chunk.position, chunk.title, chunk.text) for chunk in chunks] == [
+        (4, "Guide \u203a Part 4", "Text of part 4."),
+        (5, "Guide \u203a Part 5", "Text of part 5."),
+    ]
+
+
+async def test_what_the_caller_says_comes_before_what_the_document_says(shelf: Shelf) -> None:
+    await shelf.put("g.md", "# Guide\nText here.", kind="markdown", title="Mine", url="https://mine.example")
+    [passage] = await shelf.ask("text")
+    assert (passage.source.title, passage.source.url) == ("Mine \u203a Guide", "https://mine.example")
+
+
+async def test_without_any_title_the_name_is_it(shelf: Shelf) -> None:
+    assert (await shelf.put("docs/how_to-pay.txt", "By card.")).title == "how to pay"
+
+
+async def test_the_same_content_again_changes_nothing(shelf: Shelf) -> None:
+    first = await shelf.put("guide.md", GUIDE, kind="markdown")
+    before = await shelf.rows(ROWS, first.document_id)
+    again = await shelf.put("guide.md", GUIDE, kind="markdown")
+    assert (again.outcome, again.document_id, again.chunks) == ("unchanged", first.document_id, 5)
+    assert before == await shelf.rows(ROWS, first.document_id)
+    assert len(await shelf.rows("SELECT FROM audit_log WHERE subject = %s", first.document_id)) == 1
+
+
+async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(shelf: Shelf) -> None:
+    first = await shelf.put("guide.md", GUIDE, kind="markdown")
+    ids = await shelf.chunk_ids()
+    text = GUIDE.replace("Text of part 2.", "Anew.\n## Part 2b\nMore.")
+    changed = await shelf.put("guide.md", text, kind="markdown")
+    assert (changed.outcome, changed.document_id, changed.chunks) == ("changed", first.document_id, 6)
+    after = await shelf.chunk_ids()
+    assert len(after) == 6
+    assert [ids[0], *ids[2:]] == [after[0], *after[3:]]
+    assert await shelf.texts('"part 2"') == ["Anew."]
+
+
+async def test_ids_are_the_same_after_deletion_and_another_import(shelf: Shelf, conn: Connection) -> None:
+    first = await shelf.put("guide.md", GUIDE, kind="markdown")
+    ids = await shelf.chunk_ids()
+    await administration.delete_document(conn, shelf.account, shelf.id, first.document_id, audit=shelf.audit)
+    assert await shelf.chunk_ids() == []
+    assert (await shelf.put("guide.md", GUIDE, kind="markdown")).outcome == "added"
+    assert await shelf.chunk_ids() == ids
+
+
+async def test_passages_that_are_the_same_within_a_document_are_told_apart(shelf: Shelf) -> None:
+    await shelf.put("twice.md", "# A\nsame\n# A\nsame", kind="markdown")
+    assert len(set(await shelf.chunk_ids())) == 2
+
+
+async def test_imports_of_one_document_at_once_leave_one(shelf: Shelf) -> None:
+    texts = [f"version {number} of it" for number in range(6)]
+    await asyncio.gather(*(shelf.put("guide.txt", text) for text in texts))
+    assert len(await shelf.rows("SELECT FROM documents WHERE knowledge_base_id = %s", shelf.id)) == 1
+    [text] = await shelf.texts("version")
+    assert text in texts
+    assert len(await shelf.chunk_ids()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "field"),
+    [
+        ("a.txt", {"text": " \n"}, "text"),
+        ("a.html", {"text": "<script>x</script>", "kind": "html"}, "text"),
+        ("a.txt", {"text": "x" * (MOST_CHARACTERS + 1)}, "text"),
+        ("", {}, "name"),
+        ("x" * 501, {}, "name"),
+        ("a.txt", {"url": "javascript:alert(1)"}, "url"),
+        ("a.txt", {"url": "ftp://x.example"}, "url"),
+    ],
+    ids=["blank", "nothing seen", "too long", "no name", "long name", "script", "ftp"],
+)
+async def test_what_cannot_be_a_document_is_refused_by_field(
+    shelf: Shelf, name: str, more: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        await shelf.put(name, **({"text": "text"} | more))
+    assert caught.value.field == field
+    assert await shelf.rows("SELECT FROM documents WHERE knowledge_base_id = %s", shelf.id) == []
+
+
+async def test_text_that_postgres_cannot_hold_is_mended(shelf: Shelf) -> None:
+    await shelf.put("a\0\ud800.txt", "odd \0 and \ud800 text \x07 here")
+    assert await shelf.texts("odd") == ["odd \ufffd and \ufffd text   here"]
+
+
+async def test_words_of_any_length_can_be_stored(shelf: Shelf) -> None:
+    await shelf.put("long.txt", f"start {'x' * 5000} end. {'語' * 3000}")
+    assert len(await shelf.ask("start")) == 1
+
+
+async def test_another_accounts_knowledge_base_takes_no_document(shelf: Shelf) -> None:
+    foreign = await Shelf.create(shelf.pool, shelf.audit)
+    foreign.id = shelf.id
+    with pytest.raises(NotFound):
+        await foreign.put("a.txt", "text")
+    assert await shelf.chunk_ids() == []
+
+
+async def test_imports_and_the_deletion_of_their_knowledge_base_at_once_leave_nothing(shelf: Shelf) -> None:
+    await shelf.put("0.txt", "text")
+
+    async def delete() -> None:
+        async with connection(shelf.pool, seconds=30) as conn:
+            await administration.delete_knowledge_base(conn, shelf.account, shelf.id, audit=shelf.audit)
+
+    imports = [shelf.put(f"{number % 4}.txt", f"text {number}") for number in range(8)]
+    outcomes = await asyncio.gather(*imports, delete(), return_exceptions=True)
+    assert outcomes.pop() is None
+    assert all(isinstance(outcome, Imported | NotFound) for outcome in outcomes)
+    assert await shelf.chunk_ids() == []
+
+
+async def test_a_failure_on_the_way_leaves_the_document_as_it_was(shelf: Shelf) -> None:
+    await shelf.put("guide.md", GUIDE, kind="markdown")
+    ids = await shelf.chunk_ids()
+
+    async def failing(*args: object, **kwargs: object) -> None:
+        raise RuntimeError("no audit, no change")
+
+    good, shelf.audit = shelf.audit, Audit("test", failing)
+    with pytest.raises(RuntimeError):
+        await shelf.put("guide.md", GUIDE + "\n\nmore", kind="markdown")
+    shelf.audit = good
+    assert await shelf.chunk_ids() == ids
+    assert (await shelf.put("guide.md", GUIDE, kind="markdown")).outcome == "unchanged"
+
+
+async def test_each_change_leaves_an_audit_row_without_the_text(shelf: Shelf) -> None:
+    first = await shelf.put("a.txt", "secret words")
+    await shelf.put("a.txt", "other words")
+    rows = await shelf.rows(
+        "SELECT actor, action, kind, before ->> 'characters', after ->> 'characters', "
+        "before::text || after::text FROM audit_log WHERE subject = %s ORDER BY id",
+        first.document_id,
+    )
+    assert [row[:5] for row in rows] == [
+        ("test", "create", "document", None, "12"),
+        ("test", "change", "document", "12", "11"),
+    ]
+    assert "words" not in rows[1][5]
+
+
+async def test_a_large_document_is_stored_in_one_go(shelf: Shelf) -> None:
+    text = "\n\n".join(f"Paragraph {number} speaks of parcel{number}." * 12 for number in range(1500))
+    done = await shelf.put("large.txt", text)
+    assert done.chunks > 700
+    assert len(await shelf.ask("parcel1234")) >= 1
+    assert (await shelf.put("large.txt", text + ".")).outcome == "changed"
+
+
+async def test_a_folder_is_imported_and_what_cannot_be_read_is_named(shelf: Shelf, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("# A\nalpha")
+    (docs / "b.txt").write_bytes(b"\xff\xff")
+    (docs / "c.html").write_text("<nav>only</nav>")
+    (docs / "d.txt").write_text("delta")
+    (docs / "e.bin").write_bytes(b"\0")
+
+    async def run() -> list[Progress]:
+        importing = import_files(shelf.pool, shelf.account, shelf.id, files.find([docs]), audit=shelf.audit)
+        return [progress async for progress in importing]
+
+    done = await run()
+    names = ["docs/a.md", "docs/b.txt", "docs/c.html", "docs/d.txt", "docs/e.bin"]
+    assert [(one.name, one.done, one.total) for one in done] == [
+        (name, place, 5) for place, name in enumerate(names, start=1)
+    ]
+    assert [one.imported and one.imported.outcome for one in done] == ["added", None, None, "added", None]
+    assert [one.reason for one in done][1:3] == ["is not UTF-8 (byte 0xff at 0)", "holds no text"]
+    again = [one.imported.outcome for one in await run() if one.imported]
+    assert again == ["unchanged", "unchanged"]

@@ -1,0 +1,105 @@
+import pytest
+
+from knowledge.documents import Parsed, Section, parse
+
+pytestmark = pytest.mark.requirement("RETRIEVAL")
+
+PAGE = """\
+---
+title: "Returns & exchanges"
+url: https://shop.example/returns
+draft: no
+---
+# Returns
+
+We take things back.
+
+## How **long** [it](https://x.example) takes {#long} ##
+
+You have 30 days
+after delivery.
+
+- unused
+  and clean
+- in its box
+
+Refunds
+-------
+
+| paid by | back to |
+|---|---|
+| card | card |
+"""
+
+
+def sections(text: str) -> list[tuple[tuple[str, ...], str]]:
+    return [(section.path, section.text) for section in parse(text, "markdown").sections]
+
+
+def test_headings_make_sections_and_front_matter_gives_title_and_url() -> None:
+    parsed = parse(PAGE, "markdown")
+    assert (parsed.title, parsed.url) == ("Returns & exchanges", "https://shop.example/returns")
+    assert parsed.sections == (
+        Section(("Returns",), "We take things back."),
+        Section(
+            ("Returns", "How long it takes"),
+            "You have 30 days after delivery.\n\n- unused and clean\n- in its box",
+        ),
+        Section(("Returns", "Refunds"), "| paid by | back to |\n|---|---|\n| card | card |"),
+    )
+
+
+def test_without_front_matter_the_first_heading_of_level_one_is_the_title() -> None:
+    assert parse("## Small\n\n# Big\n\n# Other", "markdown").title == "Big"
+    assert parse("Nothing\n\n## Small", "markdown").title is None
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "/returns", "http://", "https://a b", ""])
+def test_a_url_that_callers_cannot_be_shown_is_none(url: str) -> None:
+    assert parse(f"---\nurl: {url}\n---\ntext", "markdown").url is None
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~"])
+def test_in_code_nothing_is_a_heading_and_lines_stay(fence: str) -> None:
+    code = f"{fence}sh\n# install\nmake  all\n{fence}"
+    assert sections(f"# Use\n\n{code}\nThen go\non.") == [(("Use",), f"{code}\nThen go on.")]
+
+
+def test_code_that_is_not_closed_runs_to_the_end() -> None:
+    assert sections("```\n# one\n# two") == [((), "```\n# one\n# two")]
+
+
+def test_comments_are_left_out() -> None:
+    text = "Seen <!-- secret --> here.\n\n<!-- a note\nto authors\n--> And there."
+    assert sections(text) == [((), "Seen  here.\n\n And there.")]
+
+
+def test_a_comment_that_does_not_end_is_text() -> None:
+    assert sections("<!-- half\nof it") == [((), "<!-- half of it")]
+
+
+def test_a_heading_with_nothing_beneath_it_is_its_own_text() -> None:
+    assert sections("# A\n## B\n### C\ntext\n## D\n# E") == [
+        (("A", "B", "C"), "text"),
+        (("A", "D"), "D"),
+        (("E",), "E"),
+    ]
+
+
+def test_deeper_headings_end_with_the_one_above_them() -> None:
+    assert sections("# A\na\n### C\nc\n## B\nb") == [(("A",), "a"), (("A", "C"), "c"), (("A", "B"), "b")]
+
+
+def test_a_rule_a_list_and_hard_breaks_are_what_they_are() -> None:
+    assert sections("one  \ntwo\\\nthree\n\n---\n\n1. a\n2. b") == [
+        ((), "one\ntwo\\\nthree\n\n---\n\n1. a\n2. b")
+    ]
+
+
+def test_a_heading_longer_than_a_heading_is_a_paragraph() -> None:
+    assert sections("# " + "word " * 60) == [((), " ".join(["word"] * 60))]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "---\n---", "#", "<!-- -->"])
+def test_an_empty_document_has_no_section(text: str) -> None:
+    assert parse(text, "markdown") == Parsed(None, None, ())

@@ -1,0 +1,77 @@
+"""The tables, with pgvector and where it cannot be had."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import directory.migrations
+from knowledge import embeddings
+from knowledge.hashing import HashingEmbedder
+from knowledge.migrations import migrate
+from ops.stack import Servers
+from runtime.postgres import open_pool
+from tests.knowledge.conftest import AUDIT
+from tests.knowledge.shelf import Shelf
+
+pytestmark = pytest.mark.requirement("RETRIEVAL")
+
+TABLES = ["chunk_embeddings", "chunks", "documents", "knowledge_bases"]
+
+
+def tables(url: str) -> list[str]:
+    with psycopg.connect(url) as owner:
+        rows = owner.execute("SELECT tablename FROM pg_tables WHERE tablename = ANY(%s) ORDER BY 1", [TABLES])
+        return [name for (name,) in rows]
+
+
+@pytest.fixture
+def plain_database_url(servers: Servers) -> Iterator[str]:
+    """A database whose owner may not install extensions, as some managed servers have it."""
+    with psycopg.connect(servers.database_url, autocommit=True) as admin:
+        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'plain'")
+        admin.execute("CREATE DATABASE plain TEMPLATE template0 OWNER plain_owner")
+        if admin.execute("SELECT FROM pg_roles WHERE rolname = 'agentchat_service'").fetchone() is None:
+            admin.execute("CREATE ROLE agentchat_service NOLOGIN")
+        admin.execute("GRANT agentchat_service TO plain_owner")
+    yield make_conninfo(servers.database_url, dbname="plain", user="plain_owner", password="plain")
+    with psycopg.connect(servers.database_url, autocommit=True) as admin:
+        admin.execute("DROP DATABASE plain WITH (FORCE)")
+        admin.execute("DROP ROLE plain_owner")
+
+
+async def test_migrations_can_be_repeated(database_url: str) -> None:
+    await directory.migrations.migrate(database_url)
+    await migrate(database_url)
+    await migrate(database_url)
+    assert tables(database_url) == TABLES
+
+
+async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) -> None:
+    await directory.migrations.migrate(plain_database_url)
+    await migrate(plain_database_url)
+    assert tables(plain_database_url) == TABLES[1:]
+    async with open_pool(plain_database_url) as pool:
+        shelf = await Shelf.create(pool, AUDIT)
+        assert await embeddings.usable(pool, HashingEmbedder()) is None
+        assert await embeddings.usable(pool, None) is None
+        await shelf.put("a.txt", "Parcels leave the warehouse in Utrecht.")
+        assert await shelf.texts("Where is the warehouse?") == ["Parcels leave the warehouse in Utrecht."]
+
+
+async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
+    plain_database_url: str, servers: Servers
+) -> None:
+    await directory.migrations.migrate(plain_database_url)
+    await migrate(plain_database_url)
+    with psycopg.connect(make_conninfo(servers.database_url, dbname="plain"), autocommit=True) as admin:
+        admin.execute("CREATE EXTENSION vector")
+    await migrate(plain_database_url)
+    assert tables(plain_database_url) == TABLES
+    embedder = HashingEmbedder()
+    async with open_pool(plain_database_url) as pool:
+        shelf = await Shelf.create(pool, AUDIT)
+        assert await embeddings.usable(pool, embedder) is embedder
+        await shelf.put("a.txt", "Parcels leave the warehouse.", embedder)
+        assert await shelf.texts("warehuose", embedder=embedder) == ["Parcels leave the warehouse."]

@@ -1,0 +1,145 @@
+"""What a question finds by full text."""
+
+import pytest
+
+from knowledge import search
+from knowledge.errors import NotFound
+from knowledge.snippets import MOST_SNIPPET
+from tests.knowledge.conftest import AUDIT
+from tests.knowledge.shelf import Shelf
+
+pytestmark = pytest.mark.requirement("RETRIEVAL")
+
+RETURNS = "You may return goods unused within 30 days of delivery."
+SHIPPING = "Parcels leave the warehouse in Utrecht and arrive in two to five days."
+PAYMENT = "Pay by card, by PayPal or on invoice."
+
+
+@pytest.fixture
+async def shop(shelf: Shelf) -> Shelf:
+    await shelf.put("returns.txt", RETURNS, title="Returns", url="https://shop.example/returns")
+    await shelf.put("shipping.md", f"# Shipping\n{SHIPPING}", kind="markdown")
+    await shelf.put("payment.txt", PAYMENT, title="Payment")
+    return shelf
+
+
+async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf) -> None:
+    found = await shop.ask("Hello, how many days do I have for returning them?")
+    assert [passage.text for passage in found] == [RETURNS]
+    source = found[0].source
+    assert (source.index, source.title, source.url) == (1, "Returns", "https://shop.example/returns")
+    assert (source.source_type, source.snippet) == ("text", RETURNS)
+    assert 0 < source.score <= 1
+
+
+async def test_a_question_of_other_things_finds_nothing(shop: Shelf) -> None:
+    for question in ("Who painted the ceiling?", "what is it", "", " ", "?!", '"', "''", "#1", "日本語"):
+        assert await shop.ask(question) == []
+
+
+async def test_at_most_as_many_as_asked_for_are_found(shop: Shelf) -> None:
+    assert [len(await shop.ask("days card", top_k)) for top_k in (0, 1, 2, 50, 10_000)] == [0, 1, 2, 3, 3]
+    found = [passage.source for passage in await shop.ask("days card")]
+    assert [source.index for source in found] == [1, 2, 3]
+    assert 1 >= found[0].score > found[1].score >= found[2].score > 0
+
+
+async def test_rare_words_count_for_more_than_common_ones(shelf: Shelf) -> None:
+    for number in range(20):
+        await shelf.put(f"{number}.txt", f"The delivery of parcel {number} takes days and days of delivery.")
+    await shelf.put("rare.txt", "A kayak is not for sale.")
+    assert (await shelf.texts("delivery days of a kayak"))[0] == "A kayak is not for sale."
+
+
+async def test_a_word_of_the_title_counts_for_more(shelf: Shelf) -> None:
+    await shelf.put("a.txt", "A tent is mentioned.", title="Boots")
+    await shelf.put("b.txt", "Here it is mentioned.", title="Tent")
+    assert await shelf.texts("tent") == ["Here it is mentioned.", "A tent is mentioned."]
+
+
+async def test_words_in_quotes_have_to_stand_together_if_they_do_anywhere(shelf: Shelf) -> None:
+    await shelf.put("a.txt", "A gift card holds for years.")
+    await shelf.put("b.txt", "A card, and a gift, a gift, a gift.")
+    assert await shelf.texts('a "gift card" please') == ["A gift card holds for years."]
+    assert len(await shelf.texts('a "card gift card" please')) == 2
+
+
+async def test_a_phrase_is_found_though_other_passages_hold_more_of_the_words(shelf: Shelf) -> None:
+    await shelf.put("a.txt", "A gift card.")
+    await shelf.put(
+        "b.txt", "Card, gift: kayak, paddle, helmet, spraydeck, wetsuit, throw bag, pump, compass."
+    )
+    question = 'kayak paddle helmet spraydeck wetsuit pump compass "gift card"'
+    assert await shelf.texts(question) == ["A gift card."]
+
+
+async def test_words_are_found_whatever_their_ending_marks_and_case(shelf: Shelf) -> None:
+    await shelf.put("a.txt", "He said \u201cReturned!\u201d at the CAFÉ\u2026 PRD-101 weighs 10\u00a0kg")
+    for question in ("returning", "cafe\u0301", "prd 101", "PRD-101", "weigh 10kg kg"):
+        assert len(await shelf.ask(question)) == 1, question
+
+
+async def test_other_languages_are_stemmed_as_their_knowledge_base_says(shelf: Shelf) -> None:
+    german = await Shelf.create(shelf.pool, AUDIT, language="german")
+    await german.put("a.txt", "Die Rückgabe der WANDERSCHUHE in jeder GRÖßE ist kostenlos.")
+    for question in ("Wie gebe ich einen Wanderschuh zurück?", "größen", "kostenlose"):
+        assert len(await german.ask(question)) == 1, question
+
+
+async def test_scripts_without_blanks_are_found_by_parts_of_words(shelf: Shelf) -> None:
+    japanese = await Shelf.create(shelf.pool, AUDIT, language="simple")
+    await japanese.put("a.txt", "商品到着後三十日以内に返品できます。")
+    await japanese.put("b.txt", "送料は無料です。")
+    assert await japanese.texts("返品はできますか") == ["商品到着後三十日以内に返品できます。"]
+
+
+async def test_a_message_of_any_length_is_a_question(shop: Shelf) -> None:
+    padding = "lorem ipsum dolor sit amet " * 10_000
+    assert (await shop.texts(f"{padding} how long may I return goods?"))[0] == RETURNS
+
+
+async def test_words_that_could_be_search_syntax_are_words(shop: Shelf) -> None:
+    hostile = ("return & | ! ( <-> :*", "return'); DROP TABLE chunks; --", "re\\'turn return %s", "return\0")
+    for question in hostile:
+        assert (await shop.texts(question))[0] == RETURNS
+
+
+async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -> None:
+    filler = "Nothing of interest is said in this sentence. " * 11
+    await shelf.put("a.txt", f"{filler}Refunds take five days. {filler}")
+    [passage] = await shelf.ask("When is my money refunded?")
+    assert passage.source.snippet.startswith("…Refunds take five days. Nothing")
+    assert len(passage.source.snippet) <= MOST_SNIPPET < len(passage.text)
+
+
+async def test_another_account_finds_nothing_and_no_knowledge_base(shop: Shelf) -> None:
+    foreign = await Shelf.create(shop.pool, AUDIT)
+    assert await foreign.ask("return") == []
+    with pytest.raises(NotFound):
+        await search.search(shop.pool, foreign.account, shop.id, "return", 5)
+    with pytest.raises(NotFound):
+        await search.search(shop.pool, shop.account, "no such", "return", 5)
+
+
+async def test_passages_can_be_had_again_for_a_run_that_is_taken_up(shop: Shelf) -> None:
+    found = await shop.ask("days card")
+    sources = [passage.source for passage in found]
+    assert await search.load_passages(shop.pool, shop.account, shop.id, sources) == found
+    assert await search.load_passages(shop.pool, shop.account, shop.id, []) == []
+
+
+async def test_of_a_passage_that_is_gone_or_foreign_only_the_snippet_is_left(shelf: Shelf) -> None:
+    filler = "Nothing of interest is said in this sentence. " * 20
+    await shelf.put("a.txt", f"Returns. {filler}")
+    [found] = await shelf.ask("returns")
+    foreign = await Shelf.create(shelf.pool, AUDIT)
+    hidden = await search.load_passages(shelf.pool, foreign.account, shelf.id, [found.source])
+    await shelf.put("a.txt", "Changed.")
+    changed = await search.load_passages(shelf.pool, shelf.account, shelf.id, [found.source])
+    assert [passage.source for passage in changed] == [found.source]
+    assert [passage.text for passage in (*hidden, *changed)] == [found.source.snippet] * 2
+
+
+async def test_scores_and_order_are_the_same_each_time(shop: Shelf) -> None:
+    first = await shop.ask("return card parcel days")
+    assert [await shop.ask("return card parcel days") for _ in range(3)] == [first] * 3
