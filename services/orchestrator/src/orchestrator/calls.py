@@ -22,8 +22,8 @@ Block = dict[str, Any]
 
 
 def sendable(blocks: Iterable[Block], taken: set[str]) -> tuple[Block, ...]:
-    """The blocks with tool calls that the provider will take back: their ids unique in the run, their names
-    of its alphabet. `taken` are the ids that the run has used.
+    """The blocks with tool calls that the provider will take back: their ids unique in the thread, their
+    names of its alphabet. `taken` are the ids that the thread has used.
     """
     seen = set(taken)
     kept: list[Block] = []

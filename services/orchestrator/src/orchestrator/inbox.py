@@ -168,8 +168,9 @@ class Inbox:
     async def _put_back(self, assignment: Assignment, reason: str, seconds: float) -> None:
         """Not another frame: whoever takes it next goes on from the log."""
         self._log.info("request_put_back", reason=reason)
-        assignment.leased = False
-        await release_lease(self._parts, assignment)
+        if assignment.leased:  # else it may be that of another delivery of this request, here
+            assignment.leased = False
+            await release_lease(self._parts, assignment)
         await assignment.delivery.nak(seconds)
 
 

@@ -12,8 +12,10 @@ from orchestrator.assignment import Assignment
 from orchestrator.clock import RunClock
 from orchestrator.endings import CANCELLED
 from orchestrator.parts import Parts
+from orchestrator.waiting import WAIT_SECONDS
 
 _NO_AGENT = "There is no such agent."
+_IN_LINE_SLACK_SECONDS = 5.0  # as long as a gateway waits on for one who was told to wait
 
 
 async def gathered(parts: Parts, assignment: Assignment) -> bool:
@@ -27,13 +29,14 @@ async def gathered(parts: Parts, assignment: Assignment) -> bool:
     agent = asyncio.ensure_future(parts.agents.current(request.account_id, request.agent_id))
     cancelled = asyncio.ensure_future(_is_cancelled(parts, request.trace_id))
     reads = [lease, agent, cancelled, asyncio.ensure_future(_read(parts, assignment))]
-    for outcome in await asyncio.gather(*reads, return_exceptions=True):
+    outcomes = await asyncio.gather(*reads, return_exceptions=True)
+    assignment.leased = not isinstance(outcomes[0], BaseException) and outcomes[0] is not None
+    for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
     held = lease.result()
     if held is None:
         return False
-    assignment.leased = True
     assignment.clock = RunClock(held.now)
     assignment.agent = agent.result()
     if assignment.agent is not None:
@@ -119,7 +122,10 @@ async def _is_cancelled(parts: Parts, trace_id: str) -> bool:
 
 
 async def _is_void(parts: Parts, assignment: Assignment) -> bool:
-    """Whether the deadline has passed and the caller was not told to wait."""
+    """Whether the deadline has passed, and the time in line too if the caller was told to wait."""
+    asked_since = assignment.clock.seconds_since(assignment.request.requested_at)
+    if asked_since > WAIT_SECONDS + _IN_LINE_SLACK_SECONDS:
+        return True
     if assignment.queued or assignment.clock.seconds_since(assignment.request.deadline) <= 0:
         return False
     try:

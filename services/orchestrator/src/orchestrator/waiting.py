@@ -18,8 +18,9 @@ async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[N
     """Say `Queued` and hold a place while the block runs. Raises StoreUnavailable."""
     await parts.bus.publish_frame(assignment.trace_id, frames.Queued(seq=0, attempt=0))
     assignment.queued = True
-    await parts.line.join(assignment.request.conversation_id, assignment.trace_id)
     try:
+        # A place may have been taken although the call failed: it is given up all the same.
+        await parts.line.join(assignment.request.conversation_id, assignment.trace_id)
         yield
     finally:
         with suppress(StoreUnavailable):
