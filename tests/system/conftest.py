@@ -30,6 +30,13 @@ def caller(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
 
 
 @pytest.fixture
+def policies(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    """The Pro account with the agent that answers from the demo's knowledge base."""
+    found = stack.environment
+    return Caller(http, found.base_url, found.api_key, found.retrieval_agent_id)
+
+
+@pytest.fixture
 def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
     """The Starter account with its agent."""
     found = stack.environment

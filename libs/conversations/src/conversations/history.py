@@ -17,16 +17,21 @@ _BLANK = "(empty)"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
-def messages_for(conversation: Conversation, trace_id: str, *, tools_offered: bool) -> list[dict[str, Any]]:
+def messages_for(
+    conversation: Conversation, trace_id: str, *, tools_offered: bool, documents: str = ""
+) -> list[dict[str, Any]]:
     """The messages for the next model call of that run: all earlier runs, then what it has done itself.
 
     The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
     was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
     Thinking blocks are kept of this run alone. Where no tools are offered, earlier calls appear as text.
+    `documents`, what was retrieved for this run, stands before its question.
     """
     thread = _Thread(tools_offered)
     for run in conversation.runs:
         current = run.trace_id == trace_id
+        if current and documents:
+            thread.user(_text_block(documents))
         thread.user(_text_block(run.user_text or _BLANK))
         for each in run.rounds:
             _add_round(thread, each, current=current)

@@ -4,6 +4,7 @@ import msgspec
 
 ACCOUNT_ID = "019a0000-0000-7000-8000-000000000001"
 AGENT_ID = "019a0000-0000-7000-8000-000000000011"
+RETRIEVAL_AGENT_ID = "019a0000-0000-7000-8000-000000000014"
 STARTER_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000002"
 STARTER_AGENT_ID = "019a0000-0000-7000-8000-000000000012"
 LOAD_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000003"
@@ -22,6 +23,10 @@ and with support, and the shop's staff with its figures.
 
 Look things up with your tools instead of guessing, and name the ids you found. Ask before you change \
 anything, such as cancelling an order. Answer briefly and in a friendly tone."""
+
+POLICY_PROMPT = """\
+You are the assistant of a small online shop and answer questions about its policies: returns, delivery, \
+warranty, payment, privacy and care of gear. Answer briefly and in a friendly tone."""
 
 LOAD_PROMPT = "You answer briefly."
 

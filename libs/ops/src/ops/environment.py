@@ -17,7 +17,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     """The keys of `demo.env` (design 8), in lower case here.
 
     `database_url` is the owner's. `load_*` belong to an account without limits, its agent has no tools.
-    `retrieval_agent_id` is left out until retrieval exists.
+    `retrieval_agent_id` answers from the demo's knowledge base.
     """
 
     base_url: str
@@ -28,7 +28,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     redis_url: str
     api_key: str
     agent_id: str
-    retrieval_agent_id: str | None = None
+    retrieval_agent_id: str
     starter_api_key: str
     starter_agent_id: str
     load_api_key: str

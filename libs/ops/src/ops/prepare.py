@@ -33,10 +33,12 @@ async def migrate(database_url: str) -> None:
     """Make or update every table. Raises psycopg.Error, MigrationError."""
     import conversations.migrations
     import directory.migrations
+    import knowledge.migrations
 
     async with asyncio.timeout(_SECONDS):
         await directory.migrations.migrate(database_url)
         await conversations.migrations.migrate(database_url)
+        await knowledge.migrations.migrate(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:
@@ -55,12 +57,18 @@ def _run_or_exit(work: Coroutine[None, None, None]) -> None:
     import psycopg
 
     from directory.errors import DirectoryError
+    from knowledge.errors import KnowledgeError
+    from runtime import logs
     from runtime.migrations import MigrationError
     from runtime.postgres import DatabaseUnavailable
 
+    logs.configure("prepare", "warning")
     try:
         asyncio.run(work)
-    except (psycopg.Error, MigrationError, DatabaseUnavailable, DirectoryError, TimeoutError) as error:
+    except (
+        *(psycopg.Error, MigrationError, DatabaseUnavailable),
+        *(DirectoryError, KnowledgeError, TimeoutError),
+    ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         sys.exit(f"the database cannot be prepared: {reason}")
 

@@ -4,14 +4,23 @@ What an administrator has changed since stays, but for what depends on the start
 and the provider.
 """
 
+import contextlib
+
 import msgspec
 from msgspec import UNSET
 
 from directory.administration import change_agent, create_account, create_agent, create_key, find_account
+from directory.administration.audit import record
 from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import AgentConfig, McpServer, load_agent, provider_key
+from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
 from directory.errors import Conflict, SealBroken
 from directory.secrets import Sealer
+from knowledge.administration import create_knowledge_base
+from knowledge.audit import Audit
+from knowledge.demo import KNOWLEDGE_BASE_ID, demo_documents
+from knowledge.demo import NAME as BASE_NAME
+from knowledge.errors import Conflict as KnowledgeConflict
+from knowledge.importing import import_document
 from ops import demo
 from ops.demo import Demo
 from runtime.postgres import Connection, Pool, connection, open_pool
@@ -28,6 +37,7 @@ async def seed(database_url: str, secret_key: str, wanted: Demo) -> None:
         for account_id, name, plan, api_key in _accounts(wanted):
             async with connection(pool, seconds=_SECONDS) as conn:
                 await _account(conn, account_id, name, plan, api_key)
+        await _policies(pool)
         for account_id, agent_id, draft in _agents(wanted):
             await _agent(pool, sealer, account_id, agent_id, draft)
 
@@ -59,11 +69,32 @@ def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
         parameters={"max_tokens": 4096},
         provider_key=key,
     )
+    policies = AgentDraft(
+        name="Policy assistant",
+        model=model,
+        system_prompt=demo.POLICY_PROMPT,
+        parameters={"max_tokens": 4096},
+        retrieval=Retrieval(knowledge_base_id=KNOWLEDGE_BASE_ID, top_k=4),
+        provider_key=key,
+    )
     return [
         (demo.ACCOUNT_ID, demo.AGENT_ID, shop),
+        (demo.ACCOUNT_ID, demo.RETRIEVAL_AGENT_ID, policies),
         (demo.STARTER_ACCOUNT_ID, demo.STARTER_AGENT_ID, shop),
         (demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID, load),
     ]
+
+
+async def _policies(pool: Pool) -> None:
+    """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
+    audit = Audit(actor=_ACTOR, record=record)
+    async with connection(pool, seconds=_SECONDS) as conn:
+        with contextlib.suppress(KnowledgeConflict):  # there from an earlier start
+            await create_knowledge_base(
+                conn, demo.ACCOUNT_ID, name=BASE_NAME, audit=audit, knowledge_base_id=KNOWLEDGE_BASE_ID
+            )
+    for document in demo_documents():
+        await import_document(pool, demo.ACCOUNT_ID, KNOWLEDGE_BASE_ID, document, audit=audit)
 
 
 async def _account(conn: Connection, account_id: str, name: str, plan: str, api_key: str) -> None:

@@ -124,6 +124,7 @@ def _environment(
         redis_url=wiring.redis_url,
         api_key=secrets.api_key,
         agent_id=demo.AGENT_ID,
+        retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
         starter_api_key=secrets.starter_api_key,
         starter_agent_id=demo.STARTER_AGENT_ID,
         load_api_key=secrets.load_api_key,

@@ -44,11 +44,11 @@ class Agents:
 
 
 def facts_of(agent: AgentConfig) -> AgentFacts:
-    """What a new run records of its agent. Nothing retrieves before there are knowledge bases."""
+    """What a new run records of its agent."""
     return AgentFacts(
         agent_version=agent.version,
         model=agent.model,
         max_tool_rounds=agent.max_tool_rounds,
-        retrieves=False,
+        retrieves=agent.retrieval is not None,
         on_interruption=agent.on_interruption,
     )

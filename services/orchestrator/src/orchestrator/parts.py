@@ -12,6 +12,7 @@ from orchestrator.agents import Agents
 from orchestrator.assignment import Assignments
 from orchestrator.listing import ToolListings
 from orchestrator.model import Provider
+from runtime.postgres import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class Parts:
     agents: Agents
     listings: ToolListings
     provider: Provider
+    pool: Pool
     base_url: str
     stop: asyncio.Event
     assignments: Assignments = field(default_factory=Assignments)

@@ -21,6 +21,7 @@ from orchestrator.listing import ToolListings
 from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, OnText, Provider, Reply
 from orchestrator.model.continuation import Seam, going_on, takes_prefill
 from orchestrator.resume import AlreadySent
+from orchestrator.retrieval import Retriever
 from orchestrator.tools import ToolDesk
 from orchestrator.turn_loop import run_of
 from runtime import logs
@@ -42,6 +43,7 @@ class Performer:
         channel: TraceChannel,
         clock: RunClock,
         already: AlreadySent,
+        retriever: Retriever,
     ) -> None:
         self._agent = agent
         self._credentials = credentials
@@ -51,6 +53,7 @@ class Performer:
         self._channel = channel
         self._clock = clock
         self._already = already
+        self._retriever = retriever
         self._meter = Meter()
         self._offered: dict[str, ToolSpec] | None = None
 
@@ -67,7 +70,8 @@ class Performer:
             case RunTools():
                 return await self._desk.collect(step.round, step.calls, await self.offered())
             case Retrieve():
-                return (events.SourcesRetrieved(trace_id=trace_id, at=self._clock.now(), sources=()),)
+                found = await self._retriever.find(run_of(conversation, trace_id).user_text)
+                return (events.SourcesRetrieved(trace_id=trace_id, at=self._clock.now(), sources=found),)
 
     async def announce_calls(self, done: Sequence[events.Event]) -> None:
         """Have the calls run that were recorded just now and need an answer."""
@@ -97,10 +101,14 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
+        system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
+        documents = await self._retriever.documents(run.sources)
         call = ModelCall(
             model=run.model,
-            system=self._agent.system_prompt if run.prompt_override is None else run.prompt_override,
-            messages=messages_for(conversation, run.trace_id, tools_offered=bool(offered)),
+            system=self._retriever.instructed(system),
+            messages=messages_for(
+                conversation, run.trace_id, tools_offered=bool(offered), documents=documents
+            ),
             parameters=_parameters(self._agent),
             tools=tuple(offered.values()),
             use_tools=step.tools,
@@ -143,7 +151,10 @@ class Performer:
         if not any(block["type"] == "tool_use" for block in reply.blocks):
             text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
             _check_json(text)
-            await self._channel.say(text)
+            sent = self._channel.said  # by an attempt before this one
+            if not text.startswith(sent):
+                raise ModelFailure("generation_interrupted", "The reply was interrupted.")
+            await self._channel.say(text[len(sent) :])
         return reply
 
     async def _request(self, call: ModelCall, on_text: OnText | None) -> Reply:
@@ -161,7 +172,7 @@ class Performer:
         offered: dict[str, ToolSpec],
     ) -> Sequence[events.Event]:
         now, said = self._clock.now(), self._channel.said
-        blocks = sendable(reply.blocks, {call.call_id for each in run.rounds for call in each.calls})
+        blocks = sendable(reply.blocks, _call_ids(conversation))
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = events.ModelReplied(
             trace_id=run.trace_id,
@@ -176,6 +187,11 @@ class Performer:
         after = run_of(evolve_all(conversation, done), run.trace_id)
         done += conclude(after, message_id=new_id(), now=now)
         return done
+
+
+def _call_ids(conversation: Conversation) -> set[str]:
+    """Every call of the thread: providers want ids that are unique in all that they are shown."""
+    return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
 
 
 def said_in_round(channel: TraceChannel, trace_id: str, now: str) -> tuple[events.Delta, ...]:

@@ -22,6 +22,7 @@ from orchestrator.model import Credentials, ModelFailure
 from orchestrator.parts import Parts
 from orchestrator.perform import Performer, said_in_round
 from orchestrator.resume import AlreadySent, already_sent
+from orchestrator.retrieval import Retriever
 from orchestrator.tools import ToolDesk
 from orchestrator.turn_loop import run_of, run_turn
 from runtime import genai, logs, telemetry
@@ -93,6 +94,7 @@ class Attempt:
             channel=self._channel,
             clock=self._clock,
             already=already,
+            retriever=Retriever(self._parts.pool, self._agent),
         )
         await run_turn(
             self._assignment.conversation,
@@ -203,7 +205,9 @@ class Attempt:
                 raise interrupted
 
     async def _end(self, end: Sequence[events.Event]) -> None:
-        """What was said of the round under way is kept with the end."""
+        """What was said of the round under way is kept with the end; a run that has ended stays as it is."""
+        if not end:
+            return
         said = said_in_round(self._channel, self._trace_id, self._clock.now())
         await self._append(self._assignment.conversation, [*said, *end])
 

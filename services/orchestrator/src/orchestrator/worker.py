@@ -78,6 +78,7 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
             agents=Agents(pool, sealer, settings.anthropic_api_key),
             listings=ToolListings(bus),
             provider=provider,
+            pool=pool,
             base_url=settings.anthropic_base_url,
             stop=stop,
         )

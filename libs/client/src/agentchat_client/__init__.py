@@ -1,0 +1,65 @@
+"""The Python client of Agent Chat Service: `AgentChat`, and `AsyncAgentChat` for asyncio.
+
+It chats, streams replies as typed events, and reads threads back; every failure is an `AgentChatError`.
+It stands alone: nothing of the service is needed, only httpx and msgspec.
+"""
+
+from agentchat_client.aio import AsyncAgentChat, AsyncChatStream
+from agentchat_client.client import AgentChat, ChatStream
+from agentchat_client.errors import (
+    AgentChatError,
+    ApiError,
+    AuthenticationFailed,
+    ChatError,
+    Conflict,
+    ConnectionFailed,
+    FieldError,
+    InvalidRequest,
+    InvalidResponse,
+    Misconfigured,
+    NotFound,
+    PlanUpgradeRequired,
+    RateLimited,
+    ServerFailed,
+    StreamInterrupted,
+)
+from agentchat_client.events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
+from agentchat_client.models import Conversation, HistoryMessage, Message, Reply, Source, ToolRun
+from agentchat_client.retries import Timeouts
+
+__all__ = [
+    "AgentChat",
+    "AgentChatError",
+    "ApiError",
+    "AsyncAgentChat",
+    "AsyncChatStream",
+    "AuthenticationFailed",
+    "ChatError",
+    "ChatStream",
+    "Conflict",
+    "ConnectionFailed",
+    "Conversation",
+    "Delta",
+    "Done",
+    "Event",
+    "FieldError",
+    "HistoryMessage",
+    "InvalidRequest",
+    "InvalidResponse",
+    "Message",
+    "MessageDone",
+    "Meta",
+    "Misconfigured",
+    "NotFound",
+    "PlanUpgradeRequired",
+    "RateLimited",
+    "Reply",
+    "ServerFailed",
+    "Source",
+    "Sources",
+    "Start",
+    "StreamInterrupted",
+    "Timeouts",
+    "ToolCall",
+    "ToolRun",
+]

@@ -1,0 +1,221 @@
+"""The client for asyncio: `agentchat_client.client` with await; what the two share does no I/O."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Self, TypeVar
+
+import httpx
+
+from agentchat_client import calls, responses
+from agentchat_client.calls import Call, Form, Service
+from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed
+from agentchat_client.events import Event
+from agentchat_client.models import Conversation, HistoryMessage, Page, Reply
+from agentchat_client.paging import Paging
+from agentchat_client.responses import Answer
+from agentchat_client.retries import Budget, Timeouts
+from agentchat_client.transcript import Transcript
+
+T = TypeVar("T")
+
+
+class AsyncAgentChat:
+    """As `AgentChat`, for asyncio. Tasks may share it; close it, or use it in an `async with` block."""
+
+    def __init__(
+        self,
+        api_key: str | None = None,
+        *,
+        base_url: str | None = None,
+        agent_id: str | None = None,
+        max_retries: int = 2,
+        timeouts: Timeouts | None = None,
+        http_client: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service = Service(
+            api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
+        )
+        self._owns_http = http_client is None
+        self._http = http_client or httpx.AsyncClient(limits=calls.LIMITS)
+        self._sender = _AsyncSender(self._service, self._http, sleep)
+
+    def __repr__(self) -> str:
+        return f"AsyncAgentChat({self._service})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def chat(
+        self,
+        message: str,
+        conversation_id: str | None = None,
+        prompt: str | None = None,
+        *,
+        agent_id: str | None = None,
+    ) -> Reply:
+        """As `AgentChat.chat`."""
+        call = self._service.chat(message, conversation_id, prompt, agent_id)
+        return (await self._sender.fetch(call)).reply()
+
+    def stream(
+        self,
+        message: str,
+        conversation_id: str | None = None,
+        prompt: str | None = None,
+        *,
+        agent_id: str | None = None,
+        form: Form | None = None,
+    ) -> "AsyncChatStream":
+        """As `AgentChat.stream`; not awaited, but entered with `async with`."""
+        return AsyncChatStream(
+            self._sender, self._service.stream(message, conversation_id, prompt, agent_id, form)
+        )
+
+    def conversations(self, limit: int | None = None) -> AsyncIterator[Conversation]:
+        """As `AgentChat.conversations`, for `async for`."""
+        return self._listed(Paging("/v1/conversations", limit), Page[Conversation])
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """As `AgentChat.conversation`."""
+        return (await self._sender.fetch(calls.conversation(conversation_id))).value(Conversation)
+
+    def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
+        """As `AgentChat.messages`, for `async for`."""
+        return self._listed(Paging(calls.messages_path(conversation_id)), Page[HistoryMessage])
+
+    async def cancel(self, trace_id: str) -> None:
+        """As `AgentChat.cancel`."""
+        await self._sender.fetch(calls.cancel(trace_id))
+
+    async def _listed(self, paging: Paging[T], kind: type[Page[T]]) -> AsyncIterator[T]:
+        while call := paging.next_call():
+            for item in paging.take((await self._sender.fetch(call)).value(kind)):
+                yield item
+
+
+class AsyncChatStream(Transcript):
+    """As `ChatStream`, to be iterated with `async for` within an `async with` block."""
+
+    def __init__(self, sender: "_AsyncSender", call: Call) -> None:
+        super().__init__()
+        self._sender = sender
+        self._call = call
+        self._budget = sender.budget()
+        self._response: httpx.Response | None = None
+        self._events = self._read()
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Close the connection, whether or not the reply is complete."""
+        await self._events.aclose()
+        if self._response is not None:
+            await self._response.aclose()
+
+    async def _open(self) -> httpx.Response:
+        if self._response is None:
+            self._response = await self._sender.open(self._call, self._budget)
+            self.trace_id = self._response.headers.get(responses.TRACE_HEADER)
+        return self._response
+
+    async def _read(self) -> AsyncGenerator[Event, None]:
+        async with contextlib.aclosing(await self._open()) as response:
+            responses.check_stream(response.headers)
+            chunks = response.aiter_bytes()
+            while not self.ended:
+                for event in self._feed(await self._receive(chunks)):
+                    yield event
+            # The end of the answer too, so that the connection can be used again.
+            with contextlib.suppress(httpx.RequestError):
+                await anext(chunks, None)
+
+    async def _receive(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        try:
+            self._budget.check()
+            return await anext(chunks, None)
+        except calls.LOST as error:
+            raise self._interrupted(calls.reason(error)) from error
+
+
+class _AsyncSender:
+    """Sends calls, again where that may help."""
+
+    def __init__(
+        self, service: Service, http: httpx.AsyncClient, sleep: Callable[[float], Awaitable[object]]
+    ) -> None:
+        self._service = service
+        self._http = http
+        self._sleep = sleep
+
+    def budget(self) -> Budget:
+        return self._service.budget()
+
+    async def fetch(self, call: Call) -> Answer:
+        """The whole answer. Raises ApiError, ConnectionFailed."""
+        budget = self.budget()
+
+        async def attempt() -> Answer:
+            response = await self._begin(call, budget)
+            return Answer(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
+
+        return await self._tried(attempt, budget)
+
+    async def open(self, call: Call, budget: Budget) -> httpx.Response:
+        """An answer that is still to be read. Raises ApiError, ConnectionFailed."""
+        return await self._tried(lambda: self._begin(call, budget), budget)
+
+    async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
+        # No redirects: the key would go along to another server.
+        response = await self._http.send(
+            self._service.request(self._http, call),
+            auth=self._service.key,
+            stream=True,
+            follow_redirects=False,
+        )
+        if response.is_success:
+            return response
+        raise responses.refusal(response.status_code, response.headers, await _whole(response, budget))
+
+    async def _tried(self, attempt: Callable[[], Awaitable[T]], budget: Budget) -> T:
+        while True:
+            failure: AgentChatError
+            try:
+                return await attempt()
+            except ApiError as error:
+                failure = error
+            except calls.LOST as error:
+                failure = ConnectionFailed(calls.reason(error))
+                failure.__cause__ = error
+            await self._sleep(budget.wait_after(failure))
+
+
+async def _whole(response: httpx.Response, budget: Budget) -> bytes:
+    pieces = []
+    async with contextlib.aclosing(response):
+        async for piece in response.aiter_bytes():
+            budget.check()
+            pieces.append(piece)
+    return b"".join(pieces)

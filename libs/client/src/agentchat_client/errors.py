@@ -1,0 +1,165 @@
+"""AgentChatError
+├── Misconfigured            no key, no address, or one that cannot be right
+├── ConnectionFailed         no whole answer: not reached, cut, or too slow
+├── InvalidResponse          an answer that is not what the API describes
+├── ChatError                the stream ended with an `error` event
+├── StreamInterrupted        the stream ended without `done` or `error`
+└── ApiError                 the service refused, with a status and a code
+    ├── InvalidRequest       400, 405, 410, 413, 415, 422
+    ├── AuthenticationFailed 401
+    ├── PlanUpgradeRequired  403 plan_upgrade_required
+    ├── NotFound             404
+    ├── Conflict             409
+    ├── RateLimited          429
+    └── ServerFailed         5xx
+
+Fields are given to `Exception` in order, so that every error survives pickling.
+"""
+
+# ruff: noqa: N818 - outcomes, named as callers read them
+
+import msgspec
+
+
+class FieldError(msgspec.Struct, frozen=True, kw_only=True):
+    """One field that is wrong: `field` is its name or JSON path, or a header's name."""
+
+    field: str
+    message: str
+
+
+class AgentChatError(Exception):
+    """Whatever goes wrong with the service."""
+
+
+class Misconfigured(AgentChatError):
+    """The client was not told, or was told wrongly, how to reach the service."""
+
+
+class ConnectionFailed(AgentChatError):
+    """No whole answer arrived. Whether the service acted is unknown; the cause is chained."""
+
+
+class InvalidResponse(AgentChatError):
+    """Not what the API describes: another server's page, for example."""
+
+    def __init__(self, reason: str, trace_id: str | None = None) -> None:
+        super().__init__(reason, trace_id)
+        self.reason = reason
+        self.trace_id = trace_id
+
+    def __str__(self) -> str:
+        return _with_trace(self.reason, self.trace_id)
+
+
+class ChatError(AgentChatError):
+    """The run failed after the stream had started; `code` is one of the service's error codes.
+
+    The message that was sent is saved: go on with `conversation_id`.
+    """
+
+    def __init__(
+        self, code: str, message: str, trace_id: str | None = None, conversation_id: str | None = None
+    ) -> None:
+        super().__init__(code, message, trace_id, conversation_id)
+        self.code = code
+        self.message = message
+        self.trace_id = trace_id
+        self.conversation_id = conversation_id
+
+    def __str__(self) -> str:
+        return _with_trace(f"{self.code}: {self.message}", self.trace_id)
+
+
+class StreamInterrupted(AgentChatError):
+    """The stream was cut. It is not resumed: the run goes on, and its reply is in the conversation.
+
+    `conversation_id` is None where the stream ended before its first event.
+    """
+
+    def __init__(self, reason: str, trace_id: str | None = None, conversation_id: str | None = None) -> None:
+        super().__init__(reason, trace_id, conversation_id)
+        self.reason = reason
+        self.trace_id = trace_id
+        self.conversation_id = conversation_id
+
+    def __str__(self) -> str:
+        return _with_trace(self.reason, self.trace_id)
+
+
+class ApiError(AgentChatError):
+    """A refusal. `code` is None where something between here and the service answered in its place.
+
+    `retry_after` is in seconds, None where the service did not say.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        detail: str,
+        trace_id: str | None = None,
+        errors: tuple[FieldError, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(status, code, detail, trace_id, errors, retry_after)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.trace_id = trace_id
+        self.errors = errors
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        told = f"{self.status} {self.code}" if self.code else str(self.status)
+        return _with_trace(f"{told}: {self.detail}", self.trace_id)
+
+
+class InvalidRequest(ApiError):
+    """Mend the request: `errors` names the fields."""
+
+
+class AuthenticationFailed(ApiError):
+    """The key is missing, unknown, revoked or disabled."""
+
+
+class PlanUpgradeRequired(ApiError):
+    """The account's plan does not include this."""
+
+
+class NotFound(ApiError):
+    """No such agent or conversation, or another account's."""
+
+
+class Conflict(ApiError):
+    """The conversation is busy, the run has ended or was cancelled, or an idempotency key is used up."""
+
+
+class RateLimited(ApiError):
+    """Too many requests, or the month's tokens are used up; `retry_after` says how long to wait."""
+
+
+class ServerFailed(ApiError):
+    """The service, or the model's provider, failed."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    **dict.fromkeys((400, 405, 410, 413, 415, 422), InvalidRequest),
+    401: AuthenticationFailed,
+    404: NotFound,
+    409: Conflict,
+    429: RateLimited,
+}
+
+
+def class_of(status: int, code: str | None) -> type[ApiError]:
+    """The class of a refusal; `ApiError` itself for what has none of its own."""
+    if status >= 500:
+        return ServerFailed
+    if status == 403 and code == "plan_upgrade_required":
+        return PlanUpgradeRequired
+    return _BY_STATUS.get(status, ApiError)
+
+
+def _with_trace(text: str, trace_id: str | None) -> str:
+    return f"{text} (trace {trace_id})" if trace_id else text

@@ -1,0 +1,83 @@
+"""What the service answers with (specification, Resources). Fields unknown here are passed over."""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage that retrieval found."""
+
+    index: int
+    id: str
+    title: str
+    url: str
+    source_type: str
+    score: float
+    snippet: str
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A saved reply; `token_count` covers every model call of the request, `created_at` is ISO 8601 UTC."""
+
+    id: str
+    conversation_id: str
+    role: str = "assistant"
+    content: str
+    token_count: int
+    created_at: str
+
+
+class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool that ran for a reply: `output` is a string that parses as JSON."""
+
+    name: str
+    input: dict[str, Any]
+    output: str
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete reply; `tool_calls` is empty where no tool ran. `trace_id` names the request to support."""
+
+    conversation_id: str
+    message: Message
+    tool_calls: tuple[ToolRun, ...] = ()
+    trace_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The reply's text."""
+        return self.message.content
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread: `title` is the beginning of its first message, `agent_id` that of the last one."""
+
+    conversation_id: str
+    title: str | None
+    agent_id: str | None
+    message_count: int
+    created_at: str
+    updated_at: str
+
+
+class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a thread, `user` or `assistant`; `token_count` is on the assistant's only."""
+
+    id: str
+    conversation_id: str
+    role: str
+    content: str
+    created_at: str
+    agent_id: str
+    trace_id: str
+    token_count: int | None = None
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list; `next_cursor` is None on the last one."""
+
+    data: tuple[T, ...]
+    next_cursor: str | None = None

@@ -1,0 +1,162 @@
+"""Both clients behind one blocking face, so that a test says once what holds for either."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from agentchat_client import (
+    AgentChat,
+    AgentChatError,
+    AsyncAgentChat,
+    Conversation,
+    Event,
+    HistoryMessage,
+    Reply,
+)
+from agentchat_client.transcript import Transcript
+
+T = TypeVar("T")
+
+KEY = "sk-ac-never-to-be-shown"
+AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
+
+
+class Clock:
+    """A clock that moves where somebody sleeps by it, or by `step` at every look; nobody really waits."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+        self._step = step
+
+    def __call__(self) -> float:
+        self.now += self._step
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@dataclass
+class Heard:
+    """What one stream said, and how it failed."""
+
+    stream: Transcript
+    events: list[Event] = field(default_factory=list)
+    failure: AgentChatError | None = None
+
+
+class Driver(Protocol):
+    """The client's methods, each to its end; `hear` reads a stream and keeps its failure."""
+
+    @property
+    def client(self) -> AgentChat | AsyncAgentChat: ...
+
+    def chat(self, *args: Any, **options: Any) -> Reply: ...
+    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard: ...
+    def conversations(self, limit: int | None = None) -> list[Conversation]: ...
+    def conversation(self, conversation_id: str) -> Conversation: ...
+    def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
+    def cancel(self, trace_id: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class SyncDriver:
+    """`AgentChat` as it is."""
+
+    def __init__(self, clock: Clock, **options: Any) -> None:
+        self.client = AgentChat(sleep=clock.sleep, clock=clock, **options)
+
+    def chat(self, *args: Any, **options: Any) -> Reply:
+        return self.client.chat(*args, **options)
+
+    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
+        with self.client.stream(message, **options) as stream:
+            heard = Heard(stream)
+            try:
+                for event in stream:
+                    heard.events.append(event)
+                    if len(heard.events) == at_most:
+                        break
+            except AgentChatError as error:
+                heard.failure = error
+        return heard
+
+    def conversations(self, limit: int | None = None) -> list[Conversation]:
+        return list(self.client.conversations(limit))
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        return self.client.conversation(conversation_id)
+
+    def messages(self, conversation_id: str) -> list[HistoryMessage]:
+        return list(self.client.messages(conversation_id))
+
+    def cancel(self, trace_id: str) -> None:
+        self.client.cancel(trace_id)
+
+    def close(self) -> None:
+        self.client.close()
+
+
+class AsyncDriver:
+    """`AsyncAgentChat` on an event loop of its own."""
+
+    def __init__(self, clock: Clock, **options: Any) -> None:
+        async def sleep(seconds: float) -> None:
+            clock.sleep(seconds)
+
+        self._loop = asyncio.new_event_loop()
+        try:
+            self.client = AsyncAgentChat(sleep=sleep, clock=clock, **options)
+        except AgentChatError:
+            self._loop.close()
+            raise
+
+    def chat(self, *args: Any, **options: Any) -> Reply:
+        return self._run(self.client.chat(*args, **options))
+
+    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
+        return self._run(self._hear(message, at_most, options))
+
+    async def _hear(self, message: str, at_most: int, options: dict[str, Any]) -> Heard:
+        async with self.client.stream(message, **options) as stream:
+            heard = Heard(stream)
+            try:
+                async for event in stream:
+                    heard.events.append(event)
+                    if len(heard.events) == at_most:
+                        break
+            except AgentChatError as error:
+                heard.failure = error
+        return heard
+
+    def conversations(self, limit: int | None = None) -> list[Conversation]:
+        async def listed() -> list[Conversation]:
+            return [item async for item in self.client.conversations(limit)]
+
+        return self._run(listed())
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        return self._run(self.client.conversation(conversation_id))
+
+    def messages(self, conversation_id: str) -> list[HistoryMessage]:
+        async def listed() -> list[HistoryMessage]:
+            return [item async for item in self.client.messages(conversation_id)]
+
+        return self._run(listed())
+
+    def cancel(self, trace_id: str) -> None:
+        self._run(self.client.cancel(trace_id))
+
+    def close(self) -> None:
+        self._run(self.client.aclose())
+        self._run(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(asyncio.wait_for(work, 40))
+
+
+DRIVERS: dict[str, type[SyncDriver] | type[AsyncDriver]] = {"sync": SyncDriver, "async": AsyncDriver}

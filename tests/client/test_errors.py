@@ -1,0 +1,225 @@
+"""Refusals and broken answers as the classes of the error tree."""
+
+import json
+import pickle
+
+import msgspec
+import pytest
+
+import agentchat_client
+from agentchat_client import (
+    AgentChatError,
+    ApiError,
+    AuthenticationFailed,
+    ChatError,
+    Conflict,
+    ConnectionFailed,
+    FieldError,
+    InvalidRequest,
+    InvalidResponse,
+    NotFound,
+    PlanUpgradeRequired,
+    RateLimited,
+    ServerFailed,
+    StreamInterrupted,
+    Timeouts,
+)
+from agentchat_client.errors import class_of
+from agentchat_client.responses import refusal, retry_after
+from contracts.errors import ERRORS
+from tests.client.conftest import Connect, Serve
+from tests.client.driving import KEY, Clock
+from tests.client.given import REPLY, THREAD
+from tests.client.server import TRACE, as_json, chunks, plain, problem
+
+CLASSES = {
+    400: InvalidRequest,
+    401: AuthenticationFailed,
+    403: PlanUpgradeRequired,
+    404: NotFound,
+    405: InvalidRequest,
+    409: Conflict,
+    410: InvalidRequest,
+    413: InvalidRequest,
+    415: InvalidRequest,
+    429: RateLimited,
+    500: ServerFailed,
+    502: ServerFailed,
+    503: ServerFailed,
+    504: ServerFailed,
+}
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "invalid_request"),
+        (401, "invalid_api_key"),
+        (403, "plan_upgrade_required"),
+        (404, "agent_not_found"),
+        (409, "conversation_busy"),
+        (413, "message_too_large"),
+        (429, "quota_exceeded"),
+        (504, "deadline_exceeded"),
+    ],
+)
+def test_a_refusal_is_its_class_with_code_trace_and_detail(
+    serve: Serve, connect: Connect, status: int, code: str
+) -> None:
+    server = serve(problem(status, code, headers={"Retry-After": "7"}))
+    with pytest.raises(ApiError) as raised:
+        connect(server).chat("Hello")
+    error = raised.value
+    assert type(error) is CLASSES[status]
+    assert (error.status, error.code, error.trace_id, error.retry_after) == (status, code, TRACE, 7.0)
+    assert str(error) == f"{status} {code}: What {code} means here. (trace {TRACE})"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+def test_a_refused_stream_is_raised_on_entering(serve: Serve, connect: Connect) -> None:
+    with pytest.raises(PlanUpgradeRequired) as raised:
+        connect(serve(problem(403, "plan_upgrade_required"))).hear("Hello", form=2)
+    assert raised.value.trace_id == TRACE
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
+    wrong = {"field": "message", "message": "must not be empty"}
+    with pytest.raises(InvalidRequest) as raised:
+        connect(serve(problem(400, "invalid_request", errors=[wrong]))).chat("")
+    assert raised.value.errors == (FieldError(field="message", message="must not be empty"),)
+
+
+@pytest.mark.requirement("CLIENT", "ERROR-TABLE")
+def test_every_code_of_the_table_has_its_class() -> None:
+    assert {row.status for row in ERRORS.values()} <= CLASSES.keys()
+    for row in ERRORS.values():
+        assert class_of(row.status, row.code) is CLASSES[row.status], row.code
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "detail"),
+    [
+        (404, b"<html>nginx</html>", NotFound, "Not Found"),
+        (403, b"", ApiError, "Forbidden"),
+        (418, b'{"title":"Short and stout"}', ApiError, "Short and stout"),
+        (499, b'{"errors":3}', ApiError, "Unknown status"),
+        (400, b"[" * 9999, InvalidRequest, "Bad Request"),
+    ],
+    ids=["a page", "nothing", "a title", "another shape", "too deep"],
+)
+def test_a_refusal_of_something_in_between_has_no_code(
+    serve: Serve, connect: Connect, status: int, body: bytes, kind: type[ApiError], detail: str
+) -> None:
+    with pytest.raises(ApiError) as raised:
+        connect(serve(plain(body, status))).chat("Hello")
+    assert type(raised.value) is kind
+    assert raised.value.code is None
+    assert raised.value.trace_id is None
+    assert str(raised.value) == f"{status}: {detail}"
+
+
+@pytest.mark.requirement("CLIENT")
+def test_a_redirect_is_not_followed_and_the_key_stays_here(serve: Serve, connect: Connect) -> None:
+    other = serve(as_json(REPLY))
+    with pytest.raises(ApiError) as raised:
+        connect(serve(plain(b"", 307, {"Location": f"{other.url}/v1/chat"}))).chat("Hello")
+    assert raised.value.status == 307
+    assert other.requests == []
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>", b"", b'{"conversation_id":1}', b"[" * 9999],
+    ids=["a page", "nothing", "shape", "deep"],
+)
+def test_a_success_that_is_not_the_apis_is_an_invalid_response(
+    serve: Serve, connect: Connect, body: bytes
+) -> None:
+    server = serve(plain(body, headers={"X-Trace-Id": TRACE}))
+    with pytest.raises(InvalidResponse) as raised:
+        connect(server).chat("Hello")
+    assert raised.value.trace_id == TRACE
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT")
+def test_an_answer_that_trickles_past_the_whole_time_is_a_failed_connection(
+    serve: Serve, connect: Connect
+) -> None:
+    pieces = chunks(*(bytes([byte]) for byte in json.dumps(REPLY).encode()))
+    client = connect(serve(pieces), clock=Clock(step=1.0), timeouts=Timeouts(total=9.0), max_retries=0)
+    with pytest.raises(ConnectionFailed, match="longer than 9 s"):
+        client.chat("Hello")
+
+
+@pytest.mark.requirement("CLIENT")
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "12"}, 12.0),
+        ({"retry-after": " 0 "}, 0.0),
+        ({}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "Sat, 21 Nov 2026 09:00:30 GMT", "date": "Sat, 21 Nov 2026 09:00:00 GMT"}, 30.0),
+        ({"retry-after": "Sat, 21 Nov 2026 08:00:00 GMT", "date": "Sat, 21 Nov 2026 09:00:00 GMT"}, 0.0),
+        ({"retry-after": "Sat, 21 Nov 2026 09:00:30 GMT"}, None),
+        ({"retry-after": "Sat, 21 Nov 2026 09:00:30 -0000", "date": "Sat, 21 Nov 2026 09:00:00 GMT"}, None),
+    ],
+    ids=["seconds", "zero", "absent", "a word", "negative", "a date", "a past date", "no Date", "no zone"],
+)
+def test_retry_after_is_seconds_or_unknown(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+@pytest.mark.requirement("CLIENT", "TRACE-ID")
+def test_the_trace_of_a_problem_body_stands_in_for_a_missing_header() -> None:
+    body = b'{"title":"t","detail":"d","code":"not_found","trace_id":"from-the-body"}'
+    assert refusal(404, {}, body).trace_id == "from-the-body"
+    assert refusal(404, {"x-trace-id": "from-the-header"}, body).trace_id == "from-the-header"
+
+
+@pytest.mark.requirement("CLIENT")
+@pytest.mark.parametrize(
+    "error",
+    [
+        ConnectionFailed("gone"),
+        InvalidResponse("a page", TRACE),
+        ChatError("cancelled", "It was cancelled.", TRACE, THREAD),
+        StreamInterrupted("cut", TRACE, THREAD),
+        RateLimited(429, "rate_limited", "Slower.", TRACE, (FieldError(field="f", message="m"),), 3.0),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_pickling(error: AgentChatError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert vars(again) == vars(error)
+    assert str(again) == str(error)
+
+
+@pytest.mark.requirement("CLIENT")
+def test_every_exported_error_is_an_agent_chat_error() -> None:
+    exported = [getattr(agentchat_client, name) for name in agentchat_client.__all__]
+    errors = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert len(errors) == 14
+    assert all(issubclass(kind, AgentChatError) for kind in errors)
+    assert not issubclass(FieldError, Exception)
+    assert issubclass(FieldError, msgspec.Struct)
+
+
+@pytest.mark.requirement("CLIENT", "AUTH-KEY")
+def test_the_key_is_sent_once_and_shown_nowhere(serve: Serve, connect: Connect) -> None:
+    server = serve(problem(401, "invalid_api_key"))
+    client = connect(server)
+    with pytest.raises(AuthenticationFailed) as raised:
+        client.chat("Hello")
+    assert server.requests[0].headers["x-api-key"] == KEY
+    assert "authorization" not in server.requests[0].headers
+    shown = [repr(client.client), repr(raised.value), str(raised.value), repr(vars(client.client))]
+    assert not any(KEY in text for text in shown)

@@ -1,0 +1,199 @@
+"""The examples as a reader runs them: on the whole system, and the TypeScript client on a scripted server."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from ops.harness import RunningStack
+from tests.client.conftest import Serve
+from tests.client.given import ADA, DONE_2, FAILURE, HELLO, REPLY, START, delta
+from tests.client.server import ScriptedServer, as_json, chunks, lines, problem, unfinished
+from tests.client.typescript import Node, runner
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PYTHON = EXAMPLES / "python"
+
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def demo(stack: RunningStack) -> Environment:
+    """What `demo.env` gives the examples."""
+    found = stack.environment
+    return {"BASE_URL": found.base_url, "API_KEY": found.api_key, "AGENT_ID": found.agent_id}
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    found = runner(EXAMPLES / "typescript", tmp_path_factory.mktemp("typescript"))
+    if found is None:
+        pytest.skip("there is no Node 18 or newer to run the TypeScript examples")
+    return found
+
+
+async def run(command: list[str], environment: Environment) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error of a command."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(40):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+async def told(command: list[str], environment: Environment) -> str:
+    """What a command says that ends well."""
+    code, out, err = await run(command, environment)
+    assert (code, err) == (0, "")
+    return out
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+async def test_the_python_chat_example_shows_the_reply_and_its_tools(demo: Environment) -> None:
+    out = await told([sys.executable, str(PYTHON / "chat.py"), "Where is", "order ORD-1001?"], demo)
+    assert "ORD-1001" in out
+    assert "\n- " in out
+    assert "tokens, conversation " in out
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
+async def test_the_python_stream_example_shows_text_and_tools(demo: Environment) -> None:
+    out = await told([sys.executable, str(PYTHON / "stream.py")], demo)
+    assert "ORD-1006" in out
+    assert '{"order_id": "ORD-1006"}]' in out
+    assert "characters, conversation " in out
+
+
+@pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
+async def test_the_python_continue_example_reads_the_thread_back(demo: Environment) -> None:
+    out = await told([sys.executable, str(PYTHON / "continue_thread.py")], demo)
+    assert out.startswith("user: Hello, my name is Ada.\nassistant: ")
+    assert "Ada" in out.partition("user: What is my name?")[2]
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+async def test_the_curl_chat_example_shows_the_json_reply(demo: Environment) -> None:
+    reply = json.loads(await told(_curl("chat"), demo))
+    assert "ORD-1006" in reply["message"]["content"]
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> None:
+    out = await told(_curl("stream"), demo)
+    events = [json.loads(line[6:]) for line in out.split("\n") if line.startswith("data: ")]
+    assert events[0]["type"] in ("meta", "start")
+    assert events[-1]["type"] == "done"
+
+
+@pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
+async def test_the_curl_continue_example_remembers_and_reads_back(demo: Environment) -> None:
+    out = await told(_curl("continue"), demo)
+    second, history = (json.loads(line) for line in out.strip().split("\n"))
+    assert "Ada" in second["message"]["content"]
+    assert [message["role"] for message in history["data"]] == ["user", "assistant"] * 2
+
+
+@pytest.mark.requirement("CLIENT", "AUTH-401")
+async def test_the_curl_examples_fail_with_the_problem_on_a_wrong_key(demo: Environment) -> None:
+    code, out, err = await run(_curl("chat"), demo | {"API_KEY": "sk-ac-wrong"})
+    assert code == 22
+    assert json.loads(out)["code"] == "invalid_api_key"
+    assert "401" in err
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+async def test_the_typescript_chat_example_shows_the_reply_and_its_tools(
+    node: Node, demo: Environment
+) -> None:
+    out = await told(node("chat.ts"), demo)
+    assert "ORD-1006" in out
+    assert "\n- " in out
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
+async def test_the_typescript_stream_example_shows_text_and_tools(node: Node, demo: Environment) -> None:
+    out = await told(node("stream.ts"), demo)
+    assert '{"order_id":"ORD-1006"}]' in out
+    assert "tokens, conversation " in out
+
+
+@pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
+async def test_the_typescript_continue_example_remembers(node: Node, demo: Environment) -> None:
+    assert "Ada" in await told(node("continue.ts"), demo)
+
+
+def scripted(server: ScriptedServer) -> Environment:
+    return {"BASE_URL": server.url, "API_KEY": "sk-ac-never-to-be-shown", "AGENT_ID": "agent"}
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node, serve: Serve) -> None:
+    whole = b": ping\n\n" + lines(START, delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2)
+    server = serve(chunks(*(bytes([byte]) for byte in whole)))
+    out = await told(node("stream.ts", "Hello", "there"), scripted(server))
+    assert out.startswith("Grüße 🙂\u2028data: 你好Ada.\n(42 tokens")
+    asked = server.requests[0]
+    assert asked.json == {"message": "Hello there", "conversation_id": None}
+    assert asked.headers["x-stream-form"] == "2"
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-ERROR", "STREAM-DISCONNECT")
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        (chunks(lines(START, HELLO, FAILURE)), "provider_error: The model provider failed."),
+        (chunks(lines(START, HELLO)), "The stream was cut"),
+        (unfinished(lines(START, HELLO), then="close"), "terminated"),
+    ],
+    ids=["error event", "no end", "connection closed"],
+)
+async def test_the_typescript_client_fails_where_a_stream_does(
+    node: Node, serve: Serve, stream: object, reason: str
+) -> None:
+    server = serve(stream)
+    code, out, err = await run(node("stream.ts"), scripted(server))
+    assert code == 1
+    assert out == "Grüße, "
+    assert reason in err
+    assert "sk-ac" not in err
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
+async def test_the_typescript_client_tries_again_with_the_same_idempotency_key(
+    node: Node, serve: Serve
+) -> None:
+    server = serve(problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
+    assert "Grüße, Ada." in await told(node("chat.ts"), scripted(server))
+    first, second = server.requests
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+async def test_the_typescript_client_raises_a_refusal_at_once(node: Node, serve: Serve) -> None:
+    server = serve(problem(404, "agent_not_found"))
+    code, _, err = await run(node("chat.ts"), scripted(server))
+    assert code == 1
+    assert "404: " in err
+    assert "agent_not_found" in err
+    assert len(server.requests) == 1
+
+
+def _curl(name: str) -> list[str]:
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl")
+    return ["sh", str(EXAMPLES / "curl" / f"{name}.sh")]

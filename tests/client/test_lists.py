@@ -1,0 +1,117 @@
+"""Chat as JSON, lists page by page, and the other calls: what is asked and what comes back."""
+
+import pytest
+
+from agentchat_client import Conflict, Conversation, HistoryMessage, Message, NotFound, Reply, ToolRun
+from agentchat_client.models import Page
+from agentchat_client.paging import Paging
+from tests.client.conftest import Connect, Serve
+from tests.client.driving import AGENT
+from tests.client.given import MESSAGE, REPLY, THREAD, TOOL, message, thread
+from tests.client.server import TRACE, Answer, as_json, plain, problem
+
+
+def page(*items: object, cursor: str | None = None) -> Answer:
+    return as_json({"data": items, "next_cursor": cursor})
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+def test_a_reply_is_typed_with_its_trace(serve: Serve, connect: Connect) -> None:
+    server = serve(as_json({**REPLY, "a_later_field": True}))
+    reply = connect(server).chat("Hello")
+    expected = Message(**MESSAGE)
+    assert reply == Reply(
+        conversation_id=THREAD, message=expected, tool_calls=(ToolRun(**TOOL),), trace_id=TRACE
+    )
+    assert reply.text == expected.content
+    asked = server.requests[0]
+    assert (asked.method, asked.target) == ("POST", "/v1/chat")
+    assert asked.headers["content-type"] == "application/json"
+    assert asked.headers["x-agent-id"] == AGENT
+    assert asked.headers["user-agent"].startswith("agentchat-client/")
+    assert asked.json == {"message": "Hello"}
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+def test_a_reply_without_tools_has_none_and_options_are_sent(serve: Serve, connect: Connect) -> None:
+    server = serve(as_json({"conversation_id": THREAD, "message": MESSAGE}))
+    reply = connect(server).chat("Hello", THREAD, "Be brief.", agent_id="another")
+    assert reply.tool_calls == ()
+    asked = server.requests[0]
+    assert asked.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief."}
+    assert asked.headers["x-agent-id"] == "another"
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_conversations_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
+    server = serve(page(thread(1), thread(2), cursor="a+b/c="), page(cursor="d"), page(thread(3)))
+    threads = connect(server).conversations()
+    assert threads == [Conversation(**thread(number)) for number in (1, 2, 3)]
+    assert [request.target for request in server.requests] == [
+        "/v1/conversations?limit=100",
+        "/v1/conversations?limit=100&cursor=a%2Bb%2Fc%3D",
+        "/v1/conversations?limit=100&cursor=d",
+    ]
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_a_limit_asks_for_no_more_than_is_wanted(serve: Serve, connect: Connect) -> None:
+    server = serve(page(thread(1), thread(2), cursor="a"), page(thread(3), thread(4), cursor="b"))
+    threads = connect(server).conversations(3)
+    assert [item.conversation_id for item in threads] == ["thread-1", "thread-2", "thread-3"]
+    assert [request.target for request in server.requests] == [
+        "/v1/conversations?limit=3",
+        "/v1/conversations?limit=1&cursor=a",
+    ]
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_a_limit_of_nothing_asks_nothing(serve: Serve, connect: Connect) -> None:
+    server = serve()
+    assert connect(server).conversations(0) == []
+    assert server.requests == []
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_a_limit_over_a_page_is_read_in_pages() -> None:
+    paging: Paging[int] = Paging("/list", 150)
+    first = paging.next_call()
+    assert first is not None
+    assert first.query == {"limit": "100"}
+    assert paging.take(Page(data=tuple(range(100)), next_cursor="next")) == tuple(range(100))
+    second = paging.next_call()
+    assert second is not None
+    assert second.query == {"limit": "50", "cursor": "next"}
+    assert len(paging.take(Page(data=tuple(range(50)), next_cursor="more"))) == 50
+    assert paging.next_call() is None
+
+
+@pytest.mark.requirement("CLIENT", "CONV-GET")
+def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> None:
+    server = serve(page(message(1), message(2), cursor="a"), page(message(3)))
+    messages = connect(server).messages(THREAD)
+    assert messages == [HistoryMessage(**message(number)) for number in (1, 2, 3)]
+    assert [said.token_count for said in messages] == [None, 42, None]
+    assert server.requests[1].target == f"/v1/conversations/{THREAD}/messages?limit=100&cursor=a"
+
+
+@pytest.mark.requirement("CLIENT", "CONV-GET")
+def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, connect: Connect) -> None:
+    server = serve(as_json(thread(7)), problem(404, "conversation_not_found"))
+    client = connect(server)
+    assert client.conversation("thread-7") == Conversation(**thread(7))
+    with pytest.raises(NotFound):
+        client.conversation("../admin?x=1")
+    assert server.requests[1].target == "/v1/conversations/..%2Fadmin%3Fx%3D1"
+
+
+@pytest.mark.requirement("CLIENT")
+def test_a_run_is_cancelled_by_its_trace(serve: Serve, connect: Connect) -> None:
+    server = serve(plain(b"", 202), problem(409, "cancelled"))
+    client = connect(server)
+    client.cancel(TRACE)
+    with pytest.raises(Conflict):
+        client.cancel(TRACE)
+    assert [(asked.method, asked.target) for asked in server.requests] == [
+        ("POST", f"/v1/chat/{TRACE}/cancel")
+    ] * 2

@@ -1,0 +1,91 @@
+"""The client stands alone, so its models are written twice: here they are held against the contracts."""
+
+import msgspec
+import pytest
+
+from agentchat_client import errors, events, models
+from agentchat_client.responses import refusal
+from contracts import http, values
+
+SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
+    (models.Source, values.Source),
+    (models.Message, values.Message),
+    (models.ToolRun, values.ToolCall),
+    (models.Page, http.Page),
+    (errors.FieldError, http.FieldError),
+    (events.Meta, http.MetaEvent),
+    (events.Sources, http.SourcesEvent),
+    (events.Delta, http.DeltaEvent),
+    (events.Done, http.DoneEvent),
+    (events.Start, http.StartEvent),
+    (events.ToolCall, http.ToolCallEvent),
+    (events.MessageDone, http.MessageDoneEvent),
+    (events.Failure, http.ErrorEvent),
+]
+MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
+TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}")
+SOURCE = values.Source(index=1, id="s", title="t", url="u", source_type="web", score=0.5, snippet="w")
+
+
+def needed(kind: type[msgspec.Struct]) -> list[tuple[str, bool]]:
+    """The fields in order, and whether they may be left out."""
+    return [(field.encode_name, field.required) for field in msgspec.structs.fields(kind)]
+
+
+@pytest.mark.requirement("CLIENT")
+@pytest.mark.parametrize(("ours", "theirs"), SAME, ids=[ours.__name__ for ours, _ in SAME])
+def test_a_model_has_the_fields_of_its_contract(
+    ours: type[msgspec.Struct], theirs: type[msgspec.Struct]
+) -> None:
+    assert needed(ours) == needed(theirs)
+    assert ours.__struct_config__.tag == theirs.__struct_config__.tag
+    assert ours.__struct_config__.tag_field == theirs.__struct_config__.tag_field
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+def test_a_reply_has_the_contracts_fields_and_the_trace_of_its_header() -> None:
+    assert needed(models.Reply) == [*needed(http.ChatReply), ("trace_id", False)]
+
+
+@pytest.mark.requirement("CLIENT")
+def test_every_stream_event_of_the_contracts_has_its_model() -> None:
+    assert {theirs for _, theirs in SAME} >= set(http.StreamEvent.__subclasses__())
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1", "CHAT-STREAM-FORM2")
+@pytest.mark.parametrize(
+    "event",
+    [
+        http.MetaEvent(conversation_id="c", trace_id="t"),
+        http.SourcesEvent(sources=(SOURCE,)),
+        http.DeltaEvent(content="Grüße\u2028"),
+        http.DoneEvent(conversation_id="c", trace_id="t"),
+        http.StartEvent(conversation_id="c"),
+        http.ToolCallEvent(name="get_order", input={"order_id": "ORD-1"}),
+        http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL,)),
+        http.ErrorEvent(code="internal_error", message="Something went wrong here."),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_an_event_of_the_contracts_reads_as_its_model_with_nothing_lost(event: http.StreamEvent) -> None:
+    told = msgspec.json.encode(event)
+    read = events.decode(told)
+    ours = next(ours for ours, theirs in SAME if theirs is type(event))
+    assert type(read) is ours
+    assert msgspec.json.decode(msgspec.json.encode(read)) == msgspec.json.decode(told)
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+def test_a_problem_of_the_contracts_reads_whole() -> None:
+    told = http.Problem(
+        type="about:blank",
+        title="Invalid request",
+        status=400,
+        detail="Mend it.",
+        code="invalid_request",
+        trace_id="t",
+        errors=(http.FieldError(field="message", message="is needed"),),
+    )
+    error = refusal(400, {}, msgspec.json.encode(told))
+    assert (error.code, error.detail, error.trace_id) == ("invalid_request", "Mend it.", "t")
+    assert error.errors == (errors.FieldError(field="message", message="is needed"),)

@@ -1,0 +1,193 @@
+"""What is tried again, how long is waited before, and what never is."""
+
+import socket
+
+import pytest
+
+from agentchat_client import ConnectionFailed, RateLimited, ServerFailed, Timeouts
+from agentchat_client.errors import AgentChatError, Conflict, InvalidResponse
+from agentchat_client.retries import Budget
+from tests.client.conftest import Connect, Serve
+from tests.client.driving import Clock
+from tests.client.given import REPLY, thread
+from tests.client.server import RESET, Answer, as_json, plain, problem
+
+OVERLOADED = problem(503, "overloaded")
+
+
+@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
+def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
+    serve: Serve, connect: Connect, clock: Clock
+) -> None:
+    server = serve(problem(429, "rate_limited", headers={"Retry-After": "3"}), as_json(REPLY))
+    assert connect(server).chat("Hello").text == "Grüße, Ada."
+    (wait,) = clock.slept
+    assert 3.0 <= wait <= 3.5
+    assert len(server.requests) == 2
+
+
+@pytest.mark.requirement("CLIENT", "OVERLOADED")
+@pytest.mark.parametrize(
+    "failing",
+    [OVERLOADED, plain(b"<html>", 502), problem(500, "internal_error"), RESET, Answer(b"", "close")],
+    ids=["503", "a proxy's 502", "500", "reset", "closed"],
+)
+def test_what_may_pass_is_tried_again(serve: Serve, connect: Connect, clock: Clock, failing: Answer) -> None:
+    server = serve(failing, failing, as_json(REPLY))
+    assert connect(server).chat("Hello").text == "Grüße, Ada."
+    first, second = clock.slept
+    assert 0 <= first <= 0.5
+    assert 0 <= second <= 1.0
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+def test_an_answer_cut_in_its_middle_is_fetched_again(serve: Serve, connect: Connect) -> None:
+    whole = as_json(REPLY)
+    server = serve(Answer(whole.data[:-10], "close"), whole)
+    assert connect(server).chat("Hello").text == "Grüße, Ada."
+    first, second = server.requests
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+    assert first.body == second.body
+
+
+@pytest.mark.requirement("CLIENT", "OVERLOADED")
+@pytest.mark.parametrize("retries", [0, 2])
+def test_attempts_are_bounded(serve: Serve, connect: Connect, clock: Clock, retries: int) -> None:
+    server = serve(*[OVERLOADED] * 9)
+    with pytest.raises(ServerFailed) as raised:
+        connect(server, max_retries=retries).chat("Hello")
+    assert raised.value.code == "overloaded"
+    assert len(server.requests) == retries + 1
+    assert len(clock.slept) == retries
+
+
+@pytest.mark.requirement("CLIENT")
+def test_a_refused_connection_is_tried_again_and_then_raised_with_its_cause(
+    connect: Connect, clock: Clock
+) -> None:
+    with socket.socket() as taken:  # bound but not listening: nobody else can answer there
+        taken.bind(("127.0.0.1", 0))
+        client = connect(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(ConnectionFailed) as raised:
+            client.chat("Hello")
+    assert "ConnectError" in str(raised.value)
+    assert raised.value.__cause__ is not None
+    assert len(clock.slept) == 2
+
+
+@pytest.mark.requirement("CLIENT")
+def test_a_silent_service_is_a_failed_connection(serve: Serve, connect: Connect) -> None:
+    server = serve(Answer(b""))
+    with pytest.raises(ConnectionFailed) as raised:
+        connect(server, timeouts=Timeouts(total=0.1), max_retries=0).chat("Hello")
+    assert "ReadTimeout" in str(raised.value)
+
+
+@pytest.mark.requirement("CLIENT")
+def test_attempts_share_a_key_and_calls_do_not(serve: Serve, connect: Connect) -> None:
+    server = serve(OVERLOADED, RESET, as_json(REPLY), as_json(REPLY), as_json(REPLY))
+    client = connect(server)
+    for _ in range(3):
+        client.chat("The same words")
+    keys = [request.headers["idempotency-key"] for request in server.requests]
+    assert keys[0] == keys[1] == keys[2]
+    assert len(set(keys)) == 3
+
+
+@pytest.mark.requirement("CLIENT")
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "invalid_request"),
+        (401, "invalid_api_key"),
+        (404, "agent_not_found"),
+        (409, "conversation_busy"),
+        (429, "quota_exceeded"),
+        (502, "provider_refused"),
+        (504, "deadline_exceeded"),
+    ],
+)
+def test_what_waiting_does_not_mend_is_raised_at_once(
+    serve: Serve, connect: Connect, clock: Clock, status: int, code: str
+) -> None:
+    server = serve(problem(status, code, headers={"Retry-After": "1"}))
+    with pytest.raises(AgentChatError, match=code):
+        connect(server).chat("Hello")
+    assert len(server.requests) == 1
+    assert clock.slept == []
+
+
+@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
+def test_a_retry_after_beyond_a_minute_is_raised_at_once(
+    serve: Serve, connect: Connect, clock: Clock
+) -> None:
+    server = serve(problem(429, "rate_limited", headers={"Retry-After": "61"}))
+    with pytest.raises(RateLimited) as raised:
+        connect(server).chat("Hello")
+    assert raised.value.retry_after == 61.0
+    assert clock.slept == []
+
+
+@pytest.mark.requirement("CLIENT", "LIMIT-RATE")
+def test_waits_add_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
+    server = serve(*[problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
+    with pytest.raises(RateLimited):
+        connect(server, max_retries=9).chat("Hello")
+    assert len(server.requests) == 3
+    assert sum(clock.slept) <= 60
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_reads_are_tried_again_too(serve: Serve, connect: Connect, clock: Clock) -> None:
+    server = serve(OVERLOADED, as_json({"data": [thread(1)], "next_cursor": None}))
+    assert len(connect(server).conversations()) == 1
+    assert len(clock.slept) == 1
+    assert "idempotency-key" not in server.requests[0].headers
+
+
+def budget(
+    retries: int = 20, *, total: float = 660.0, dice: float = 1.0, clock: Clock | None = None
+) -> Budget:
+    return Budget(retries, total, clock or Clock(), lambda: dice)
+
+
+@pytest.mark.requirement("CLIENT")
+def test_back_off_doubles_up_to_eight_seconds() -> None:
+    patient = budget()
+    waits = [patient.wait_after(ConnectionFailed("gone")) for _ in range(7)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
+
+
+@pytest.mark.requirement("CLIENT")
+def test_full_jitter_may_wait_for_nothing_but_never_less_than_asked() -> None:
+    assert budget(dice=0.0).wait_after(ConnectionFailed("gone")) == 0.0
+    asked = RateLimited(429, "rate_limited", "Slower.", retry_after=4.0)
+    assert budget(dice=0.0).wait_after(asked) == 4.0
+    assert budget(dice=1.0).wait_after(asked) == 4.5
+
+
+@pytest.mark.requirement("CLIENT")
+def test_no_attempt_begins_after_the_whole_time_of_a_call() -> None:
+    clock = Clock()
+    short = budget(total=10.0, clock=clock)
+    clock.now += 9.6
+    failure = ConnectionFailed("gone")
+    with pytest.raises(ConnectionFailed) as raised:
+        short.wait_after(failure)
+    assert raised.value is failure
+    short.check()
+    clock.now += 0.5
+    with pytest.raises(TimeoutError, match="longer than 10 s"):
+        short.check()
+
+
+@pytest.mark.requirement("CLIENT")
+@pytest.mark.parametrize(
+    "failure",
+    [InvalidResponse("a page"), Conflict(409, "cancelled", "It was cancelled.")],
+    ids=["no answer of the API", "conflict"],
+)
+def test_a_lasting_failure_is_given_back(failure: AgentChatError) -> None:
+    with pytest.raises(type(failure)) as raised:
+        budget().wait_after(failure)
+    assert raised.value is failure

@@ -1,0 +1,281 @@
+"""Streams over HTTP: typed events of both forms, cut anywhere, ended well or badly."""
+
+import pytest
+
+from agentchat_client import (
+    ChatError,
+    Delta,
+    Done,
+    InvalidResponse,
+    Message,
+    MessageDone,
+    Meta,
+    Source,
+    Sources,
+    Start,
+    StreamInterrupted,
+    Timeouts,
+    ToolCall,
+    ToolRun,
+)
+from tests.client.conftest import Connect, Serve
+from tests.client.driving import Clock
+from tests.client.given import (
+    ADA,
+    DONE_1,
+    DONE_2,
+    FAILURE,
+    FORM_1,
+    FORM_2,
+    HELLO,
+    MESSAGE,
+    META,
+    SOURCE,
+    START,
+    THREAD,
+    TOOL,
+    delta,
+)
+from tests.client.server import RESET, TRACE, as_json, chunks, lines, plain, problem, unfinished
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
+def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
+    heard = connect(serve(chunks(lines(*FORM_1)))).hear("Hello", form=1)
+    assert heard.events == [
+        Meta(conversation_id=THREAD, trace_id=TRACE),
+        Sources(sources=(Source(**SOURCE),)),
+        Delta(content="Grüße, "),
+        Delta(content="Ada."),
+        Done(conversation_id=THREAD, trace_id=TRACE),
+    ]
+    assert heard.failure is None
+    assert heard.stream.ended
+    assert (heard.stream.conversation_id, heard.stream.trace_id) == (THREAD, TRACE)
+    assert heard.stream.text == "Grüße, Ada."
+    assert heard.stream.sources == (Source(**SOURCE),)
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
+def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
+    heard = connect(serve(chunks(lines(*FORM_2)))).hear("Hello", form=2)
+    assert heard.events == [
+        Start(conversation_id=THREAD),
+        Delta(content="Grüße, "),
+        ToolCall(name="get_order", input={"order_id": "ORD-1"}),
+        Delta(content="Ada."),
+        MessageDone(message=Message(**MESSAGE), tool_calls=(ToolRun(**TOOL),)),
+    ]
+    assert heard.stream.message == Message(**MESSAGE)
+    assert heard.stream.tool_calls == (ToolRun(**TOOL),)
+    assert heard.stream.text == MESSAGE["content"]
+    assert (heard.stream.conversation_id, heard.stream.trace_id) == (THREAD, TRACE)
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
+def test_a_form_2_reply_without_tools_has_none(serve: Serve, connect: Connect) -> None:
+    done = {"type": "done", "message": MESSAGE}
+    heard = connect(serve(chunks(lines(START, HELLO, ADA, done)))).hear("Hello")
+    assert heard.events[-1] == MessageDone(message=Message(**MESSAGE), tool_calls=())
+    assert heard.stream.tool_calls == ()
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
+    server = serve(*(chunks(lines(*FORM_1)) for _ in range(2)))
+    client = connect(server)
+    client.hear("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
+    client.hear("Hello")
+    chosen, left_open = server.requests
+    assert (chosen.method, chosen.target) == ("POST", "/v1/chat/stream")
+    assert chosen.headers["x-stream-form"] == "2"
+    assert chosen.headers["x-agent-id"] == "another"
+    assert chosen.headers["accept-encoding"] == "identity"
+    assert chosen.json == {"message": "Hello", "conversation_id": THREAD, "prompt": "Be brief."}
+    assert "x-stream-form" not in left_open.headers
+    assert left_open.json == {"message": "Hello"}
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+@pytest.mark.parametrize("size", [1, 7])
+def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect: Connect, size: int) -> None:
+    whole = lines(*FORM_2[:1], delta("Grüße 🙂 你好"), *FORM_2[2:])
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    heard = connect(serve(chunks(*pieces))).hear("Hello")
+    assert [type(event).__name__ for event in heard.events] == [
+        "Start",
+        "Delta",
+        "ToolCall",
+        "Delta",
+        "MessageDone",
+    ]
+    assert heard.stream.text == "Grüße 🙂 你好Ada."
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_comments_other_fields_and_unknown_events_are_passed_over(serve: Serve, connect: Connect) -> None:
+    stream = (
+        b": ping\n\nevent: message\nid: 7\nretry: 5\ndata:{no space}\n data: {indented}\n"
+        + lines(META, {"type": "thinking", "content": "hm"}, {**HELLO, "new_field": [1]})
+        + b": ping\n\n"
+        + lines(DONE_1)
+    )
+    heard = connect(serve(chunks(stream))).hear("Hello")
+    assert [type(event) for event in heard.events] == [Meta, Delta, Done]
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) -> None:
+    heard = connect(serve(chunks(lines(META, DONE_1, delta("too late"))))).hear("Hello")
+    assert [type(event) for event in heard.events] == [Meta, Done]
+    assert heard.stream.text == ""
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_the_connection_of_a_finished_stream_is_used_again(serve: Serve, connect: Connect) -> None:
+    server = serve(chunks(lines(*FORM_1)), chunks(lines(*FORM_2)))
+    client = connect(server)
+    client.hear("one")
+    client.hear("two")
+    assert [request.connection for request in server.requests] == [1, 1]
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, connect: Connect) -> None:
+    server = serve(unfinished(lines(META, HELLO)), chunks(lines(*FORM_1)))
+    client = connect(server)
+    heard = client.hear("Hello", at_most=2)
+    assert (heard.stream.text, heard.stream.conversation_id) == ("Grüße, ", THREAD)
+    assert not heard.stream.ended
+    assert client.hear("Hello").stream.ended
+    assert [request.connection for request in server.requests] == [1, 2]
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-ERROR")
+@pytest.mark.parametrize("first", [META, START], ids=["form 1", "form 2"])
+def test_an_error_event_is_raised_behind_the_events_before_it(
+    serve: Serve, connect: Connect, first: dict[str, str]
+) -> None:
+    server = serve(chunks(lines(first, HELLO, FAILURE)))
+    heard = connect(server).hear("Hello")
+    assert [type(event) for event in heard.events][1:] == [Delta]
+    error = heard.failure
+    assert isinstance(error, ChatError)
+    assert (error.code, error.message) == ("provider_error", "The model provider failed.")
+    assert (error.trace_id, error.conversation_id) == (TRACE, THREAD)
+    assert str(error) == f"provider_error: The model provider failed. (trace {TRACE})"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        chunks(lines(META, HELLO)),
+        unfinished(lines(META, HELLO), then="close"),
+        unfinished(lines(META, HELLO) + b'data: {"type":"delta","cont', then="close"),
+        chunks(lines(META, HELLO) + b'data: {"type":"delta","cont'),
+    ],
+    ids=["without an end", "connection closed", "closed within a line", "ended within a line"],
+)
+def test_a_cut_stream_is_interrupted_with_its_thread_and_not_repeated(
+    serve: Serve, connect: Connect, clock: Clock, answer: object
+) -> None:
+    server = serve(answer)
+    heard = connect(server).hear("Hello")
+    assert [type(event) for event in heard.events] == [Meta, Delta]
+    assert isinstance(heard.failure, StreamInterrupted)
+    assert (heard.failure.trace_id, heard.failure.conversation_id) == (TRACE, THREAD)
+    assert heard.stream.text == "Grüße, "
+    assert len(server.requests) == 1
+    assert clock.slept == []
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
+    serve: Serve, connect: Connect
+) -> None:
+    server = serve(unfinished(then="close"))
+    error = connect(server).hear("Hello").failure
+    assert isinstance(error, StreamInterrupted)
+    assert (error.trace_id, error.conversation_id) == (TRACE, None)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -> None:
+    heard = connect(serve(unfinished(lines(META), then="reset"))).hear("Hello")
+    assert isinstance(heard.failure, StreamInterrupted)
+    assert heard.failure.__cause__ is not None
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+def test_a_silent_stream_is_interrupted_after_the_read_time(serve: Serve, connect: Connect) -> None:
+    client = connect(serve(unfinished(lines(START))), timeouts=Timeouts(read=0.1))
+    error = client.hear("Hello").failure
+    assert isinstance(error, StreamInterrupted)
+    assert "ReadTimeout" in str(error)
+    assert error.conversation_id == THREAD
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
+def test_a_stream_that_only_pings_is_interrupted_when_the_whole_time_is_up(
+    serve: Serve, connect: Connect
+) -> None:
+    client = connect(
+        serve(unfinished(lines(START), *[b": ping\n\n"] * 50)),
+        clock=Clock(step=1.0),
+        timeouts=Timeouts(total=10.0),
+    )
+    error = client.hear("Hello").failure
+    assert isinstance(error, StreamInterrupted)
+    assert "longer than 10 s" in str(error)
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect: Connect) -> None:
+    heard = connect(serve(chunks(lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).hear("Hello")
+    assert heard.failure is None
+    assert heard.stream.message == Message(**MESSAGE)
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+@pytest.mark.parametrize(
+    "line",
+    [b"data: {", b"data: []", b'data: {"content":"x"}', b'data: {"type":"delta"}', b"data: " + b"[" * 9999],
+    ids=["cut JSON", "an array", "no type", "no content", "too deep"],
+)
+def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: Connect, line: bytes) -> None:
+    heard = connect(serve(chunks(lines(META) + line + b"\n\n" + lines(DONE_1)))).hear("Hello")
+    assert [type(event) for event in heard.events] == [Meta]
+    assert isinstance(heard.failure, InvalidResponse)
+    assert heard.failure.trace_id == TRACE
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        as_json({"conversation_id": THREAD}),
+        plain(b"<html>", headers={"Content-Type": "text/html"}),
+        plain(b""),
+    ],
+    ids=["JSON", "a page", "nothing"],
+)
+def test_an_answer_that_is_no_stream_is_an_invalid_response(
+    serve: Serve, connect: Connect, answer: object
+) -> None:
+    heard = connect(serve(answer)).hear("Hello")
+    assert heard.events == []
+    assert isinstance(heard.failure, InvalidResponse)
+
+
+@pytest.mark.requirement("CLIENT", "STREAM-SSE")
+def test_a_stream_is_tried_again_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
+    server = serve(RESET, problem(503, "overloaded", headers={"Retry-After": "2"}), chunks(lines(*FORM_2)))
+    heard = connect(server).hear("Hello")
+    assert heard.stream.ended
+    assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
+    first, second = clock.slept
+    assert 0 <= first <= 0.5
+    assert 2 <= second <= 3

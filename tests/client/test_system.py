@@ -1,0 +1,154 @@
+"""Both clients against the whole system."""
+
+import json
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from agentchat_client import (
+    AuthenticationFailed,
+    Conversation,
+    Delta,
+    Done,
+    HistoryMessage,
+    InvalidRequest,
+    MessageDone,
+    Meta,
+    NotFound,
+    PlanUpgradeRequired,
+    Start,
+    ToolCall,
+)
+from ops.harness import RunningStack
+from tests.client.conftest import Connect
+from tests.client.driving import AGENT, Driver
+
+ORDER = "Where is my order ORD-1001?"
+
+
+@pytest.fixture
+def client(stack: RunningStack, connect: Connect) -> Driver:
+    """The Pro account with the demo agent."""
+    found = stack.environment
+    return connect(api_key=found.api_key, base_url=found.base_url, agent_id=found.agent_id)
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-JSON")
+def test_a_whole_reply_comes_with_the_tools_that_ran(client: Driver) -> None:
+    reply = client.chat(ORDER)
+    assert "ORD-1001" in reply.text
+    assert reply.message.conversation_id == reply.conversation_id
+    assert reply.message.token_count > 0
+    assert reply.trace_id is not None
+    assert reply.tool_calls
+    assert all(json.loads(call.output) is not None for call in reply.tool_calls)
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
+def test_form_1_streams_the_saved_reply(client: Driver) -> None:
+    heard = client.hear(ORDER, form=1)
+    assert heard.failure is None
+    first, *middle, last = heard.events
+    assert isinstance(first, Meta)
+    assert isinstance(last, Done)
+    assert {type(event) for event in middle} == {Delta}
+    thread = heard.stream.conversation_id
+    assert thread == first.conversation_id == last.conversation_id
+    assert heard.stream.trace_id == first.trace_id == last.trace_id
+    saved = client.messages(first.conversation_id)[-1]
+    assert (saved.content, saved.trace_id) == (heard.stream.text, first.trace_id)
+
+
+@pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
+def test_form_2_streams_the_saved_reply_and_its_tools(client: Driver) -> None:
+    heard = client.hear(ORDER, form=2)
+    assert heard.failure is None
+    first, *middle, last = heard.events
+    assert isinstance(first, Start)
+    assert isinstance(last, MessageDone)
+    assert {type(event) for event in middle} == {Delta, ToolCall}
+    assert last.message.content == heard.stream.text
+    called = [(event.name, event.input) for event in middle if isinstance(event, ToolCall)]
+    assert [(call.name, call.input) for call in heard.stream.tool_calls] == called
+    assert heard.stream.trace_id is not None
+
+
+@pytest.mark.requirement("CLIENT", "CONV-CONTINUE", "CONV-GET")
+def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
+    first = client.chat("Hello, my name is Ada.")
+    heard = client.hear("What is my name?", conversation_id=first.conversation_id, form=2)
+    assert "Ada" in heard.stream.text
+    assert heard.stream.conversation_id == first.conversation_id
+    messages = client.messages(first.conversation_id)
+    assert [message.role for message in messages] == ["user", "assistant"] * 2
+    assert messages[1].content == first.text
+    assert messages[1].token_count == first.message.token_count
+    assert messages[0].token_count is None
+    thread = client.conversation(first.conversation_id)
+    assert (thread.conversation_id, thread.message_count) == (first.conversation_id, 4)
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST")
+def test_conversations_are_listed_up_to_a_limit(client: Driver) -> None:
+    made = {client.chat("Hello").conversation_id for _ in range(2)}
+    for _ in range(200):  # the list may lag by a moment
+        listed = {thread.conversation_id for thread in client.conversations(50)}
+        if made <= listed:
+            break
+    assert made <= listed
+    assert len(client.conversations(2)) == 2
+
+
+@pytest.mark.requirement("CLIENT", "AUTH-401")
+def test_a_wrong_key_is_refused(stack: RunningStack, connect: Connect) -> None:
+    found = stack.environment
+    wrong = connect(api_key=found.api_key + "x", base_url=found.base_url, agent_id=found.agent_id)
+    with pytest.raises(AuthenticationFailed) as raised:
+        wrong.chat("Hello")
+    assert raised.value.code == "invalid_api_key"
+    assert raised.value.trace_id is not None
+    assert found.api_key not in repr(raised.value)
+    with pytest.raises(AuthenticationFailed):
+        wrong.hear("Hello")
+    with pytest.raises(AuthenticationFailed):
+        wrong.conversations()
+
+
+@pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
+def test_refusals_name_their_code_and_fields(client: Driver) -> None:
+    with pytest.raises(NotFound) as unknown:
+        client.chat("Hello", AGENT)
+    assert unknown.value.code == "conversation_not_found"
+    with pytest.raises(NotFound, match="agent_not_found"):
+        client.chat("Hello", agent_id=AGENT)
+    with pytest.raises(InvalidRequest) as empty:
+        client.chat("")
+    assert [error.field for error in empty.value.errors] == ["message"]
+
+
+@pytest.mark.requirement("CLIENT", "PLAN-403")
+def test_form_2_on_the_starter_plan_asks_for_an_upgrade(stack: RunningStack, connect: Connect) -> None:
+    found = stack.environment
+    starter = connect(api_key=found.starter_api_key, base_url=found.base_url, agent_id=found.starter_agent_id)
+    with pytest.raises(PlanUpgradeRequired):
+        starter.hear("Hello", form=2)
+
+
+@pytest.mark.requirement("CLIENT", "CONV-LIST", "CONV-GET")
+def test_the_models_of_lists_have_the_fields_that_the_service_sends(
+    client: Driver, stack: RunningStack
+) -> None:
+    thread = client.chat("Hello").conversation_id
+    headers = {"X-Api-Key": stack.environment.api_key}
+    with httpx.Client(base_url=stack.environment.base_url, headers=headers) as http:
+        conversation: dict[str, Any] = http.get(f"/v1/conversations/{thread}").json()
+        user, assistant = http.get(f"/v1/conversations/{thread}/messages").json()["data"]
+    assert set(conversation) == _fields(Conversation)
+    assert set(assistant) == _fields(HistoryMessage)
+    assert set(user) == _fields(HistoryMessage) - {"token_count"}
+
+
+def _fields(kind: type[msgspec.Struct]) -> set[str]:
+    return {field.encode_name for field in msgspec.structs.fields(kind)}
