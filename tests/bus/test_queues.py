@@ -196,7 +196,7 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
             await bus.request_chat(chat())
         with pytest.raises(BusUnavailable):
             await bus.ping()
-        assert loop.time() - began < 4.5
+        assert loop.time() - began < 15
         await asyncio.wait([asyncio.create_task(_disconnected(bus))], timeout=10)
         nats_server.thaw()
         request = chat()

@@ -136,7 +136,7 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
         for seq in range(200):
             await bus.publish_frame(new_trace(), delta(seq, "x" * 100_000))
             await asyncio.sleep(0)
-        assert loop.time() - began < 2
+        assert loop.time() - began < 15
         nats_server.thaw()
 
 
