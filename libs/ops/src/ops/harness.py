@@ -161,6 +161,10 @@ def start_stack(
     """`agentchat up` on free ports; `environ` is added to the environment. Does not wait: see `wait_up`."""
     counts = counts or Counts()
     folder = RunFolder(run_dir)
+    if not folder.in_use():
+        folder.demo_env.unlink(
+            missing_ok=True
+        )  # left by a stack that was killed: `wait_up` waits for a new one
     log = folder.path.with_name(folder.path.name + ".up.log")
     command = (
         *(sys.executable, "-m", "ops.main", "up"),
