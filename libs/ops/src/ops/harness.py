@@ -164,7 +164,7 @@ def start_stack(
     if not folder.in_use():
         folder.demo_env.unlink(
             missing_ok=True
-        )  # left by a stack that was killed: `wait_up` waits for a new one
+        )  # left by a stack that was killed
     log = folder.path.with_name(folder.path.name + ".up.log")
     command = (
         *(sys.executable, "-m", "ops.main", "up"),
