@@ -162,9 +162,7 @@ def start_stack(
     counts = counts or Counts()
     folder = RunFolder(run_dir)
     if not folder.in_use():
-        folder.demo_env.unlink(
-            missing_ok=True
-        )  # left by a stack that was killed
+        folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
     log = folder.path.with_name(folder.path.name + ".up.log")
     command = (
         *(sys.executable, "-m", "ops.main", "up"),
