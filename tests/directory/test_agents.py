@@ -1,5 +1,3 @@
-from collections.abc import AsyncIterator
-
 import psycopg
 import pytest
 
@@ -7,9 +5,8 @@ from directory.administration import change_agent, create_account, create_agent,
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import Conflict, Invalid, NotFound, SealBroken
-from directory.migrations import migrate
 from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool, connection, open_pool
+from runtime.postgres import Connection, Pool
 
 pytestmark = pytest.mark.requirement("DIRECTORY")
 
@@ -27,24 +24,6 @@ DRAFT = AgentDraft(
     mcp_servers=(SERVER,),
     provider_key="canary-provider-key",
 )
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    await migrate(database_url)
-    async with open_pool(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def conn(pool: Pool) -> AsyncIterator[Connection]:
-    async with connection(pool, seconds=30) as taken:
-        yield taken
-
-
-@pytest.fixture
-async def account(conn: Connection) -> str:
-    return (await create_account(conn, name="Acme", plan="Pro", actor="test")).account_id
 
 
 async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection, account: str) -> None:

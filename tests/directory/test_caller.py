@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import psycopg
@@ -25,28 +24,10 @@ from directory.last_used import LastUsed
 from directory.migrations import migrate
 from directory.plans import Plan
 from directory.secrets import Sealer
-from runtime.postgres import Connection, Pool, connection, open_pool
+from runtime.postgres import Connection, Pool, open_pool
 
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    await migrate(database_url)
-    async with open_pool(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def conn(pool: Pool) -> AsyncIterator[Connection]:
-    async with connection(pool, seconds=50) as taken:
-        yield taken
-
-
-@pytest.fixture
-async def account(conn: Connection) -> str:
-    return (await create_account(conn, name="Acme", plan="Pro", actor="test")).account_id
 
 
 @pytest.mark.requirement("AUTH-KEY", "DIRECTORY")
