@@ -1,15 +1,27 @@
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
+from anthropic.types.message_create_params import MessageCreateParamsBase
+from pydantic import TypeAdapter, ValidationError
 
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
 from directory.errors import Invalid
+from directory.parameters import Parameters
 
 pytestmark = pytest.mark.requirement("DIRECTORY")
 
 SERVER = McpServer(name="shop", url="https://tools.example/api/mcp", headers={"Authorization": "Bearer x"})
+TREE = {
+    "type": "object",
+    "properties": {
+        "root": {"$ref": "#/$defs/node"},
+        "any": {},
+        "code": {"type": "string", "pattern": "^[A-Z]+$"},
+    },
+    "$defs": {"node": {"type": "object", "properties": {"children": {"items": {"$ref": "#/$defs/node"}}}}},
+}
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}}
 
 
@@ -30,7 +42,12 @@ def nested(depth: int) -> Any:
         draft(),
         draft(system_prompt="Be brief.\n🙂", parameters={"max_tokens": 1, "temperature": 0, "top_k": 0}),
         draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 1024}, "service_tier": "auto"}),
+        draft(parameters={"thinking": {"type": "adaptive", "display": "omitted"}, "temperature": 1}),
+        draft(parameters={"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}),
+        draft(parameters={"output_config": {"effort": "low"}, "metadata": {"user_id": "u-1"}, "speed": None}),
+        draft(parameters={"stop_sequences": ["END", "\n\nHuman:"], "cache_control": None}),
         draft(output_type="json", output_schema=SCHEMA, max_tool_rounds=0, on_interruption="fail"),
+        draft(output_type="json", output_schema=TREE),
         draft(mcp_servers=(SERVER, McpServer(name="b", url="http://127.0.0.1:8081/mcp", allowed_tools=()))),
         draft(retrieval=Retrieval(knowledge_base_id="kb")),
         draft(provider_key="sk-ant-x"),
@@ -60,9 +77,35 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (draft(parameters={"max_tokens": True}), "parameters.max_tokens"),
         (draft(parameters={"temperature": 1.5}), "parameters.temperature"),
         (draft(parameters={"temperature": float("nan")}), "parameters.temperature"),
-        (draft(parameters={"stop_sequences": ["", "x"]}), "parameters.stop_sequences"),
+        (draft(parameters={"stop_sequences": ["x", " "]}), "parameters.stop_sequences[1]"),
+        (draft(parameters={"stop_sequences": "x"}), "parameters.stop_sequences"),
         (draft(parameters={"thinking": "on"}), "parameters.thinking"),
-        (draft(parameters={"extra": {"a": "\x00"}}), "parameters.extra.a"),
+        (draft(parameters={"thinking": {"type": "on"}}), "parameters.thinking.type"),
+        (draft(parameters={"thinking": {"type": "enabled"}}), "parameters.thinking"),
+        (
+            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 1023}}),
+            "parameters.thinking.budget_tokens",
+        ),
+        (
+            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 4096}}),
+            "parameters.thinking.budget_tokens",
+        ),
+        (
+            draft(parameters={"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 2000}),
+            "parameters.thinking.budget_tokens",
+        ),
+        (draft(parameters={"thinking": {"type": "adaptive"}, "temperature": 0.5}), "parameters.temperature"),
+        (draft(parameters={"thinking": {"type": "adaptive"}, "top_k": 5}), "parameters.top_k"),
+        (draft(parameters={"thinking": {"type": "adaptive"}, "top_p": 0.9}), "parameters.top_p"),
+        (draft(parameters={"thinking": {"type": "adaptive", "budget_tokens": 1}}), "parameters.thinking"),
+        (draft(parameters={"tool_choice": {"type": "any"}}), "parameters.tool_choice.type"),
+        (draft(parameters={"tool_choice": {"type": "tool", "name": "x"}}), "parameters.tool_choice.type"),
+        (draft(parameters={"output_config": {"format": None}}), "parameters.output_config.format"),
+        (draft(parameters={"service_tier": "best"}), "parameters.service_tier"),
+        (draft(parameters={"metadata": {"name": "x"}}), "parameters.metadata"),
+        (draft(parameters={"max_token": 5}), "parameters.max_token"),
+        (draft(parameters={"betas": ["x"]}), "parameters.betas"),
+        (draft(parameters={"metadata": {"user_id": "\x00"}}), "parameters.metadata.user_id"),
         (draft(mcp_servers=(SERVER, SERVER)), "mcp_servers[1].name"),
         (draft(mcp_servers=(McpServer(name="a b", url="https://x/"),)), "mcp_servers[0].name"),
         (draft(mcp_servers=(McpServer(name="a", url="file:///etc/passwd"),)), "mcp_servers[0].url"),
@@ -90,6 +133,97 @@ def test_a_bad_draft_is_refused_by_the_fields_path(bad: AgentDraft, field: str) 
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(Invalid, match="nested deeper"):
         checked(draft(parameters={"extra": nested(40)}))
+
+
+@pytest.mark.requirement("AGENT-PARAMETERS")
+def test_a_mistyped_parameter_is_refused_with_a_hint() -> None:
+    with pytest.raises(Invalid, match=r"did you mean max_tokens\?"):
+        checked(draft(parameters={"max_token": 5}))
+    with pytest.raises(Invalid, match="known are max_tokens, temperature"):
+        checked(draft(parameters={"xyzzy": 5}))
+
+
+@pytest.mark.requirement("AGENT-PARAMETERS")
+def test_the_parameters_are_those_of_the_installed_sdk() -> None:
+    """A new version of the SDK that knows another one fails here."""
+    theirs = set(MessageCreateParamsBase.__annotations__)
+    by_us = {"model", "messages", "system", "tools"}
+    headers = {"user_profile_id", "workspace_id"}
+    of_older_models = {"temperature", "top_p", "top_k"}
+    assert set(Parameters.__struct_fields__) == (theirs - by_us - headers) | of_older_models
+
+
+@pytest.mark.requirement("AGENT-PARAMETERS")
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("max_tokens", [1, 64_000], ["many", None]),
+        ("stop_sequences", [[], ["END"]], [[1], None, {"a": "b"}]),
+        ("service_tier", ["auto", "standard_only"], ["priority", None]),
+        ("speed", ["standard", "fast", None], ["faster"]),
+        ("inference_geo", ["us", None], [1]),
+        ("metadata", [{}, {"user_id": "u"}, {"user_id": None}], ["u", {"user_id": 1}]),
+        ("output_config", [{}, {"effort": "low"}, {"effort": "max"}, {"effort": None}], [{"effort": "none"}]),
+        ("cache_control", [{"type": "ephemeral", "ttl": "1h"}, None], [{"type": "for ever"}, {"ttl": "1h"}]),
+        ("diagnostics", [{"previous_message_id": "m"}, None], [{"previous_message_id": 1}]),
+        ("container", ["c-1", {"id": "c-1"}, None], [1]),
+        ("tool_choice", [{"type": "auto", "disable_parallel_tool_use": True}, {"type": "none"}], ["auto"]),
+        (
+            "thinking",
+            [
+                {"type": "enabled", "budget_tokens": 2000, "display": "omitted"},
+                {"type": "adaptive", "display": "summarized"},
+                {"type": "between_tools"},
+                {"type": "disabled"},
+            ],
+            [{"type": "enabled"}, {"type": "adaptive", "display": "all"}, {}, "adaptive"],
+        ),
+    ],
+)
+def test_values_are_of_the_kinds_of_the_installed_sdk(name: str, good: list[Any], bad: list[Any]) -> None:
+    theirs: TypeAdapter[Any] = TypeAdapter(get_type_hints(MessageCreateParamsBase)[name])
+    for value in good:
+        theirs.validate_python(value)
+        checked(draft(parameters={name: value}))
+    for value in bad:
+        with pytest.raises(ValidationError):
+            theirs.validate_python(value)
+        with pytest.raises(Invalid):
+            checked(draft(parameters={name: value}))
+
+
+@pytest.mark.requirement("OUTPUT-JSON")
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"type": "array"}, "type"),
+        ({"properties": {"a": {"type": "text"}}}, "properties.a.type"),
+        ({"properties": {"a": {"pattern": "("}}}, "properties.a.pattern"),
+        ({"patternProperties": {"(": {}}}, "patternProperties"),
+        ({"properties": {"a": {"minLength": -1}}}, "properties.a.minLength"),
+        ({"properties": {"a": {"anyOf": []}}}, "properties.a.anyOf"),
+        ({"properties": {"a": {"$ref": "https://example.com/schema"}}}, "properties.a.$ref"),
+        ({"properties": {"a": {"$ref": "other.json#/a"}}}, "properties.a.$ref"),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "properties.a.$ref"),
+        ({"x": {"pattern": 5}, "properties": {"a": {"$ref": "#/x"}}}, "properties.a.$ref"),
+        ({"allOf": [{}, {"$ref": "#/$defs/~2"}]}, "allOf[1].$ref"),
+        ({"$id": "https://example.com/"}, "$id"),
+        ({"$defs": {"n": {"$dynamicAnchor": "n"}}}, "$defs.n.$dynamicAnchor"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, "$schema"),
+    ],
+)
+def test_what_is_no_schema_is_refused_by_its_path(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        checked(draft(output_type="json", output_schema=SCHEMA | change))
+    assert caught.value.field == f"output_schema.{field}"
+
+
+@pytest.mark.requirement("OUTPUT-JSON")
+def test_a_schema_is_bounded_in_size_and_depth() -> None:
+    wide = {f"p{number}": {"type": "string", "description": "x" * 60} for number in range(1000)}
+    for schema, words in ((SCHEMA | {"properties": wide}, "64 KiB"), (SCHEMA | nested(40), "nested deeper")):
+        with pytest.raises(Invalid, match=words):
+            checked(draft(output_type="json", output_schema=schema))
 
 
 @pytest.mark.requirement("SECRETS-SEALED")

@@ -26,7 +26,7 @@ class Topics:
         self.broken = False
         self._topics = topics
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
         if self.broken:
             raise EmbedderUnavailable("out of order")
         assert len(texts) <= embeddings.BATCH
@@ -38,7 +38,7 @@ class Topics:
 
 
 class Hanging(Topics):
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -48,7 +48,7 @@ class Lying(Topics):
         super().__init__(FEET, MONEY)
         self._answer = answer
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
         return list(self._answer)
 
 

@@ -1,7 +1,6 @@
 """What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -12,11 +11,12 @@ from contracts.text import is_storable
 from directory.agents import AgentSettings, McpServer, Name, Retrieval
 from directory.caller import OnInterruption, OutputType
 from directory.errors import Invalid
+from directory.lines import is_line
+from directory.output_schema import check_output_schema
+from directory.parameters import check_parameters
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
-# What the service itself says to the provider; an agent cannot say it instead.
-_OURS = {"model", "messages", "system", "stream", "tools", "tool_choice", "output_format", "mcp_servers"}
 _DEPTH = 32
 
 
@@ -62,7 +62,8 @@ def checked(draft: AgentDraft) -> AgentDraft:
     except msgspec.ValidationError as error:
         reason, _, path = str(error).partition(" - at `$")
         raise Invalid(path.strip("`.") or "agent", reason.replace("`", "")) from None
-    _check_text(draft.name, "name")
+    _check_line(draft.name, "name")
+    _check_line(draft.model, "model")
     _check_text(draft.system_prompt, "system_prompt")
     _check_parameters(draft.parameters)
     _check_output(draft)
@@ -77,13 +78,14 @@ def _check_text(text: str, field: str) -> None:
         raise Invalid(field, "holds NUL or a lone surrogate")
 
 
+def _check_line(text: str, field: str) -> None:
+    if not text.strip() or not is_line(text):
+        raise Invalid(field, "is blank, or holds control characters or lone surrogates")
+
+
 def _check_parameters(parameters: dict[str, Any]) -> None:
-    for name in sorted(_OURS & parameters.keys()):
-        raise Invalid(f"parameters.{name}", "is set by the service")
-    for name, (fits, wanted) in _PARAMETERS.items():
-        if name in parameters and not fits(parameters[name]):
-            raise Invalid(f"parameters.{name}", f"must be {wanted}")
     _check_json(parameters, "parameters", _DEPTH)
+    check_parameters(parameters)
 
 
 def _check_output(draft: AgentDraft) -> None:
@@ -92,9 +94,8 @@ def _check_output(draft: AgentDraft) -> None:
     if draft.output_type != "json" and draft.output_schema is not None:
         raise Invalid("output_schema", "needs output_type json")
     if draft.output_schema is not None:
-        if draft.output_schema.get("type") != "object":
-            raise Invalid("output_schema.type", "must be object")
         _check_json(draft.output_schema, "output_schema", _DEPTH)
+        check_output_schema(draft.output_schema)
 
 
 def _check_servers(servers: tuple[McpServer, ...]) -> None:
@@ -104,6 +105,8 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         if server.name in names[:position]:
             raise Invalid(f"{path}.name", "is the name of another server too")
         _check_url(server.url, f"{path}.url")
+        for tool in server.allowed_tools or ():
+            _check_line(tool, f"{path}.allowed_tools")
         for name, value in server.headers.items():
             if not _HEADER_NAME.match(name):
                 raise Invalid(f"{path}.headers", "has a name that is not a header's")
@@ -137,27 +140,3 @@ def _check_json(value: Any, field: str, depth: int) -> None:
         case list():
             for item in value:
                 _check_json(item, field, depth - 1)
-
-
-def _is_number(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_count(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(text, str) and text for text in value)
-
-
-# Those that every provider call may carry, in the provider's words; others go through as they are.
-_PARAMETERS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "max_tokens": (lambda value: _is_count(value, 1), "a whole number from 1"),
-    "temperature": (lambda value: _is_number(value, 0, 1), "a number from 0 to 1"),
-    "top_p": (lambda value: _is_number(value, 0, 1), "a number from 0 to 1"),
-    "top_k": (lambda value: _is_count(value, 0), "a whole number from 0"),
-    "stop_sequences": (_is_texts, "a list of texts, none empty"),
-    "thinking": (lambda value: isinstance(value, dict) and "type" in value, "an object with a type"),
-    "metadata": (lambda value: isinstance(value, dict), "an object"),
-}

@@ -15,12 +15,16 @@ ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool server. `headers` are empty unless unsealed; `allowed_tools` None allows every tool."""
+    """A tool server. `headers` are empty unless unsealed; `allowed_tools` None allows every tool.
+
+    One that is `disabled` is neither listed nor called.
+    """
 
     name: ServerName
     url: Annotated[str, msgspec.Meta(max_length=2048)]
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
+    disabled: bool = False
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""

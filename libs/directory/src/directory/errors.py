@@ -20,10 +20,10 @@ class NotFound(DirectoryError):  # noqa: N818 - outcomes, named as the API names
 
 
 class Conflict(DirectoryError):  # noqa: N818
-    """`kind` and `name` are taken."""
+    """`kind` and `name` are taken, or `reason` says what else is in the way."""
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} exists already: {name}")
+    def __init__(self, kind: str, name: str, reason: str = "exists already") -> None:
+        super().__init__(f"{kind} {reason}: {name}")
         self.kind = kind
         self.name = name
 

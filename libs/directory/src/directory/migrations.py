@@ -87,7 +87,15 @@ VALUES
     ('Unlimited',  NULL, NULL,       NULL, true,    NULL);
 """
 
-STEPS = (_TABLES, _GRANTS, _PLANS)
+# The rows of one actor, and those of one subject, newest first.
+_AUDIT_READ = """
+CREATE INDEX audit_log_by_actor ON audit_log (actor, id);
+DROP INDEX audit_log_by_subject;
+CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
+CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
+"""
+
+STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ)
 
 
 async def migrate(database_url: str) -> None:

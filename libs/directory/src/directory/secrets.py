@@ -14,6 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from directory.errors import SealBroken
+from runtime.settings import SettingsError
 
 KEY_BYTES = 32
 _FORMAT = b"\x01"
@@ -33,15 +34,19 @@ class Sealer:
         self._ciphers = {_key_id(key): AESGCM(key) for key in (*previous, secret_key)}
 
     @classmethod
-    def from_setting(cls, text: str) -> "Sealer":
-        """The sealer of AGENTCHAT_SECRET_KEY: base64 of 32 bytes. Raises ValueError, without the value."""
-        try:
-            key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-        except (binascii.Error, ValueError):
-            raise ValueError("the secret key is not base64") from None
-        if len(key) != KEY_BYTES:
-            raise ValueError(f"the secret key is base64 of {len(key)} bytes; it must be {KEY_BYTES}")
-        return cls(key)
+    def from_setting(cls, text: str, previous: Sequence[str] = ()) -> "Sealer":
+        """The sealer of keys as they are set: base64 of 32 bytes. Raises ValueError, without the value."""
+        return cls(_key(text), previous=[_key(other) for other in previous])
+
+    @property
+    def key_id(self) -> str:
+        """The current key's name in audit rows: 8 hexadecimal digits that say nothing of the key."""
+        return self._current.hex()
+
+    @property
+    def key_ids(self) -> tuple[bytes, ...]:
+        """The ids of all keys at hand, as they stand in sealed values."""
+        return tuple(self._ciphers)
 
     def seal(self, plain: str, *, owner: str) -> bytes:
         """`plain`, encrypted and bound to `owner`; the same text is sealed differently each time."""
@@ -65,6 +70,31 @@ class Sealer:
     def is_current(self, sealed: bytes) -> bool:
         """Whether `sealed` is under the current key; what is not is to be sealed anew after a rotation."""
         return sealed[1 : 1 + _ID_BYTES] == self._current
+
+
+def sealer_of(secret_key: str, previous: Sequence[str] = ()) -> Sealer:
+    """The sealer of a service: AGENTCHAT_SECRET_KEY and AGENTCHAT_SECRET_KEY_PREVIOUS.
+
+    Raises SettingsError, which names the one that cannot be used and no value.
+    """
+    try:
+        Sealer.from_setting(secret_key)
+    except ValueError as error:
+        raise SettingsError(f"AGENTCHAT_SECRET_KEY cannot be used: {error}") from None
+    try:
+        return Sealer.from_setting(secret_key, previous)
+    except ValueError as error:
+        raise SettingsError(f"AGENTCHAT_SECRET_KEY_PREVIOUS cannot be used: {error}") from None
+
+
+def _key(text: str) -> bytes:
+    try:
+        key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("the secret key is not base64") from None
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"the secret key is base64 of {len(key)} bytes; it must be {KEY_BYTES}")
+    return key
 
 
 def _key_id(key: bytes) -> bytes:

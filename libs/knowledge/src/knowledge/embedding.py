@@ -22,8 +22,9 @@ class Embedder(Protocol):
         Every question has a nearest passage; this is what lets a question find nothing.
         """
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """A vector for each text, in their order. Called with at most 64 texts.
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> list[list[float]]:
+        """A vector for each text, in their order: passages, or questions to find passages by.
 
-        Raises EmbedderUnavailable. Its own deadlines and retries are its own matter; callers set theirs too.
+        Called with at most 64 texts. Raises EmbedderUnavailable. Its own deadlines and retries are its own
+        matter; callers set theirs too.
         """

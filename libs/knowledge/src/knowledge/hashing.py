@@ -32,7 +32,12 @@ class HashingEmbedder:
     def least_similarity(self) -> float:
         return 0.25
 
-    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        question: bool = False,  # noqa: ARG002 - one space for both
+    ) -> list[list[float]]:
         """Unit vectors; zeros for a text without words. Some 1 ms a passage."""
         return [self._vector(text) for text in texts]
 

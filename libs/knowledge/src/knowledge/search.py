@@ -16,7 +16,7 @@ from knowledge.errors import EmbedderUnavailable, NotFound
 from knowledge.passages import Passage
 from knowledge.ranking import fuse
 from knowledge.snippets import MOST_SNIPPET, snippet
-from runtime import logs
+from runtime import logs, telemetry
 from runtime.postgres import Connection, Pool, connection
 
 MOST = 50
@@ -87,11 +87,13 @@ async def _by_text(
 async def _by_meaning(pool: Pool, knowledge_base_id: str, query: str, embedder: Embedder) -> list[str] | None:
     """Ids of chunks, best first; None where the embedder cannot be asked."""
     try:
-        [vector] = await embeddings.embed(embedder, [words.shortened(query)], _EMBED_SECONDS)
+        asked = [words.shortened(query)]
+        [vector] = await embeddings.embed(embedder, asked, _EMBED_SECONDS, question=True)
+        return await embeddings.nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
         logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
+        telemetry.count("agentchat.knowledge.text_only")
         return None
-    return await embeddings.nearest(pool, knowledge_base_id, embedder, vector)
 
 
 async def _passages(

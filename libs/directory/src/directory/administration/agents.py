@@ -1,17 +1,22 @@
 """Agents: every change makes a new version, and a run goes on with the version it began with."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import psycopg
 
 from contracts.ids import new_id
+from directory.administration.agent_rows import Row, config_of, lock_current, version_row
+from directory.administration.agent_secrets import Sealed, open_headers, seal_headers, seal_key
 from directory.administration.audit import record
 from directory.agent_draft import AgentChanges, AgentDraft, checked
-from directory.agents import McpServer, seal_owner
+from directory.agents import McpServer
 from directory.errors import Conflict, NotFound
 from directory.secrets import Sealer
 from runtime.postgres import Connection
+
+Servers = tuple[McpServer, ...]
 
 
 async def create_agent(
@@ -36,11 +41,14 @@ async def create_agent(
             raise NotFound("account", account_id) from None
         except psycopg.errors.UniqueViolation:
             raise Conflict("agent", agent_id) from None
-        headers = _sealed_headers(sealer, account_id, agent_id, draft.mcp_servers)
-        key = _sealed_key(sealer, account_id, agent_id, draft.provider_key)
+        sealed = Sealed(
+            seal_key(sealer, account_id, agent_id, draft.provider_key),
+            seal_headers(sealer, account_id, agent_id, draft.mcp_servers),
+        )
         config = _config(draft)
-        await _add_version(conn, agent_id, 1, config, key, headers)
-        await record(conn, actor, "create", "agent", agent_id, after=msgspec.Raw(config.encode()))
+        await _add_version(conn, agent_id, 1, config, sealed)
+        after = {"account_id": account_id} | _shown(config, sealed)
+        await record(conn, actor, "create", "agent", agent_id, after=after)
     return agent_id
 
 
@@ -52,22 +60,59 @@ async def change_agent(
     Raises Invalid, NotFound (for another account's agent too).
     """
     async with conn.transaction():
-        current, config, key, headers = await _current(conn, account_id, agent_id)
+        before = await lock_current(conn, account_id, agent_id)
         given = changes.given()
         # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
-        draft = checked(AgentDraft(**_fields(msgspec.json.decode(config)) | given))
+        draft = checked(AgentDraft(**_fields(before.config) | given))
+        key, headers = before.sealed.provider_key, before.sealed.mcp_headers
         if "provider_key" in given:
-            key = _sealed_key(sealer, account_id, agent_id, draft.provider_key)
+            key = seal_key(sealer, account_id, agent_id, draft.provider_key)
         if "mcp_servers" in given:
-            headers = _sealed_headers(sealer, account_id, agent_id, draft.mcp_servers)
-        changed = _config(draft)
-        await _add_version(conn, agent_id, current + 1, changed, key, headers)
-        await conn.execute(
-            "UPDATE agents SET current_version = %s WHERE agent_id = %s", [current + 1, agent_id]
+            headers = seal_headers(sealer, account_id, agent_id, draft.mcp_servers)
+        return await _next(conn, before, draft, Sealed(key, headers), actor)
+
+
+async def change_servers(
+    conn: Connection,
+    sealer: Sealer,
+    account_id: str,
+    agent_id: str,
+    change: Callable[[Servers], Servers],
+    *,
+    actor: str,
+) -> int:
+    """A new version with the tool servers, headers included, that `change` makes of the present ones.
+
+    What `change` raises leaves all as it is. Raises Invalid, NotFound, SealBroken.
+    """
+    async with conn.transaction():
+        before = await lock_current(conn, account_id, agent_id)
+        headers = open_headers(sealer, account_id, agent_id, before.sealed.mcp_headers)
+        fields = _fields(before.config)
+        present = tuple(
+            msgspec.structs.replace(server, headers=headers.get(server.name, {}))
+            for server in fields["mcp_servers"]
         )
-        before, after = msgspec.Raw(config.encode()), msgspec.Raw(changed.encode())
-        await record(conn, actor, "change", "agent", agent_id, before=before, after=after)
-    return current + 1
+        draft = checked(AgentDraft(**fields | {"mcp_servers": change(present)}))
+        sealed = before.sealed
+        if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
+            anew = seal_headers(sealer, account_id, agent_id, draft.mcp_servers)
+            sealed = Sealed(sealed.provider_key, anew)
+        return await _next(conn, before, draft, sealed, actor)
+
+
+async def restore_agent(conn: Connection, account_id: str, agent_id: str, version: int, *, actor: str) -> int:
+    """A new version that is as `version` was, its secrets too; returns its number.
+
+    Raises NotFound, and Invalid where an agent can no longer be like that.
+    """
+    async with conn.transaction():
+        before = await lock_current(conn, account_id, agent_id)
+        old = await version_row(conn, account_id, agent_id, version)
+        if old is None:
+            raise NotFound("version", str(version))
+        draft = checked(AgentDraft(**_fields(old.config)))
+        return await _next(conn, before, draft, old.sealed, actor, restored=version)
 
 
 async def set_agent_disabled(
@@ -75,38 +120,59 @@ async def set_agent_disabled(
 ) -> None:
     """Take an agent out of service, or back in; a run that has begun goes on. Raises NotFound."""
     async with conn.transaction():
-        cursor = await conn.execute(
-            "UPDATE agents SET disabled_at = CASE WHEN %s THEN coalesce(disabled_at, now()) END "
-            "WHERE agent_id = %s AND account_id = %s",
-            [disabled, agent_id, account_id],
+        before = await lock_current(conn, account_id, agent_id)
+        if before.disabled == disabled:
+            return
+        await conn.execute(
+            "UPDATE agents SET disabled_at = CASE WHEN %s THEN now() END WHERE agent_id = %s",
+            [disabled, agent_id],
         )
-        if cursor.rowcount == 0:
-            raise NotFound("agent", agent_id)
-        await record(conn, actor, "disable" if disabled else "enable", "agent", agent_id)
+        shown = {"disabled": before.disabled}, {"disabled": disabled}
+        action = "disable" if disabled else "enable"
+        await record(conn, actor, action, "agent", agent_id, before=shown[0], after=shown[1])
 
 
-async def _current(
-    conn: Connection, account_id: str, agent_id: str
-) -> tuple[int, str, bytes | None, bytes | None]:
-    cursor = await conn.execute(
-        "SELECT v.version, v.config::text, v.provider_key, v.mcp_headers FROM agents g "
-        "JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version "
-        "WHERE g.agent_id = %s AND g.account_id = %s FOR UPDATE OF g",
-        [agent_id, account_id],
+async def delete_agent(conn: Connection, account_id: str, agent_id: str, *, actor: str) -> None:
+    """With all its versions; a run that goes on with one of them fails. Raises NotFound."""
+    async with conn.transaction():
+        before = await lock_current(conn, account_id, agent_id)
+        await conn.execute("DELETE FROM agents WHERE agent_id = %s", [agent_id])
+        shown = {"account_id": account_id, "version": before.version} | _shown(before.config, before.sealed)
+        await record(conn, actor, "delete", "agent", agent_id, before=shown)
+
+
+async def _next(
+    conn: Connection, before: Row, draft: AgentDraft, sealed: Sealed, actor: str, restored: int | None = None
+) -> int:
+    """Add the version behind `before`, make it the current one, and write the audit row."""
+    version, config = before.version + 1, _config(draft)
+    await _add_version(conn, before.agent_id, version, config, sealed)
+    await conn.execute(
+        "UPDATE agents SET current_version = %s WHERE agent_id = %s", [version, before.agent_id]
     )
-    row = await cursor.fetchone()
-    if row is None:
-        raise NotFound("agent", agent_id)
-    return row
+    changed = [
+        name for name in Sealed.__struct_fields__ if getattr(sealed, name) != getattr(before.sealed, name)
+    ]
+    after = {"version": version} | _shown(config, sealed) | {"secrets_changed": changed}
+    if restored is not None:
+        after["restored"] = restored
+    await record(
+        conn,
+        actor,
+        "change" if restored is None else "restore",
+        "agent",
+        before.agent_id,
+        before={"version": before.version} | _shown(before.config, before.sealed),
+        after=after,
+    )
+    return version
 
 
-async def _add_version(
-    conn: Connection, agent_id: str, version: int, config: str, key: bytes | None, headers: bytes | None
-) -> None:
+async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:
     await conn.execute(
         "INSERT INTO agent_versions (agent_id, version, config, provider_key, mcp_headers) "
         "VALUES (%s, %s, %s, %s, %s)",
-        [agent_id, version, config, key, headers],
+        [agent_id, version, config, sealed.provider_key, sealed.mcp_headers],
     )
 
 
@@ -119,18 +185,12 @@ def _config(draft: AgentDraft) -> str:
     return msgspec.json.encode(fields).decode()
 
 
-def _fields(config: dict[str, Any]) -> dict[str, Any]:
-    draft = msgspec.convert(config, AgentDraft)
-    return {name: getattr(draft, name) for name in draft.__struct_fields__}
+def _fields(config: str) -> dict[str, Any]:
+    settings = config_of(config)
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
 
 
-def _sealed_key(sealer: Sealer, account_id: str, agent_id: str, key: str | None) -> bytes | None:
-    return sealer.seal(key, owner=seal_owner(account_id, agent_id, "provider_key")) if key else None
-
-
-def _sealed_headers(
-    sealer: Sealer, account_id: str, agent_id: str, servers: tuple[McpServer, ...]
-) -> bytes | None:
-    headers = {server.name: server.headers for server in servers if server.headers}
-    owner = seal_owner(account_id, agent_id, "mcp_headers")
-    return sealer.seal(msgspec.json.encode(headers).decode(), owner=owner) if headers else None
+def _shown(config: str, sealed: Sealed) -> dict[str, Any]:
+    """A version in an audit row: which secrets it has, and none of them."""
+    shown: dict[str, Any] = msgspec.json.decode(config)
+    return shown | {"has_provider_key": sealed.provider_key is not None}

@@ -6,11 +6,15 @@ account's knowledge base or document is not found.
 
 from knowledge.administration.bases import (
     KnowledgeBase,
+    account_of,
     create_knowledge_base,
     delete_knowledge_base,
     find_knowledge_base,
+    keep_knowledge_base,
+    knowledge_bases_after,
     languages,
     list_knowledge_bases,
+    lock_knowledge_base,
     rename_knowledge_base,
 )
 from knowledge.administration.documents import (
@@ -24,14 +28,18 @@ from knowledge.administration.documents import (
 __all__ = [
     "Document",
     "KnowledgeBase",
+    "account_of",
     "create_knowledge_base",
     "delete_document",
     "delete_knowledge_base",
     "find_document",
     "find_knowledge_base",
+    "keep_knowledge_base",
+    "knowledge_bases_after",
     "languages",
     "list_chunks",
     "list_documents",
     "list_knowledge_bases",
+    "lock_knowledge_base",
     "rename_knowledge_base",
 ]

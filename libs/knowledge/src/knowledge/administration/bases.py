@@ -1,6 +1,7 @@
 """Knowledge bases."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 import psycopg
@@ -80,6 +81,32 @@ async def list_knowledge_bases(conn: Connection, account_id: str) -> list[Knowle
     return await _bases(conn, account_id, None)
 
 
+async def knowledge_bases_after(
+    conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
+) -> list[KnowledgeBase]:
+    """Those whose ids come after `after`, of one account or of all, in the order of their ids."""
+    cursor = await conn.execute(_PAGE, {"account": account_id, "after": after, "limit": limit})
+    return [_base(row) for row in await cursor.fetchall()]
+
+
+async def account_of(conn: Connection, knowledge_base_id: str) -> str | None:
+    """Whose knowledge base it is; None where there is none."""
+    cursor = await conn.execute(
+        "SELECT account_id FROM knowledge_bases WHERE knowledge_base_id = %s", [knowledge_base_id]
+    )
+    row = await cursor.fetchone()
+    return None if row is None else row[0]
+
+
+async def keep_knowledge_base(conn: Connection, account_id: str, knowledge_base_id: str) -> bool:
+    """Whether the account has it; if so it cannot be deleted until the transaction ends."""
+    cursor = await conn.execute(
+        "SELECT FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s FOR KEY SHARE",
+        [account_id, knowledge_base_id],
+    )
+    return await cursor.fetchone() is not None
+
+
 async def find_knowledge_base(
     conn: Connection, account_id: str, knowledge_base_id: str
 ) -> KnowledgeBase | None:
@@ -94,7 +121,7 @@ async def rename_knowledge_base(
     """Raises Invalid, NotFound."""
     name = _checked_name(name)
     async with conn.transaction():
-        before = await _locked(conn, account_id, knowledge_base_id)
+        before = await lock_knowledge_base(conn, account_id, knowledge_base_id)
         after = msgspec.structs.replace(before, name=name)
         await conn.execute(
             "UPDATE knowledge_bases SET name = %s WHERE knowledge_base_id = %s", [name, knowledge_base_id]
@@ -111,7 +138,7 @@ async def delete_knowledge_base(
     An import that is on its way fails with NotFound. Raises NotFound.
     """
     async with conn.transaction():
-        before = await _locked(conn, account_id, knowledge_base_id)
+        before = await lock_knowledge_base(conn, account_id, knowledge_base_id)
         await delete_documents(conn, knowledge_base_id)
         await conn.execute("DELETE FROM knowledge_bases WHERE knowledge_base_id = %s", [knowledge_base_id])
         await audit.note(conn, "delete", "knowledge base", knowledge_base_id, before=before)
@@ -119,12 +146,18 @@ async def delete_knowledge_base(
 
 async def _bases(conn: Connection, account_id: str, knowledge_base_id: str | None) -> list[KnowledgeBase]:
     cursor = await conn.execute(_BASES, {"account": account_id, "base": knowledge_base_id})
-    names = ("knowledge_base_id", "account_id", "name", "language", "created_at", "documents", "chunks")
-    return [KnowledgeBase(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+    return [_base(row) for row in await cursor.fetchall()]
 
 
-async def _locked(conn: Connection, account_id: str, knowledge_base_id: str) -> KnowledgeBase:
-    """The knowledge base, its row held until the transaction ends: no document is added meanwhile."""
+def _base(row: tuple[Any, ...]) -> KnowledgeBase:
+    return KnowledgeBase(**dict(zip(KnowledgeBase.__struct_fields__, row, strict=True)))
+
+
+async def lock_knowledge_base(conn: Connection, account_id: str, knowledge_base_id: str) -> KnowledgeBase:
+    """The knowledge base, its row held until the transaction ends: no document is added meanwhile.
+
+    Raises NotFound.
+    """
     await conn.execute(
         "SELECT FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s FOR UPDATE",
         [account_id, knowledge_base_id],
@@ -145,10 +178,17 @@ def _checked_name(name: str) -> str:
     return name
 
 
-_BASES = """
+_BASE = """
 SELECT b.knowledge_base_id, b.account_id, b.name, b.language, b.created_at, count(d.document_id),
        coalesce(sum(d.chunks), 0)
-  FROM knowledge_bases b LEFT JOIN documents d USING (knowledge_base_id)
+  FROM knowledge_bases b LEFT JOIN documents d USING (knowledge_base_id)"""
+
+_BASES = f"""{_BASE}
  WHERE b.account_id = %(account)s AND b.knowledge_base_id = coalesce(%(base)s, b.knowledge_base_id)
  GROUP BY b.knowledge_base_id ORDER BY b.created_at, b.knowledge_base_id
+"""
+
+_PAGE = f"""{_BASE}
+ WHERE b.account_id = coalesce(%(account)s::text, b.account_id) AND b.knowledge_base_id > %(after)s
+ GROUP BY b.knowledge_base_id ORDER BY b.knowledge_base_id LIMIT %(limit)s
 """

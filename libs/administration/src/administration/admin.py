@@ -1,0 +1,60 @@
+"""With what an administrator works, and who it is."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from administration.errors import Unavailable, outcomes
+from bus import Bus
+from directory.administration.audit import record
+from directory.secrets import Sealer
+from knowledge.audit import Audit
+from knowledge.embedding import Embedder
+from limits import Limiter
+from runtime import postgres
+from runtime.postgres import Connection, Pool
+
+_SECONDS = 10.0
+
+
+class Admin(msgspec.Struct, frozen=True, kw_only=True):
+    """`actor` stands in the audit rows: "admin-api", "ada@cli".
+
+    Without `bus` no conversation can be deleted and no agent checked. `embedder` is the one that is set,
+    whether or not the database can hold its vectors.
+    """
+
+    pool: Pool
+    sealer: Sealer
+    actor: str
+    bus: Bus | None = None
+    limiter: Limiter | None = None
+    embedder: Embedder | None = None
+
+    @property
+    def audit(self) -> Audit:
+        """Who asks, as the knowledge library takes it."""
+        return Audit(actor=self.actor, record=record)
+
+    @contextlib.asynccontextmanager
+    async def connection(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
+        """A connection for at most `seconds`; what the libraries below raise in the block becomes AdminError.
+
+        Raises DatabaseUnavailable.
+        """
+        with outcomes():
+            async with postgres.connection(self.pool, seconds=seconds) as conn:
+                yield conn
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:
+        """The same, all within one transaction."""
+        async with self.connection(seconds) as conn, conn.transaction():
+            yield conn
+
+    def need_bus(self) -> Bus:
+        """The bus. Raises Unavailable where there is none."""
+        if self.bus is None:
+            raise Unavailable("this needs the bus, and none was given")
+        return self.bus

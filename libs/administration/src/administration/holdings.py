@@ -1,0 +1,49 @@
+"""What an account has, counted before it is deleted."""
+
+from administration.admin import Admin
+from administration.errors import NotFound
+from administration.values import Use
+from conversations.projections.conversations import count_conversations
+from directory import administration as directory
+from runtime.postgres import Connection
+
+NAMES = 5
+
+
+async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
+    """Its keys that still open, agents, knowledge bases and conversations; empty for nothing of it.
+
+    Raises NotFound.
+    """
+    async with admin.connection() as conn:
+        if await directory.find_account(conn, account_id) is None:
+            raise NotFound("account", account_id)
+        held = await in_directory(conn, account_id)
+        threads = await count_conversations(conn, account_id)
+    return (*held, Use("conversations", threads)) if threads else held
+
+
+async def in_directory(conn: Connection, account_id: str) -> tuple[Use, ...]:
+    """The same without its conversations."""
+    uses = [await _use(conn, kind, account_id) for kind in _KINDS]
+    return tuple(use for use in uses if use.count)
+
+
+async def _use(conn: Connection, kind: str, account_id: str) -> Use:
+    cursor = await conn.execute(_KINDS[kind], {"account": account_id, "names": NAMES})
+    rows = await cursor.fetchall()
+    return Use(kind, rows[0][0] if rows else 0, tuple(row[1] for row in rows))
+
+
+_KINDS = {
+    "keys": """
+SELECT count(*) OVER (), concat_ws(' ', nullif(name, ''), '...' || last4) FROM api_keys
+ WHERE account_id = %(account)s AND revoked_at IS NULL ORDER BY key_id LIMIT %(names)s""",
+    "agents": """
+SELECT count(*) OVER (), v.name FROM agents g
+  JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
+ WHERE account_id = %(account)s ORDER BY g.agent_id LIMIT %(names)s""",
+    "knowledge bases": """
+SELECT count(*) OVER (), name FROM knowledge_bases
+ WHERE account_id = %(account)s ORDER BY knowledge_base_id LIMIT %(names)s""",
+}

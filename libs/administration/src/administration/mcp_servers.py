@@ -1,0 +1,114 @@
+"""The tool servers of an agent, one by one; each change is a new version of the agent."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from administration import agents
+from administration.admin import Admin
+from administration.errors import Conflict, Invalid, NotFound, WrongField
+from administration.reading import checked
+from administration.shown import servers_of
+from administration.values import Deletion, NewServer, ServerBody, ServerChanges, ShownServer
+from directory import administration as directory
+from directory.administration.agent_rows import config_of
+from directory.administration.agents import Servers
+from directory.agents import McpServer
+
+S = TypeVar("S", McpServer, ShownServer)
+
+_PLACE = re.compile(r"^mcp_servers\[\d+\]\.?")
+
+
+async def all(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:  # noqa: A001 - read as mcp_servers.all
+    """In their order. Raises NotFound."""
+    async with admin.connection() as conn:
+        row = await agents.found(conn, agent_id)
+    return servers_of(admin, row, config_of(row.config).mcp_servers)
+
+
+async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
+    """Raises NotFound."""
+    return _named(await all(admin, agent_id), name)
+
+
+async def add(admin: Admin, agent_id: str, new: NewServer) -> ShownServer:
+    """As the last one. Raises NotFound, Invalid, Conflict where the name is taken."""
+    new = checked(new)
+
+    def added(servers: Servers) -> Servers:
+        if any(server.name == new.name for server in servers):
+            raise Conflict(f"the agent has an MCP server {new.name} already")
+        return (*servers, new)
+
+    return await _changed(admin, agent_id, new.name, added)
+
+
+async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> ShownServer:
+    """In the place of the one of that name, headers included, or the last. Raises NotFound, Invalid."""
+    server = checked(McpServer(name=name, **msgspec.structs.asdict(checked(body))))
+
+    def replaced(servers: Servers) -> Servers:
+        if any(each.name == name for each in servers):
+            return tuple(server if each.name == name else each for each in servers)
+        return (*servers, server)
+
+    return await _changed(admin, agent_id, name, replaced)
+
+
+async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges) -> ShownServer:
+    """What is left out stays, the headers too. Raises NotFound, Invalid, Conflict (headers do not open)."""
+    changes = checked(changes)
+    wanted = {field: getattr(changes, field) for field in msgspec.to_builtins(changes)}
+    if not wanted:
+        return await get(admin, agent_id, name)
+
+    def replaced(servers: Servers) -> Servers:
+        _named(servers, name)
+        return tuple(
+            msgspec.structs.replace(server, **wanted) if server.name == name else server for server in servers
+        )
+
+    return await _changed(admin, agent_id, name, replaced)
+
+
+async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: bool = False) -> Deletion:
+    """Raises NotFound."""
+    _named(await all(admin, agent_id), name)
+    if not dry_run:
+
+        def left(servers: Servers) -> Servers:
+            _named(servers, name)
+            return tuple(server for server in servers if server.name != name)
+
+        await _change(admin, agent_id, left)
+    return Deletion(kind="MCP server", id=name, dry_run=dry_run)
+
+
+async def _changed(
+    admin: Admin, agent_id: str, name: str, change: Callable[[Servers], Servers]
+) -> ShownServer:
+    await _change(admin, agent_id, change)
+    return await get(admin, agent_id, name)
+
+
+async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Servers]) -> None:
+    """What is wrong with a server is said by the names of its own fields."""
+    try:
+        async with admin.transaction() as conn:
+            account_id, agent_id = await agents.owner(conn, agent_id)
+            await directory.change_servers(
+                conn, admin.sealer, account_id, agent_id, change, actor=admin.actor
+            )
+    except Invalid as error:
+        fields = [WrongField(_PLACE.sub("", each.field), each.reason) for each in error.fields]
+        raise Invalid(*fields) from None
+
+
+def _named(servers: Iterable[S], name: str) -> S:
+    for server in servers:
+        if server.name == name:
+            return server
+    raise NotFound("MCP server", name[:100])

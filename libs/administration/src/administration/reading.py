@@ -1,0 +1,118 @@
+"""What callers hand in, checked: JSON into the structs of `values`, and structs that programs put together.
+
+The decoder's messages speak of Python; these name the field and say what would do.
+"""
+
+import re
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from administration.errors import Invalid, NotFound
+from administration.values import UUID, Page
+from contracts.ids import is_uuid
+
+MOST_PAGE = 100
+
+T = TypeVar("T")
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+
+
+def read_json(kind: type[T], data: bytes) -> T:
+    """`data` as a `kind`. Raises Invalid."""
+    decoder = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    try:
+        value = decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise _explained(kind, str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid.of("", f"this is not valid JSON: {error}") from None
+    assert isinstance(value, kind)
+    return value
+
+
+def checked(value: T) -> T:
+    """`value`, if its fields are what its struct says: a constructor does not look. Raises Invalid."""
+    kind = type(value)
+    try:
+        return msgspec.convert(msgspec.to_builtins(value), kind)
+    except msgspec.ValidationError as error:
+        raise _explained(kind, str(error)) from None
+
+
+def identifier(kind: str, text: str) -> str:
+    """An id as it is stored. Raises NotFound for what can be none, in the words for one that is unknown."""
+    text = text.lower()
+    if not is_uuid(text):
+        raise NotFound(kind, text[:100].encode("utf-8", "replace").decode().replace("\x00", "\ufffd"))
+    return text
+
+
+def storable(field: str, text: str) -> str:
+    """A text that Postgres can be asked for. Raises Invalid."""
+    if "\x00" in text or not text.isprintable():
+        raise Invalid.of(field, "holds characters that are in no name")
+    return text
+
+
+def given(value: T | UnsetType, otherwise: T) -> T:
+    """`value`, or what there was."""
+    return otherwise if value is UNSET else value
+
+
+def page_of(rows: list[T], limit: int, after: str | None) -> Page[T]:
+    """One more row than `limit` was asked for, to know whether there is more; `after`: the last one's."""
+    return Page(items=tuple(rows[:limit]), after=after if len(rows) > limit else None)
+
+
+def bounded(limit: int) -> int:
+    """A page's size. Raises Invalid."""
+    if not 1 <= limit <= MOST_PAGE:
+        raise Invalid.of("limit", f"must be from 1 to {MOST_PAGE}")
+    return limit
+
+
+_MISSING = re.compile(r"Object missing required field `(.*?)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_TYPES = re.compile(r"`([a-z |]+)`")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def _explained(kind: type, text: str) -> Invalid:
+    reason, _, place = text.rpartition(" - at `")
+    if not reason:
+        reason, place = text, ""
+    path = place.rstrip("`").partition("$")[2].removeprefix(".")
+    if missing := _MISSING.fullmatch(reason):
+        return Invalid.of(_joined(path, missing[1]), "is required")
+    if unknown := _UNKNOWN.fullmatch(reason):
+        return Invalid.of(_joined(path, unknown[1][:100]), "is not known")
+    if reason.startswith("Invalid enum value"):
+        return Invalid.of(path, f"must be one of {', '.join(_choices(kind, path))}")
+    if f"matching regex {UUID!r}" in reason:
+        return Invalid.of(path, "must be a UUID")
+    reason = _TYPES.sub(lambda types: _spoken(types[1]), reason)
+    return Invalid.of(path, reason.replace("Expected", "must be", 1).replace(", got", ", not"))
+
+
+def _spoken(types: str) -> str:
+    return " or ".join(_WORDS.get(each, each) for each in types.split(" | "))
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _choices(kind: type, path: str) -> list[str]:
+    """What a field that holds one of several texts may hold."""
+    hint: Any = get_type_hints(kind).get(path.partition(".")[0])
+    literals = [part for part in (hint, *get_args(hint)) if get_origin(part) is Literal]
+    return [str(value) for literal in literals for value in get_args(literal)] or ["those it may have"]

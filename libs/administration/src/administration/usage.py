@@ -1,0 +1,198 @@
+"""What accounts have spent in a month, and whether log, read model and Redis agree on it."""
+
+import re
+from itertools import groupby
+
+import msgspec
+
+from administration import accounts, plans
+from administration.admin import Admin
+from administration.errors import Invalid, NotFound, Unavailable, outcomes
+from conversations import spending
+from conversations.log import Log
+from conversations.projections.usage import UsageLine, lines_of
+from conversations.spending import MonthSpent, RunTokens
+from limits import KeptMonth, Limiter, RedisAway
+
+MAX_DIFFERENCES = 20
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+
+
+class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """`tokens` of all `runs` of an account that ended in `month` ("2026-11", UTC); `limit` is the plan's.
+
+    `lines` are by day, agent and model.
+    """
+
+    account_id: str
+    month: str
+    tokens: int
+    limit: int | None
+    runs: int
+    failed: int
+    cancelled: int
+    lines: tuple[UsageLine, ...]
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A run whose tokens the log and the read model do not have alike; None where one has no such run."""
+
+    trace_id: str
+    logged: int | None
+    projected: int | None
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """A month's tokens, counted three times: from the log, in the read model, and in Redis.
+
+    `cached` is None where Redis does not know them: it keeps the current month alone, of accounts that have
+    asked since it started. The first 20 `differences` are of the read model. `mended`: Redis was set anew.
+    A run that ends meanwhile may be in one of the numbers and not in another.
+    """
+
+    account_id: str
+    month: str
+    runs: int
+    logged: int
+    projected: int
+    cached: int | None
+    differences: tuple[Difference, ...]
+    mended: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether all who know agree."""
+        return not self.differences and self.cached in (None, self.logged)
+
+
+async def of_month(admin: Admin, account_id: str, month: str | None = None) -> MonthUsage:
+    """One account's month; None is the current one. Raises NotFound, Invalid, Unavailable."""
+    account = await accounts.get(admin, account_id)
+    with outcomes():
+        month = _checked(month) or await spending.this_month(admin.pool)
+        lines = await lines_of(admin.pool, month, account.id)
+    return _added_up(account.id, month, lines, await _limit(admin, account.id), listed=True)
+
+
+async def all_accounts(admin: Admin, month: str | None = None) -> tuple[MonthUsage, ...]:
+    """Every account that has spent something, the one with the most first, without `lines`.
+
+    Accounts that were deleted since are among them. Raises Invalid, Unavailable.
+    """
+    with outcomes():
+        month = _checked(month) or await spending.this_month(admin.pool)
+        lines = await lines_of(admin.pool, month)
+    found = [
+        _added_up(account_id, month, list(own), await _limit(admin, account_id), listed=False)
+        for account_id, own in groupby(lines, key=lambda line: line.account_id)
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
+
+
+async def verify(
+    admin: Admin,
+    account_id: str,
+    month: str | None = None,
+    *,
+    mend: bool = False,
+    on_progress: spending.Progress | None = None,
+) -> Verified:
+    """Count a month from the whole log, and compare; reads all of the log, however long that takes.
+
+    `mend` has Redis set anew: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
+    """
+    account = await accounts.get(admin, account_id)
+    with outcomes():
+        now = await spending.this_month(admin.pool)
+        month = _checked(month) or now
+        if mend and month != now:
+            raise Invalid.of("month", f"only the current one, {now}, is kept in Redis")
+        logged = await _recount(admin, account.id, month, mend, on_progress)
+        cached = await _cached(admin, account.id, month)
+        projected = await spending.projected(admin.pool, account.id, month)
+    differing = [
+        Difference(
+            trace_id=trace_id, logged=logged.runs.get(trace_id), projected=projected.runs.get(trace_id)
+        )
+        for trace_id in sorted(logged.runs.keys() | projected.runs.keys())
+        if logged.runs.get(trace_id) != projected.runs.get(trace_id)
+    ]
+    return Verified(
+        account_id=account.id,
+        month=month,
+        runs=len(logged.runs),
+        logged=logged.tokens,
+        projected=projected.tokens,
+        cached=cached.tokens if cached is not None and cached.known else None,
+        differences=tuple(differing[:MAX_DIFFERENCES]),
+        mended=mend,
+    )
+
+
+async def _recount(
+    admin: Admin, account_id: str, month: str, mend: bool, on_progress: spending.Progress | None
+) -> RunTokens:
+    """The month from the log; if Redis is to be mended, while it notes what is settled meanwhile."""
+    found: list[RunTokens] = []
+
+    async def count() -> MonthSpent:
+        counted_to = await spending.settled_time(admin.pool)
+        log = Log(admin.pool)
+        found.append(await spending.recount(log, account_id, month, on_progress=on_progress))
+        return found[-1].counted_to(counted_to)
+
+    if not mend:
+        await count()
+    elif admin.limiter is None:
+        raise Unavailable("this needs Redis, and none was given")
+    else:
+        try:
+            if not await admin.limiter.recount_month(account_id, count):
+                raise Unavailable("somebody else counted this month meanwhile")
+        except RedisAway as error:
+            raise Unavailable(f"Redis does not answer: {error}") from error
+    return found[-1]
+
+
+async def _cached(admin: Admin, account_id: str, month: str) -> KeptMonth | None:
+    """What Redis has of that month; None where it has another one, or does not answer."""
+    if admin.limiter is None:
+        return None
+    kept = await _kept(admin.limiter, account_id)
+    return kept if kept is not None and kept.month == month else None
+
+
+async def _kept(limiter: Limiter, account_id: str) -> KeptMonth | None:
+    try:
+        return await limiter.kept_month(account_id)
+    except RedisAway:
+        return None
+
+
+async def _limit(admin: Admin, account_id: str) -> int | None:
+    try:
+        account = await accounts.get(admin, account_id)
+        return (await plans.get(admin, account.plan)).tokens_per_month
+    except NotFound:
+        return None
+
+
+def _added_up(
+    account_id: str, month: str, lines: list[UsageLine], limit: int | None, *, listed: bool
+) -> MonthUsage:
+    return MonthUsage(
+        account_id=account_id,
+        month=month,
+        tokens=sum(line.total for line in lines),
+        limit=limit,
+        runs=sum(line.runs for line in lines),
+        failed=sum(line.failed for line in lines),
+        cancelled=sum(line.cancelled for line in lines),
+        lines=tuple(lines) if listed else (),
+    )
+
+
+def _checked(month: str | None) -> str | None:
+    if month is not None and not _MONTH.fullmatch(month):
+        raise Invalid.of("month", "is to be as 2026-11")
+    return month

@@ -1,0 +1,346 @@
+"""What goes in and what comes out, of both doors. Times are UTC; only IssuedKey shows a secret."""
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from directory import agent_draft
+from directory.agents import McpServer, Retrieval
+from directory.caller import OnInterruption, OutputType
+from directory.plans import Plan
+from knowledge.documents import Chunk, Kind
+
+__all__ = [
+    "UUID",
+    "Account",
+    "AccountChanges",
+    "Agent",
+    "AgentChanges",
+    "AgentVersion",
+    "AuditRow",
+    "Chunk",
+    "Deletion",
+    "Document",
+    "DocumentBody",
+    "IssuedKey",
+    "Key",
+    "KeyChanges",
+    "KnowledgeBase",
+    "KnowledgeBaseChanges",
+    "NewAccount",
+    "NewAgent",
+    "NewDocument",
+    "NewKey",
+    "NewKnowledgeBase",
+    "NewPlan",
+    "NewServer",
+    "Page",
+    "Plan",
+    "PlanChanges",
+    "PutDocument",
+    "SecretHint",
+    "ServerBody",
+    "ServerChanges",
+    "ShownServer",
+    "Use",
+]
+
+T = TypeVar("T")
+
+UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+Id = Annotated[str, msgspec.Meta(pattern=UUID)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+PlanName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$")]
+Url = Annotated[str, msgspec.Meta(max_length=2048)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Use(msgspec.Struct, frozen=True):
+    """Things of one kind ("agents"), how many, and what the first few are called."""
+
+    kind: str
+    count: int
+    names: tuple[str, ...] = ()
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes, or would go where it is a `dry_run`.
+
+    `needs_force`: without force it would be refused; only a dry run says so.
+    """
+
+    kind: str
+    id: str
+    dry_run: bool
+    needs_force: bool = False
+    goes: tuple[Use, ...] = ()
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """One page of a list; `after` asks for the next one, and is None on the last."""
+
+    items: tuple[T, ...]
+    after: str | None = None
+
+
+class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`id`: one of the caller's own making, for set-ups that are to be repeated."""
+
+    name: Name
+    plan: PlanName = "Starter"
+    id: Id | None = None
+
+
+class AccountChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays."""
+
+    name: Name | UnsetType = UNSET
+    plan: PlanName | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of a disabled account open nothing."""
+
+    id: str
+    name: str
+    plan: str
+    disabled: bool
+    created_at: datetime
+
+
+class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Null is no limit. The largest message is 256 KiB on every plan."""
+
+    name: PlanName
+    requests_per_minute: Count | None = None
+    concurrent_runs: Count | None = None
+    tokens_per_month: Tokens | None = None
+    form2_streaming: bool = True
+    max_message_bytes: Count | None = None
+
+
+class PlanChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays; null is no limit."""
+
+    requests_per_minute: Count | UnsetType | None = UNSET
+    concurrent_runs: Count | UnsetType | None = UNSET
+    tokens_per_month: Tokens | UnsetType | None = UNSET
+    form2_streaming: bool | UnsetType = UNSET
+    max_message_bytes: Count | UnsetType | None = UNSET
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` is for people, such as where the key is used."""
+
+    name: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class KeyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays."""
+
+    name: Annotated[str, msgspec.Meta(max_length=200)] | UnsetType = UNSET
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """`last_used_at` is exact to the minute, and of the key since it was rotated."""
+
+    id: str
+    account_id: str
+    name: str
+    last4: str
+    created_at: datetime
+    last_used_at: datetime | None
+    rotated_at: datetime | None
+    revoked_at: datetime | None
+
+
+class IssuedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key at the one moment when it can be seen."""
+
+    id: str
+    key: str
+    last4: str
+    account_id: str
+    name: str
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"IssuedKey(id={self.id!r}, last4={self.last4!r})"
+
+
+class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
+    """A whole configuration for an agent of the account."""
+
+    account_id: Id
+    id: Id | None = None
+
+
+class AgentChanges(agent_draft.AgentChanges, frozen=True, kw_only=True):
+    """What is left out stays. `mcp_servers` are replaced together, headers included."""
+
+    disabled: bool | UnsetType = UNSET
+
+
+class SecretHint(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether there is one, and its end where it is long enough to show that."""
+
+    set: bool
+    last4: str | None = None
+
+
+class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
+    """`header_names` is null where the headers do not open under the present secret key."""
+
+    name: str
+    url: str
+    header_names: tuple[str, ...] | None
+    allowed_tools: tuple[str, ...] | None
+    disabled: bool
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of an agent; `changed_at` is when that was made. With no key set it has the
+    service's own.
+    """
+
+    id: str
+    account_id: str
+    version: int
+    disabled: bool
+    created_at: datetime
+    changed_at: datetime
+    name: str
+    model: str
+    system_prompt: str
+    parameters: dict[str, Any]
+    max_tool_rounds: int
+    output_type: OutputType
+    output_schema: dict[str, Any] | None
+    mcp_servers: tuple[ShownServer, ...]
+    on_interruption: OnInterruption
+    retrieval: Retrieval | None
+    provider_key: SecretHint
+
+
+class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version in a list; `current` answers."""
+
+    version: int
+    current: bool
+    created_at: datetime
+    name: str
+    model: str
+
+
+NewServer = McpServer
+
+
+class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A whole tool server, for the name that the address has."""
+
+    url: Url
+    headers: dict[str, str] = {}
+    allowed_tools: tuple[str, ...] | None = None
+    disabled: bool = False
+
+    def __repr__(self) -> str:
+        """Without the headers' values."""
+        return f"ServerBody(url={self.url!r}, headers={sorted(self.headers)})"
+
+
+class ServerChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays, headers too; `headers` are replaced together."""
+
+    url: Url | UnsetType = UNSET
+    headers: dict[str, str] | UnsetType = UNSET
+    allowed_tools: tuple[str, ...] | UnsetType | None = UNSET
+    disabled: bool | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        """The names of the changed fields only."""
+        return f"ServerChanges({', '.join(msgspec.to_builtins(self))})"
+
+
+class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`language` stems its words: one that the database can search by; "simple" is for all others."""
+
+    account_id: Id
+    name: Name
+    language: Annotated[str, msgspec.Meta(pattern="^[a-z_]{1,63}$")] = "english"
+    id: Id | None = None
+
+
+class KnowledgeBaseChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays."""
+
+    name: Name | UnsetType = UNSET
+
+
+class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
+    """`documents` and `chunks` are counts."""
+
+    id: str
+    account_id: str
+    name: str
+    language: str
+    created_at: datetime
+    documents: int
+    chunks: int
+
+
+class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` is its identity in the knowledge base; `title` and `url` come before what it says of itself."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+    text: str
+    kind: Kind = "text"
+    title: Name | None = None
+    url: Url | None = None
+
+
+class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A document's content, for the name that it has."""
+
+    text: str
+    kind: Kind = "text"
+    title: Name | None = None
+    url: Url | None = None
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """`characters` is the length of what was handed in; `chunks` how many passages it was cut into."""
+
+    id: str
+    knowledge_base_id: str
+    name: str
+    title: str
+    url: str
+    kind: str
+    characters: int
+    chunks: int
+    imported_at: datetime
+
+
+class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """`lacking` says why some chunks have no embedding yet: they are found by their words alone."""
+
+    document: Document
+    outcome: str
+    lacking: str | None = None
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who did what to which subject, when; `before` and `after` hold no secret."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    kind: str
+    subject: str
+    before: Any
+    after: Any

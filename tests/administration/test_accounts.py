@@ -1,0 +1,136 @@
+"""Accounts, keys and plans: what both doors share beyond what HTTP shows."""
+
+import pytest
+
+from administration import Admin, accounts, audit, conversations, keys, plans
+from administration.errors import Conflict, Invalid, NotFound, Unavailable
+from administration.values import (
+    Account,
+    AccountChanges,
+    KeyChanges,
+    NewAccount,
+    NewKey,
+    NewPlan,
+    PlanChanges,
+)
+from contracts import events
+from contracts.ids import new_id
+from conversations.log import Log
+from conversations.projections import conversations as threads
+from conversations.projections.follower import Follower
+from conversations.store import open_store
+from runtime.postgres import Pool
+
+pytestmark = pytest.mark.requirement("ADMIN-API")
+
+
+@pytest.mark.requirement("ADMIN-AUDIT")
+async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, account: Account) -> None:
+    changes = AccountChanges(name="Acme 2", plan="Starter")
+    await accounts.change(admin, account.id, changes)
+    await accounts.change(admin, account.id, changes)  # changes nothing
+    await accounts.change(admin, account.id, AccountChanges(disabled=True))
+    await accounts.change(admin, account.id, AccountChanges(disabled=True))
+    rows = (await audit.page(admin, subject=account.id)).items[::-1]
+    assert [(row.action, row.actor) for row in rows] == [
+        ("create", "ada@cli"),
+        ("change", "ada@cli"),
+        ("disable", "ada@cli"),
+    ]
+    assert (rows[1].before["plan"], rows[1].after["plan"]) == ("Pro", "Starter")
+    assert rows[1].at.utcoffset() is not None
+    issued = await keys.create(admin, account.id, NewKey(name="one"))
+    rotated = await keys.rotate(admin, issued.id)
+    await keys.change(admin, issued.id, KeyChanges(name="two"))
+    await keys.revoke(admin, issued.id)
+    await keys.revoke(admin, issued.id)
+    told = (await audit.page(admin, subject=issued.id)).items
+    assert [row.action for row in told] == ["revoke", "change", "rotate", "create"]
+    for secret in (issued.key, rotated.key):
+        assert secret not in str(told)
+        assert secret not in repr((issued, rotated))
+    await plans.create(admin, NewPlan(name="Once", concurrent_runs=1))
+    await plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
+    await plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
+    await plans.delete(admin, "Once")
+    told = (await audit.page(admin, kind="plan", subject="Once")).items
+    assert [(row.action, row.before, row.after)[:1] for row in told] == [
+        ("delete",),
+        ("change",),
+        ("create",),
+    ]
+    assert (told[1].before["concurrent_runs"], told[1].after["concurrent_runs"]) == (1, None)
+
+
+async def test_structs_that_a_program_made_are_checked_too(admin: Admin, account: Account) -> None:
+    with pytest.raises(Invalid, match=r"^name: must be text of length >= 1"):
+        await accounts.create(admin, NewAccount(name=""))
+    with pytest.raises(Invalid, match=r"^concurrent_runs: "):
+        await plans.create(admin, NewPlan(name="Odd", concurrent_runs=-1))
+    with pytest.raises(Invalid, match="there is no such plan; there are Enterprise, Pro, Starter, Unlimited"):
+        await accounts.change(admin, account.id, AccountChanges(plan="Gold"))
+    for limit in (0, 101):
+        with pytest.raises(Invalid, match="limit"):
+            await accounts.page(admin, limit=limit)
+
+
+async def test_an_id_of_ones_own_makes_a_set_up_repeatable(admin: Admin) -> None:
+    own = new_id()
+    made = await accounts.create(admin, NewAccount(name="Mine", id=own.upper()))
+    assert made.id == own
+    with pytest.raises(Conflict, match="exists already"):
+        await accounts.create(admin, NewAccount(name="Mine", id=own))
+
+
+async def test_pages_of_accounts_hold_each_one_once(admin: Admin) -> None:
+    made = {(await accounts.create(admin, NewAccount(name=f"N{n}"))).id for n in range(5)}
+    seen: list[str] = []
+    after = None
+    while True:
+        page = await accounts.page(admin, after=after, limit=3)
+        seen += [each.id for each in page.items]
+        after = page.after
+        if after is None:
+            break
+    assert seen == sorted(set(seen))
+    assert made <= set(seen)
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS")
+async def test_what_an_account_has_is_told_and_stays(admin: Admin, account: Account) -> None:
+    issued = await keys.create(admin, account.id, NewKey(name="backend"))
+    with pytest.raises(Conflict, match="still has 1 key; force") as refused:
+        await accounts.delete(admin, account.id)
+    assert [(use.kind, use.count, use.names) for use in refused.value.uses] == [
+        ("keys", 1, (f"backend ...{issued.last4}",))
+    ]
+    told = await accounts.delete(admin, account.id, dry_run=True)
+    assert (told.needs_force, told.goes) == (True, refused.value.uses)
+    assert not (await accounts.delete(admin, account.id, dry_run=True, force=True)).needs_force
+    assert await accounts.get(admin, account.id) == account
+    await keys.revoke(admin, issued.id)
+    await accounts.delete(admin, account.id)
+    with pytest.raises(NotFound):
+        await keys.get(admin, issued.id)
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS")
+async def test_conversations_are_not_left_behind(
+    admin: Admin, account: Account, pool: Pool, migrated_database_url: str
+) -> None:
+    started = events.ConversationStarted(trace_id="a" * 32, at="2026-11-21T09:30:00Z", account_id=account.id)
+    thread = new_id()
+    async with open_store(migrated_database_url) as opened:
+        await opened.append(await opened.load(thread), [started])
+    await Follower(pool, Log(pool), [threads.PROJECTION]).step()
+    with pytest.raises(Conflict, match="still has 1 conversation"):
+        await accounts.delete(admin, account.id)
+    with pytest.raises(Unavailable, match="bus"):
+        await accounts.delete(admin, account.id, force=True)
+    assert (await accounts.get(admin, account.id)).disabled  # begun, and a repeat goes on
+    assert (await conversations.delete(admin, thread.upper(), dry_run=True)).id == thread
+    with pytest.raises(Unavailable, match="bus"):
+        await conversations.delete(admin, thread)
+    for unknown in (new_id(), "x"):
+        with pytest.raises(NotFound, match="no such conversation"):
+            await conversations.delete(admin, unknown)

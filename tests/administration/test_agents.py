@@ -1,0 +1,154 @@
+"""Agents and their tool servers: what both doors share beyond what HTTP shows."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from administration import Admin, accounts, agents, audit, knowledge, mcp_servers
+from administration.errors import Conflict, Invalid, NotFound, Unavailable
+from administration.values import (
+    Account,
+    AgentChanges,
+    NewAccount,
+    NewAgent,
+    NewKnowledgeBase,
+    NewServer,
+    ServerBody,
+    ServerChanges,
+)
+from directory.agents import Retrieval, load_agent, provider_key
+from directory.secrets import Sealer
+from runtime.postgres import Pool
+from tests.administration.conftest import SEALER
+from tool_runner.agents import Agents
+
+pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
+
+HEADERS = {"Authorization": "Bearer canary-header"}
+SHOP = NewServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
+
+
+async def make(admin: Admin, account: Account, **more: object) -> str:
+    given = {"name": "Shop", "model": "m", "provider_key": "canary-provider-key", "mcp_servers": (SHOP,)}
+    return (await agents.create(admin, NewAgent(account_id=account.id, **given | more))).id  # type: ignore[arg-type]
+
+
+async def test_changes_at_the_same_time_are_versions_one_after_the_other(
+    admin: Admin, account: Account
+) -> None:
+    agent = await make(admin, account)
+    renamed = [agents.change(admin, agent, AgentChanges(name=f"Shop {n}")) for n in range(6)]
+    added = [
+        mcp_servers.add(admin, agent, NewServer(name=f"s{n}", url="https://s.example")) for n in range(6)
+    ]
+    await asyncio.gather(*renamed, *added)
+    versions = (await agents.versions(admin, agent)).items
+    assert [each.version for each in versions] == list(range(13, 0, -1))
+    names = {server.name for server in await mcp_servers.all(admin, agent)}
+    assert names == {"shop", *(f"s{n}" for n in range(6))}
+
+
+async def test_a_restored_version_answers_with_its_own_secrets(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    agent = await make(admin, account)
+    changes = AgentChanges(provider_key="canary-second-key", mcp_servers=(), system_prompt="Other.")
+    await agents.change(admin, agent, changes)
+    restored = await agents.restore(admin, agent, 1)
+    assert restored.version == 3
+    assert await provider_key(pool, SEALER, account.id, agent, 3) == "canary-provider-key"
+    config = await load_agent(pool, account.id, agent, sealer=SEALER)
+    assert config is not None
+    assert config.mcp_servers == (SHOP,)
+    with pytest.raises(NotFound, match="no such version: 9"):
+        await agents.restore(admin, agent, 9)
+
+
+async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
+    admin: Admin, account: Account
+) -> None:
+    base = await knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
+    agent = await make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id))
+    told = await knowledge.delete(admin, base.id, dry_run=True)
+    assert (told.needs_force, told.goes) == (True, ())
+    await knowledge.delete(admin, base.id, force=True)
+    assert (await agents.get(admin, agent)).retrieval is None
+    with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
+        await agents.restore(admin, agent, 1)
+
+
+@pytest.mark.requirement("ADMIN-AUDIT")
+async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: Account) -> None:
+    agent = await make(admin, account)
+    await mcp_servers.change(admin, agent, "shop", ServerChanges(headers={"X-Key": "canary-two"}))
+    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    await agents.change(admin, agent, AgentChanges(provider_key="canary-three-is-long"))
+    shown = [await agents.get(admin, agent, version) for version in (1, 2, 3, 4)]
+    rows = (await audit.page(admin, subject=agent)).items
+    assert "canary" not in str((shown, rows))
+    assert "canary" not in msgspec.json.encode((shown, rows)).decode()
+    assert shown[3].provider_key.last4 == "long"
+    assert [row.after.get("secrets_changed") for row in rows] == [
+        ["provider_key"],
+        [],
+        ["mcp_headers"],
+        None,
+    ]
+    assert "canary" not in repr((SHOP, ServerBody(url="https://x", headers=HEADERS)))
+
+
+async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:
+    agent = await make(admin, account)
+    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    offered = Agents(pool, SEALER)
+    assert [server.name for server in await offered.servers(account.id, agent, 1)] == ["shop"]
+    assert await offered.servers(account.id, agent, 2) == ()
+    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=False))
+    assert await offered.servers(account.id, agent, 3) == (SHOP,)
+
+
+async def test_under_another_secret_key_headers_are_not_lost_unseen(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    agent = await make(admin, account)
+    other = Admin(pool=pool, sealer=Sealer(b"o" * 32), actor="ada@cli")
+    shown = await agents.get(other, agent)
+    assert (shown.provider_key.set, shown.provider_key.last4) == (True, None)
+    assert shown.mcp_servers[0].header_names is None
+    with pytest.raises(Conflict, match="another secret key"):
+        await mcp_servers.add(other, agent, NewServer(name="more", url="https://m.example"))
+    await agents.change(other, agent, AgentChanges(name="Renamed"))
+    assert (await agents.get(admin, agent)).mcp_servers[0].header_names == ("Authorization",)
+    await agents.change(other, agent, AgentChanges(mcp_servers=(SHOP,)))
+    assert (await agents.get(other, agent)).mcp_servers[0].header_names == ("Authorization",)
+
+
+async def test_an_agent_takes_only_a_knowledge_base_of_its_account(admin: Admin, account: Account) -> None:
+    stranger = await accounts.create(admin, NewAccount(name="Other"))
+    base = await knowledge.create(admin, NewKnowledgeBase(account_id=stranger.id, name="Theirs"))
+    looks = Retrieval(knowledge_base_id=base.id)
+    with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
+        await make(admin, account, retrieval=looks)
+    agent = await make(admin, account)
+    with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
+        await agents.change(admin, agent, AgentChanges(retrieval=looks))
+    assert (await agents.get(admin, agent)).version == 1
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS")
+async def test_a_knowledge_base_never_goes_while_an_agent_comes_to_it(admin: Admin, account: Account) -> None:
+    for _ in range(8):
+        base = await knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
+        made, gone = await asyncio.gather(
+            make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id)),
+            knowledge.delete(admin, base.id),
+            return_exceptions=True,
+        )
+        outcomes = (isinstance(made, Invalid), isinstance(gone, Conflict))
+        assert outcomes in ((True, False), (False, True)), (made, gone)
+
+
+async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
+    with pytest.raises(Unavailable, match="bus"):
+        await agents.check(admin, await make(admin, account))

@@ -1,0 +1,191 @@
+"""Rotation of the secret key: every sealed value anew, whoever writes meanwhile."""
+
+import asyncio
+import base64
+import os
+from typing import Any
+
+import pytest
+
+from directory.administration import change_agent, create_agent
+from directory.administration.reseal import reseal
+from directory.agent_draft import AgentChanges, AgentDraft
+from directory.agents import McpServer, load_agent, provider_key
+from directory.errors import SealBroken
+from directory.known_key import refuse_unknown_key
+from directory.secrets import Sealer, sealer_of
+from runtime.postgres import Connection, Pool, connection
+from runtime.settings import SettingsError
+
+pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
+
+OLD, NEW = b"o" * 32, b"n" * 32
+BEFORE = Sealer(OLD)
+BOTH = Sealer(NEW, previous=[OLD])
+AFTER = Sealer(NEW)
+
+
+@pytest.fixture(autouse=True)
+async def none_left_by_others(conn: Connection) -> None:
+    await conn.execute("DELETE FROM agents")
+
+
+async def _make(conn: Connection, account: str, key: str = "sk-ant-one", sealer: Sealer = BEFORE) -> str:
+    servers = (McpServer(name="shop", url="https://shop.example/mcp", headers={"Authorization": key}),)
+    draft = AgentDraft(name="Agent", model="m", mcp_servers=servers, provider_key=key)
+    return await create_agent(conn, sealer, account, draft, actor="test")
+
+
+async def _change(conn: Connection, account: str, agent: str, sealer: Sealer, **changes: Any) -> int:
+    return await change_agent(conn, sealer, account, agent, AgentChanges(**changes), actor="test")
+
+
+async def _opens(pool: Pool, account: str, agent: str, version: int, key: str) -> bool:
+    """With the new key alone."""
+    config = await load_agent(pool, account, agent, version, AFTER)
+    assert config is not None
+    opened = await provider_key(pool, AFTER, account, agent, version)
+    return opened == key and config.mcp_servers[0].headers == {"Authorization": key}
+
+
+async def test_every_version_of_every_agent_opens_under_the_new_key_alone(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agents = [await _make(conn, account, f"sk-ant-{number}") for number in range(45)]
+    await _change(conn, account, agents[0], BEFORE, name="Other")
+    bare = await create_agent(conn, BEFORE, account, AgentDraft(name="Bare", model="m"), actor="test")
+    seen: list[tuple[int, int]] = []
+    done = await reseal(pool, BOTH, actor="test", progress=lambda *counts: seen.append(counts))
+    assert (done.agents, done.values, done.resealed, done.unopened) == (46, 92, 92, ())
+    assert seen == [(20, 46), (40, 46), (46, 46)]
+    assert await _opens(pool, account, agents[0], 1, "sk-ant-0")
+    assert await _opens(pool, account, agents[0], 2, "sk-ant-0")
+    assert all([await _opens(pool, account, agent, 1, f"sk-ant-{n}") for n, agent in enumerate(agents)])
+    assert await provider_key(pool, AFTER, account, bare, 1) is None
+
+
+async def test_again_there_is_nothing_to_do_and_no_audit_row(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    await _make(conn, account)
+    rows = "SELECT subject, after::text FROM audit_log WHERE action = 'reseal' ORDER BY id"
+    before = await (await conn.execute(rows)).fetchall()
+    await reseal(pool, BOTH, actor="test")
+    after = await (await conn.execute(rows)).fetchall()
+    assert after[len(before) :] == [(BOTH.key_id, '{"agents":1,"values":2}')]
+    again = await reseal(pool, BOTH, actor="test")
+    assert (again.values, again.resealed) == (2, 0)
+    assert await (await conn.execute(rows)).fetchall() == after
+
+
+async def test_a_dry_run_counts_and_changes_nothing(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await _make(conn, account)
+    done = await reseal(pool, BOTH, actor="test", dry_run=True)
+    assert (done.values, done.resealed) == (2, 2)
+    assert await provider_key(pool, BEFORE, account, agent, 1) == "sk-ant-one"
+
+
+async def test_what_no_key_opens_is_named_and_left_and_the_rest_is_done(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    lost = await _make(conn, account, "sk-ant-lost", Sealer(b"x" * 32))
+    good = await _make(conn, account)
+    swapped = await _make(conn, account)
+    await conn.execute(
+        "UPDATE agent_versions SET mcp_headers = other.mcp_headers FROM agent_versions AS other "
+        "WHERE other.agent_id = %s AND agent_versions.agent_id = %s",
+        [good, swapped],
+    )
+    done = await reseal(pool, BOTH, actor="test")
+    assert {(found.agent_id, found.version, found.secret) for found in done.unopened} == {
+        (lost, 1, "provider_key"),
+        (lost, 1, "mcp_headers"),
+        (swapped, 1, "mcp_headers"),
+    }
+    assert {found.account_id for found in done.unopened} == {account}
+    assert "sk-ant" not in repr(done)
+    assert done.resealed == 3
+    assert await _opens(pool, account, good, 1, "sk-ant-one")
+    assert await provider_key(pool, Sealer(b"x" * 32), account, lost, 1) == "sk-ant-lost"
+
+
+async def test_broken_off_it_goes_on_where_it_was(pool: Pool, conn: Connection, account: str) -> None:
+    agents = [await _make(conn, account) for _ in range(25)]
+
+    def break_off(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await reseal(pool, BOTH, actor="test", progress=break_off)
+    rest = await reseal(pool, BOTH, actor="test")
+    assert (rest.values, rest.resealed) == (50, 10)
+    assert all([await _opens(pool, account, agent, 1, "sk-ant-one") for agent in agents])
+
+
+async def test_a_change_that_is_on_its_way_is_waited_for_and_its_version_sealed_too(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    """A change copies what the version before it had, sealed as it was."""
+    agent = await _make(conn, account)
+    async with conn.transaction():
+        await _change(conn, account, agent, BEFORE, name="Other")
+        sealing = asyncio.create_task(reseal(pool, BOTH, actor="test"))
+        async with connection(pool) as watcher:
+            while not await (await watcher.execute(_WAITS, [conn.info.backend_pid])).fetchone():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    done = await sealing
+    assert (done.values, done.resealed) == (4, 4)
+    assert await _opens(pool, account, agent, 2, "sk-ant-one")
+
+
+async def test_changes_that_go_on_meanwhile_leave_nothing_under_the_old_key(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agents = [await _make(conn, account) for _ in range(5)]
+    sealing = asyncio.create_task(reseal(pool, BOTH, actor="test"))
+    versions = {}
+    for number in range(10):
+        for agent in agents:
+            versions[agent] = await _change(conn, account, agent, BOTH, name=f"Agent {number}")
+    done = await sealing
+    assert done.unopened == ()
+    for agent, version in versions.items():
+        assert all([await _opens(pool, account, agent, n + 1, "sk-ant-one") for n in range(version)])
+
+
+async def test_without_the_previous_key_nothing_opens(pool: Pool, conn: Connection, account: str) -> None:
+    agent = await _make(conn, account)
+    assert len((await reseal(pool, AFTER, actor="test")).unopened) == 2
+    with pytest.raises(SealBroken):
+        await provider_key(pool, AFTER, account, agent, 1)
+
+
+@pytest.mark.requirement("SETTINGS")
+async def test_a_key_that_opens_nothing_in_the_database_is_refused(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    await refuse_unknown_key(pool, Sealer(b"x" * 32))  # nothing is sealed yet
+    await create_agent(conn, BEFORE, account, AgentDraft(name="Bare", model="m"), actor="test")
+    await refuse_unknown_key(pool, Sealer(b"x" * 32))
+    agent = await _make(conn, account)
+    with pytest.raises(SettingsError, match="AGENTCHAT_SECRET_KEY opens none of the 2 secrets"):
+        await refuse_unknown_key(pool, Sealer(b"x" * 32))
+    await refuse_unknown_key(pool, BOTH)
+    await _change(conn, account, agent, Sealer(b"x" * 32), provider_key="sk-ant-new")
+    await refuse_unknown_key(pool, Sealer(b"x" * 32))  # one was entered anew: the rest can follow
+
+
+@pytest.mark.requirement("SETTINGS")
+def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> None:
+    good = base64.b64encode(os.urandom(32)).decode()
+    for current, previous, name in (
+        ("hunter2", (), "AGENTCHAT_SECRET_KEY "),
+        (good, (good, "hunter2"), "AGENTCHAT_SECRET_KEY_PREVIOUS "),
+    ):
+        with pytest.raises(SettingsError, match=name) as caught:
+            sealer_of(current, previous)
+        assert "hunter2" not in str(caught.value)
+    assert sealer_of(good, (good,)).key_id == Sealer.from_setting(good).key_id
+
+
+_WAITS = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
