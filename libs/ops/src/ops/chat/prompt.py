@@ -1,0 +1,106 @@
+"""The line that one types: with a history that is kept, several lines, and completion of commands."""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
+
+from ops.chat.safe import one_line
+from ops.chat.session import Session
+from ops.chat.slash import COMMANDS
+
+_FILE = "chat_history"
+_STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ansigreen"})
+
+
+class Prompt:
+    """Asks for the next message."""
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        self._session = session
+        self._prompt: PromptSession[str] = PromptSession(
+            FormattedText([("class:prompt", "> ")]),
+            history=_history(folder),
+            multiline=True,
+            prompt_continuation="  ",
+            key_bindings=_keys(),
+            completer=_Commands(session),
+            complete_while_typing=True,
+            bottom_toolbar=self._toolbar,
+            reserve_space_for_menu=4,
+            style=_STYLE,
+        )
+
+    async def ask(self) -> str:
+        """The message, without white space around it. Raises EOFError at Ctrl-D."""
+        return (await self._prompt.prompt_async(handle_sigint=False)).strip()
+
+    def _toolbar(self) -> str:
+        session = self._session
+        thread = session.title or session.conversation_id or "new thread"
+        return f" {one_line(session.agent.name, 40)} · form {session.form} · {one_line(thread, 60)} · /help"
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state and buffer.complete_state.current_completion:
+            buffer.complete_state = None
+        elif buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    @keys.add("c-c")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.reset()
+
+    return keys
+
+
+class _Commands(Completer):
+    """Commands, and the names of agents behind `/agent`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get_completions(self, document: Document, _: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in text:
+            return
+        begun = text.removeprefix("/agent ")
+        if begun != text:
+            for agent in self._session.agents:
+                if agent.name.startswith(begun):
+                    yield Completion(agent.name, -len(begun))
+            return
+        for name, command in COMMANDS.items():
+            if name.startswith(text):
+                yield Completion(name, -len(text), display_meta=command.meaning)
+
+
+def _history(folder: Path) -> History:
+    """A file that its owner alone can read; where there can be none, this run's memory."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / _FILE
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        path.chmod(0o600)
+        return FileHistory(path)
+    return InMemoryHistory()

@@ -1,0 +1,166 @@
+"""The commands of the terminal client: a line that begins with `/`."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from agentchat_client import AgentChatError, Conversation
+from ops.chat.safe import clean, one_line
+from ops.chat.screen import Screen
+from ops.chat.sentences import sentence
+from ops.chat.session import Session
+from ops.errors import SetupError
+
+_LISTED = 15
+_SHOWN_MESSAGES = 4
+
+
+class Command(msgspec.Struct, frozen=True):
+    """`run` takes what is behind the command's name."""
+
+    usage: str
+    meaning: str
+    run: Callable[[Session, Screen, str], Awaitable[None]] | None
+
+
+async def run(line: str, session: Session, screen: Screen) -> bool:
+    """Do what the line says; what goes wrong is told. False: the program is to end."""
+    name, _, argument = line.partition(" ")
+    command = COMMANDS.get(name.lower())
+    if command is None:
+        screen.fail(f"no command {one_line(name, 40)}; /help lists them (//… sends a message with a slash)")
+        return True
+    if command.run is None:
+        return False
+    try:
+        await command.run(session, screen, argument.strip())
+    except AgentChatError as error:
+        screen.fail(sentence(error))
+    except SetupError as error:
+        screen.fail(str(error))
+    return True
+
+
+async def _new(session: Session, screen: Screen, _: str) -> None:
+    session.begin_thread()
+    screen.say("The next message begins a new thread.")
+
+
+async def _resume(session: Session, screen: Screen, argument: str) -> None:
+    if not argument:
+        await _list(session, screen)
+        return
+    thread = await _wanted(session, argument)
+    if thread is None:
+        screen.fail(f"no thread {one_line(argument, 60)}: give a number of the list, or an id")
+        return
+    messages = [message async for message in session.client.messages(thread.conversation_id)]
+    session.resume(thread)
+    if len(messages) > _SHOWN_MESSAGES:
+        screen.say(f"… {len(messages) - _SHOWN_MESSAGES} messages before; /history shows them")
+    screen.messages(messages[-_SHOWN_MESSAGES:])
+
+
+async def _list(session: Session, screen: Screen) -> None:
+    session.listed = await _recent(session)
+    if not session.listed:
+        screen.say("There are no threads yet.")
+        return
+    screen.threads(session.listed, session.conversation_id)
+    screen.say("/resume N goes on with one.")
+
+
+async def _wanted(session: Session, argument: str) -> Conversation | None:
+    if not (argument.isascii() and argument.isdigit()):
+        return await session.client.conversation(argument)
+    session.listed = session.listed or await _recent(session)
+    number = int(argument[:9])
+    return session.listed[number - 1] if 1 <= number <= len(session.listed) else None
+
+
+async def _recent(session: Session) -> tuple[Conversation, ...]:
+    return tuple([thread async for thread in session.client.conversations(_LISTED)])
+
+
+async def _history(session: Session, screen: Screen, _: str) -> None:
+    if session.conversation_id is None:
+        screen.say("This thread has no messages yet; /resume lists the others.")
+        return
+    screen.messages([message async for message in session.client.messages(session.conversation_id)])
+    screen.say(f"thread {session.conversation_id}")
+
+
+async def _agent(session: Session, screen: Screen, argument: str) -> None:
+    if argument:
+        ended = session.use(argument)
+        note = "; it belongs to another account, so a new thread begins" if ended else ""
+        screen.say(f"Asking {session.agent.name} (form {session.form}){note}.")
+        return
+    here = session.agent
+    screen.pairs(
+        [(f"{'*' if agent == here else ' '} {agent.name}", agent.agent_id) for agent in session.agents]
+    )
+    screen.say("/agent NAME or /agent ID asks another one.")
+
+
+async def _tools(session: Session, screen: Screen, _: str) -> None:
+    if session.tools:
+        screen.tools(session.tools)
+    elif session.form == 1:
+        screen.say("Form 1 does not tell of tools; /form 2 does.")
+    else:
+        screen.say("No tool ran for the last reply.")
+
+
+async def _sources(session: Session, screen: Screen, _: str) -> None:
+    if session.sources:
+        screen.sources(session.sources)
+    elif session.form == 2:
+        screen.say("Form 2 does not tell of sources; /form 1 does.")
+    else:
+        screen.say("The last reply has no sources.")
+
+
+async def _form(session: Session, screen: Screen, argument: str) -> None:
+    match argument:
+        case "1":
+            session.wished_form = 1
+        case "2":
+            session.wished_form = 2
+        case "auto":
+            session.wished_form = None
+        case "":
+            pass
+        case _:
+            screen.fail("/form 1, /form 2 or /form auto")
+            return
+    chosen = "" if session.wished_form else ", chosen for this agent"
+    screen.say(
+        f"Form {session.form}{chosen}. 1 lists the sources of agents with a knowledge base; "
+        "2 shows tools as they run, where the plan has it."
+    )
+
+
+async def _help(session: Session, screen: Screen, _: str) -> None:
+    screen.pairs([(command.usage, command.meaning) for command in COMMANDS.values()])
+    screen.pairs(
+        [
+            ("Alt-Enter", "a new line in the message; so does \\ at a line's end"),
+            ("Ctrl-C", "stops the reply that is being written; at the prompt it clears the line"),
+            ("Ctrl-D", "leaves"),
+        ]
+    )
+    screen.say(clean(f"{session.agent.name} at {session.base_url}"))
+
+
+COMMANDS: dict[str, Command] = {
+    "/new": Command("/new", "begin a new thread", _new),
+    "/resume": Command("/resume [N or ID]", "list recent threads, or go on with one", _resume),
+    "/history": Command("/history", "show this thread's messages", _history),
+    "/agent": Command("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
+    "/tools": Command("/tools", "show what the last reply's tools were given and said", _tools),
+    "/sources": Command("/sources", "show the last reply's sources again", _sources),
+    "/form": Command("/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form),
+    "/help": Command("/help", "show this", _help),
+    "/quit": Command("/quit", "leave", None),
+}

@@ -1,0 +1,65 @@
+"""What is printed for good while a reply is still being written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from rich.console import Console
+
+from ops.chat.markdown import Block, settled
+from ops.chat.safe import clean, compact, one_line, pretty
+
+_LINES = (
+    "words", "- item", "  more", "1. first", "# Heading", "===", "---", "```", "~~~", "    code", "> said",
+    "| a | b |", "|---|---|", "| 1 | 2 |", "", "", "[x]: http://shop.example", "* other", "#", "<b>", "1.",
+)  # fmt: skip
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+@given(st.lists(st.sampled_from(_LINES), max_size=14), st.integers(0, 200))
+def test_what_is_settled_stays_as_it_is_whatever_follows(lines: list[str], cut: int) -> None:
+    whole = "\n".join(lines)
+    beginning = whole[:cut]
+    length = settled(beginning, {})
+    parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(whole)
+    starts = {token.map[0] for token in parsed if token.map and token.level == 0}
+    assert length == 0 or whole[:length].count("\n") in starts
+    assert length == 0 or whole[length - 1] == "\n"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_all_but_the_last_block_is_settled() -> None:
+    text = "One.\n\n- a\n- b\n\n```\nx\n\ny\n```\n\nLast"
+    assert text[settled(text, {}) :] == "```\nx\n\ny\n```\n\nLast"
+    assert text[settled(text + "\n", {}) :] == "Last"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_html_links_and_entities_show_what_they_are() -> None:
+    console = Console(width=80, color_system=None)
+    with console.capture() as captured:
+        console.print(Block("<b>bold</b> [shop](http://other.example) &#27;[31m &#x9b;2J", {}))
+    assert captured.get() == "<b>bold</b> shop (http://other.example) \ufffd[31m \ufffd2J\n"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_a_link_may_be_defined_in_an_earlier_block() -> None:
+    console = Console(width=80, color_system=None)
+    references: dict[str, object] = {}
+    with console.capture() as captured:
+        console.print(Block("[a]: http://a.example\n", references))
+        console.print(Block("See [a].", references))
+    assert captured.get() == "See a (http://a.example).\n"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_control_characters_become_symbols() -> None:
+    every = "".join(map(chr, range(0x110000 // 16)))
+    assert not [
+        text for text in clean(every) if text not in "\n\t" and (text < " " or "\x7f" <= text <= "\x9f")
+    ]
+    assert clean("a\x1b]0;title\x07b\r\nc\x9b2J\u202ed") == "a␛]0;title␇b\nc\ufffd2Jd"
+    assert one_line("a\x1b[2J\n b", 6) == "a␛[2J…"
+    assert compact({"id": "x\x1b", "n": [1]}, 80) == 'id="x\\u001b", n=[1]'
+    assert pretty('{"a": "\\u001b[2J\\u009b"}') == '{\n  "a": "\\u001b[2J\ufffd"\n}'
+    assert pretty("\x1b no JSON") == "␛ no JSON"

@@ -1,0 +1,92 @@
+"""`agentchat chat` without a terminal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ops.errors import StackError
+from ops.main import app
+from tests.client.given import DONE_1, META, REPLY, THREAD, delta
+from tests.client.server import Answer, ScriptedServer, as_json, chunks, lines, problem
+from tests.terminal.conftest import at
+from tests.terminal.terminal import surroundings
+
+
+def _run(
+    folder: Path, *script: Answer, stdin: bytes = b"", arguments: tuple[str, ...] = ()
+) -> tuple["subprocess.CompletedProcess[bytes]", ScriptedServer]:
+    with ScriptedServer(*script) as server:
+        done = subprocess.run(
+            [sys.executable, "-m", "ops.main", "chat", *arguments],
+            input=stdin,
+            env=surroundings(folder, at(server)),
+            capture_output=True,
+            timeout=30,
+        )
+    return done, server
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
+    done, server = _run(
+        tmp_path,
+        chunks(lines(META, delta("Grüße,\n"), delta("**Ada**\x1b[2J."), DONE_1)),
+        problem(400, "invalid_request"),
+        chunks(lines(META, delta("Bye."), DONE_1)),
+        stdin=b"Hello\n\n/new is text\r\nlast",
+    )
+    assert done.stdout.decode() == "Grüße,\n**Ada**␛[2J.\nBye.\n"
+    assert done.stderr.decode().startswith("agentchat: The service refuses this (400 invalid_request)")
+    assert done.returncode == 1
+    assert [request.json["message"] for request in server.requests] == ["Hello", "/new is text", "last"]
+    assert [request.json.get("conversation_id") for request in server.requests] == [None, THREAD, THREAD]
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_one_message_as_json(tmp_path: Path) -> None:
+    done, server = _run(tmp_path, as_json(REPLY), arguments=("-m", "Hello", "--json", "-c", THREAD))
+    assert done.returncode == 0, done.stderr
+    reply = json.loads(done.stdout)
+    assert reply["message"]["content"] == REPLY["message"]["content"]
+    assert reply["tool_calls"] == REPLY["tool_calls"]
+    assert done.stdout.isascii()
+    assert server.requests[0].json["conversation_id"] == THREAD
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
+    done, server = _run(tmp_path, problem(401, "invalid_api_key"), stdin=b"a\nb\n")
+    assert (done.returncode, done.stdout, len(server.requests)) == (1, b"", 1)
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+@pytest.mark.parametrize(
+    ("arguments", "environ", "code", "told"),
+    [
+        ((), {}, 1, "nothing runs in"),
+        ((), {"AGENTCHAT_BASE_URL": "http://127.0.0.1:9"}, 2, "set AGENTCHAT_API_KEY"),
+        (("--base-url", "http://127.0.0.1:9"), {"AGENTCHAT_API_KEY": "k"}, 2, "no agent"),
+        (
+            ("--base-url", "ftp://x", "--agent", "0192f0c1-0000-7000-8000-0000000000b1"),
+            {"AGENTCHAT_API_KEY": "k"},
+            2,
+            "base_url",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(
+    tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str], code: int, told: str
+) -> None:
+    unset = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
+    given = unset | {"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ
+    done = CliRunner().invoke(app, ["chat", *arguments], input="Hello\n", env=given)
+    assert isinstance(done.exception, StackError)
+    assert done.exception.exit_code == code
+    assert told in str(done.exception)
+    assert done.output == ""

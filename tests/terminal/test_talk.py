@@ -1,0 +1,181 @@
+"""`agentchat chat` on a terminal, with a service that answers as it is told."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.client.given import DONE_1, DONE_2, META, SOURCE, START, THREAD, delta, message, thread
+from tests.client.server import RESET, TRACE, as_json, chunks, lines, problem, unfinished
+from tests.terminal.conftest import Open
+from tests.terminal.terminal import ALT_ENTER, CTRL_C, CTRL_D, UP
+
+_EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_a_long_reply_is_in_the_scroll_back_whole_and_once(terminal: Open) -> None:
+    items = [f"- item number {number:03}\n" for number in range(60)]
+    words = " ".join(f"word{number:03}" for number in range(300))
+    code = "```\n" + "".join(f"row {number:03}\n" for number in range(40)) + "```\n\n"
+    whole = "# Begin\n\n" + "".join(items) + "\n" + words + "\n\n" + code + "The end."
+    pieces = [lines(delta(whole[place : place + 17])) for place in range(0, len(whole), 17)]
+    client, _ = terminal(chunks(lines(START), *pieces, lines(DONE_2)), rows=12)
+    client.say("Tell me much.")
+    client.see("42 tokens")
+    client.see("> ")
+    shown = client.text.split()
+    for kind, count in (("word", 300),):
+        assert [text for text in shown if text.startswith(kind) and text != kind] == [
+            f"{kind}{number:03}" for number in range(count)
+        ]
+    numbers = [text for text in shown if text.isdigit() and len(text) == 3]
+    assert numbers == [f"{n:03}" for n in range(60)] + [f"{n:03}" for n in range(40)]
+    assert client.text.count("The end.") == 1
+    assert client.text.count("Begin") == 1
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_tools_sources_threads_and_text_of_others_do_not_drive_the_terminal(terminal: Open) -> None:
+    call = {"type": "tool_call", "name": f"get{_EVIL}", "input": {"id": _EVIL}}
+    tool = {"name": f"get{_EVIL}", "input": {"id": _EVIL}, "output": '"' + "\\u001b[2J\\u009b" + '"'}
+    source = {**SOURCE, "title": f"Returns{_EVIL}", "snippet": _EVIL, "url": f"http://{_EVIL}"}
+    old = {**thread(1), "title": f"Old thread{_EVIL}"}
+    client, server = terminal(
+        chunks(lines(START, delta(f"Hi{_EVIL}"), call, delta("there."), {**DONE_2, "tool_calls": [tool]})),
+        chunks(lines(META, {"type": "sources", "sources": [source]}, delta("By [1]."), DONE_1)),
+        as_json({"data": [old], "next_cursor": None}),
+        as_json({"data": [message(1), {**message(2), "content": f"Saved{_EVIL}"}], "next_cursor": None}),
+        problem(404, f"x{_EVIL}"),
+    )
+    client.say("Hello")
+    client.see("⚙ get␛")
+    client.see("there.")
+    client.see("1 tool call, /tools shows more · 42 tokens")
+    client.say("/tools")
+    client.see("\\u001b[2J")
+    client.say("/form 1")
+    client.say("And sources?")
+    client.see("Sources")
+    client.see("[1] Returns␛")
+    client.say("/resume")
+    client.see("Old thread␛")
+    client.say("/resume 1")
+    client.see("Saved␛")
+    client.say("Fail")
+    client.see("✗ Not found (404)")
+    client.type(CTRL_D)
+    assert client.end() == 0
+    assert client.odd == []
+    assert "owned\x07" not in client.raw
+    assert [request.headers.get("x-stream-form") for request in server.requests[:2]] == ["2", "1"]
+    assert server.requests[1].json["conversation_id"] == THREAD
+    assert server.requests[4].json["conversation_id"] == "thread-1"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_every_failure_is_a_sentence_and_the_talk_goes_on(terminal: Open) -> None:
+    failure = {"type": "error", "code": "provider_error", "message": "The model provider failed."}
+    client, server = terminal(
+        problem(401, "invalid_api_key"),
+        problem(404, "agent_not_found"),
+        problem(409, "conversation_busy"),
+        problem(429, "rate_limited", headers={"Retry-After": "7"}),
+        problem(503, "overloaded", headers={"Retry-After": "200"}),
+        problem(400, "invalid_request", errors=[{"field": "message", "message": "is too long"}]),
+        RESET,
+        chunks(lines(START, delta("Some"), failure)),
+        unfinished(lines(START, delta("Half")), then="close"),
+        chunks(lines(START, delta("All."), DONE_2)),
+    )
+    for expected in (
+        "does not take this key (401)",
+        "Not found (404)",
+        "still answers another message (409)",
+        "(429); try again in 7 s.",
+        "(503 overloaded): What overloaded means here; try again in 4 min.",
+        "(400): message: is too long",
+        "cannot be reached",
+        "The reply failed (provider_error): The model provider failed.",
+        "The connection broke off",
+    ):
+        client.say("Hello")
+        client.see("✗")
+        client.see(expected)
+    client.say("Hello")
+    client.see("All.")
+    client.say("/quit")
+    assert client.end() == 0
+    assert len(server.requests) == 10, "nothing is tried again behind the user's back"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_a_plan_without_form_2_is_answered_in_form_1_from_then_on(terminal: Open) -> None:
+    client, server = terminal(
+        problem(403, "plan_upgrade_required"),
+        chunks(lines(META, delta("In form 1."), DONE_1)),
+        chunks(lines(META, delta("Again."), DONE_1)),
+        problem(403, "plan_upgrade_required"),
+    )
+    client.say("Hello")
+    client.see("going on with form 1")
+    client.see("In form 1.")
+    client.say("Hello")
+    client.see("Again.")
+    client.say("/form 2")
+    client.say("Hello")
+    client.see("✗ The account's plan does not include this (403)")
+    assert [request.headers["x-stream-form"] for request in server.requests] == ["2", "1", "1", "2"]
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_lines_are_edited_kept_and_brought_back(terminal: Open, tmp_path: Path) -> None:
+    reply = chunks(lines(START, delta("Yes."), DONE_2))
+    client, server = terminal(*[reply] * 3)
+    client.see("> ")
+    client.type("not this" + CTRL_C)
+    client.type("first" + ALT_ENTER + "second\\\rthird\r")
+    client.see("Yes.")
+    client.see("42 tokens")
+    client.see("> ")
+    client.type(UP * 3 + "\r")
+    client.see("Yes.")
+    client.say("//help me")
+    client.see("Yes.")
+    assert [request.json["message"] for request in server.requests] == [
+        "first\nsecond\nthird",
+        "first\nsecond\nthird",
+        "/help me",
+    ]
+    client.say("/nonsense")
+    client.see("no command /nonsense")
+    kept = tmp_path / "agentchat" / "chat_history"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "second" in kept.read_text()
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_ctrl_c_cancels_by_the_trace_of_the_answers_header(terminal: Open) -> None:
+    client, server = terminal(
+        unfinished(lines(START, delta("Slowly"))),
+        problem(404, "not_found"),
+        chunks(lines(START, delta("Next."), DONE_2)),
+    )
+    client.say("Hello")
+    client.see("Slowly")
+    client.type(CTRL_C)
+    client.see("✗ The reply cannot be stopped: Not found (404)")
+    client.see("Left.")
+    client.say("Hello again")
+    client.see("Next.")
+    first, cancel, second = server.requests
+    assert (cancel.method, cancel.target) == ("POST", f"/v1/chat/{TRACE}/cancel")
+    assert second.json["conversation_id"] == THREAD
+    assert first.json["message"] == "Hello"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
+def test_a_single_message_on_a_terminal_is_rendered(terminal: Open) -> None:
+    client, _ = terminal(chunks(lines(START, delta("**Bold** words"), DONE_2)), arguments=("-m", "Hello"))
+    client.see("Bold words")
+    assert client.end() == 0
