@@ -1,0 +1,65 @@
+"""`agentchat admin secrets`."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops.admin.options import AsJson, group
+
+if TYPE_CHECKING:
+    from directory.administration.reseal import Resealed
+
+app = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
+
+
+@app.callback()
+def callback() -> None:
+    """Secrets that are kept sealed: provider keys and the headers of tool servers."""
+
+
+@app.command()
+def reseal(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed anew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Seal everything anew under the present secret key, after that was changed.
+
+    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has those from before.
+    May run while services do, and again where it broke off. Exit code 1 where something did not open.
+    """
+    from ops.admin import show
+
+    found = _reseal(dry_run=dry_run)
+    for value in found.unopened:
+        show.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
+    if as_json:
+        show.as_json(found)
+    else:
+        verb = "would be sealed" if dry_run else "sealed"
+        sys.stdout.write(
+            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents {verb} anew, "
+            f"{len(found.unopened):,} did not open\n"
+        )
+    if found.unopened:
+        sys.exit(1)
+
+
+def _reseal(*, dry_run: bool) -> "Resealed":
+    from administration import Admin
+    from directory.administration.reseal import reseal as seal_anew
+    from ops.admin.importing import progress
+    from ops.admin.working import run
+
+    async def work(admin: Admin) -> "Resealed":
+        with progress("sealing") as bar:
+            task = bar.add_task("agents", total=None)
+            return await seal_anew(
+                admin.pool,
+                admin.sealer,
+                actor=admin.actor,
+                dry_run=dry_run,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+
+    return run(work)

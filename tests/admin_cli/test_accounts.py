@@ -1,0 +1,108 @@
+"""Accounts, plans and keys from the command line."""
+
+import hashlib
+
+import psycopg
+import pytest
+
+from tests.admin_cli.conftest import Cli
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_an_account_from_its_making_to_its_end(cli: Cli) -> None:
+    made = cli.json("accounts", "create", "Ada", "--plan", "Pro")
+    assert (made["name"], made["plan"], made["disabled"]) == ("Ada", "Pro", False)
+    account = made["id"]
+    assert account in [each["id"] for each in cli.json("accounts", "list")]
+    changed = cli.json("accounts", "change", account, "--plan", "Enterprise", "--name", "Ada & Co")
+    assert (changed["name"], changed["plan"]) == ("Ada & Co", "Enterprise")
+    assert cli.json("accounts", "disable", account)["disabled"] is True
+    assert cli.json("accounts", "enable", account)["disabled"] is False
+    assert cli.json("accounts", "delete", account)["goes"] == []
+    gone = cli("accounts", "show", account)
+    assert (gone.code, gone.err) == (1, f"no such account: {account}")
+    assert "\x1b" not in cli.said
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_tables_are_for_people_and_hold_the_same(cli: Cli) -> None:
+    accounts = [cli.account(f"name {number} " * 3) for number in range(3)]
+    done = cli("accounts", "list")
+    heading, *lines = done.out.splitlines()
+    assert heading.split() == ["ID", "NAME", "PLAN", "DISABLED", "CREATED"]
+    for account in accounts:
+        assert [line for line in lines if line.startswith(account)], "an id is never cut"
+    assert "\x1b" not in done.out
+    assert len(cli.json("accounts", "list", "--limit", "2")) == 2
+    assert accounts[0] in cli("accounts", "show", accounts[0]).out
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_plans_numbers_change_one_by_one(cli: Cli) -> None:
+    made = cli.json("plans", "create", "Team", "--requests-per-minute", "5", "--form2-streaming")
+    assert (made["requests_per_minute"], made["concurrent_runs"]) == (5, None)
+    changed = cli.json("plans", "change", "Team", "--concurrent-runs", "3", "--no-form2-streaming")
+    assert (changed["requests_per_minute"], changed["concurrent_runs"]) == (5, 3)
+    assert changed["form2_streaming"] is False
+    assert cli.json("plans", "change", "Team", "--requests-per-minute", "none")["requests_per_minute"] is None
+    wrong = cli("plans", "change", "Team", "--concurrent-runs", "many")
+    assert (wrong.code, "neither a whole number nor" in wrong.err) == (2, True)
+    account = cli.json("accounts", "create", "On a team", "--plan", "Team")["id"]
+    refused = cli("plans", "delete", "Team")
+    assert refused.code == 1
+    assert "On a team" in refused.err or account in refused.err
+    cli.json("accounts", "delete", account)
+    assert cli.json("plans", "delete", "Team", "--dry-run")["dry_run"] is True
+    assert cli.json("plans", "delete", "Team")["dry_run"] is False
+    assert "Team" not in [plan["name"] for plan in cli.json("plans", "list")]
+
+
+@pytest.mark.requirement("ADMIN-CLI", "KEYS-HASHED")
+def test_a_key_is_on_stdout_alone_and_once(cli: Cli, migrated_database_url: str) -> None:
+    account = cli.account()
+    made = cli("keys", "create", account, "--name", "web")
+    key = made.out.strip()
+    assert made.out == f"{key}\n"
+    assert key.startswith("sk-ac-")
+    assert key not in made.err
+    (listed,) = cli.json("keys", "list", account)
+    assert (listed["name"], listed["last4"]) == ("web", key[-4:])
+    assert cli.json("keys", "rename", listed["id"], "site")["name"] == "site"
+    rotated = cli.json("keys", "rotate", listed["id"])
+    assert rotated["key"] != key
+    with psycopg.connect(migrated_database_url) as conn:
+        row = conn.execute("SELECT * FROM api_keys WHERE account_id = %s", (account,)).fetchone()
+    assert hashlib.sha256(rotated["key"].encode()).hexdigest() in repr(row) or (
+        hashlib.sha256(rotated["key"].encode()).digest() in (row or ())
+    )
+    assert cli.json("keys", "revoke", listed["id"], "--dry-run")["dry_run"] is True
+    assert cli.json("keys", "show", listed["id"])["revoked_at"] is None
+    cli.json("keys", "revoke", listed["id"])
+    assert cli.json("keys", "show", listed["id"])["revoked_at"] is not None
+    assert cli("keys", "rotate", listed["id"]).code == 1
+    assert cli.said.count(key) == cli.said.count(rotated["key"]) == 1
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_what_would_be_orphaned_is_named_and_needs_force(cli: Cli) -> None:
+    account = cli.account()
+    cli("keys", "create", account, "--name", "web")
+    refused = cli("accounts", "delete", account)
+    assert refused.code == 1
+    assert "--force" in refused.err
+    assert "keys: web" in refused.err
+    tried = cli("accounts", "delete", account, "--dry-run")
+    assert (tried.code, "would be deleted" in tried.out, "--force" in tried.err) == (0, True, True)
+    assert cli.json("accounts", "show", account)["id"] == account
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_every_change_names_the_user_in_the_audit(cli: Cli) -> None:
+    account = cli.account("Before")
+    cli.json("accounts", "change", account, "--name", "After")
+    changed, made = cli.json("audit", "--subject", account)
+    assert (made["action"], changed["action"]) == ("create", "change")
+    assert changed["actor"].endswith("@cli")
+    assert (changed["before"]["name"], changed["after"]["name"]) == ("Before", "After")
+    assert len(cli.json("audit", "--limit", "1")) == 1
+    assert "name: Before → After" in cli("audit", "--subject", account).out

@@ -1,0 +1,125 @@
+"""Agents, their tool servers and their secrets from the command line."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.admin_cli.conftest import SECRET_KEY, Cli
+
+_KEY = "sk-provider-canary-0001"
+_HEADER = "Bearer canary-0002"
+
+
+def _agent(cli: Cli, *arguments: str) -> str:
+    made = cli.json(
+        "agents", "create", "--account", cli.account(), "--name", "Bot", "--model", "demo-echo",
+        "--provider-key-env", "PROVIDER", *arguments, PROVIDER=_KEY,
+    )  # fmt: skip
+    return str(made["id"])
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path) -> None:
+    given = {"account_id": cli.account(), "name": "Bot", "model": "demo-echo", "max_tool_rounds": 3}
+    made = cli.json(
+        "agents", "create", "--from", "-", "--name", "Other", "--parameters", '{"max_tokens": 64}',
+        stdin=json.dumps(given),
+    )  # fmt: skip
+    assert (made["name"], made["model"], made["max_tool_rounds"]) == ("Other", "demo-echo", 3)
+    assert made["parameters"] == {"max_tokens": 64}
+    assert made["provider_key"]["set"] is False
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("Be brief.\nAlways.")
+    changed = cli.json("agents", "change", made["id"], "--system-prompt-file", str(prompt))
+    assert (changed["version"], changed["system_prompt"]) == (2, "Be brief.\nAlways.")
+    assert "Be brief." in cli("agents", "show", made["id"]).out
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "told"),
+    [
+        (("--from", "-"), '{"nam": "x"}', "nam: is not known"),
+        (("--from", "-"), "{", "--from is not valid JSON"),
+        (("--from", "-"), "[]", "--from must be a JSON object"),
+        (("--from", "no-such-file"), "", "no-such-file cannot be read"),
+        (("--name", "x", "--model", "demo-echo", "--parameters", '{"temperature": 9}'), "", "temperature"),
+        (("--provider-key-env", "NOT_SET"), "", "the variable NOT_SET is not set"),
+        (("--ask-provider-key",), "", "there is no terminal"),
+        (("--provider-key-env", "A", "--provider-key-file", "b"), "", "in one way"),
+        (("--top-k", "3"), "", "--knowledge-base"),
+    ],
+)
+def test_what_is_wrong_is_said_by_its_name(
+    cli: Cli, arguments: tuple[str, ...], stdin: str, told: str
+) -> None:
+    done = cli("agents", "create", "--account", cli.account(), *arguments, stdin=stdin)
+    assert done.code == 2
+    assert told in done.err
+    assert cli.json("agents", "list", "--limit", "1000") == [] or "x" not in done.out
+
+
+@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")
+def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> None:
+    agent = _agent(cli)
+    file = tmp_path / "header"
+    file.write_text(_HEADER + "\n")
+    added = cli.json(
+        "agents", "mcp-servers", "add", agent, "shop", "http://shop.example/mcp",
+        "--header", "Authorization: @env:TOKEN", "--header", f"X-Other: @file:{file}", "--allow", "get_order",
+        TOKEN=_HEADER,
+    )  # fmt: skip
+    assert added["header_names"] == ["Authorization", "X-Other"]
+    refused = cli(
+        "agents", "mcp-servers", "add", agent, "two", "http://a.example", "--header", f"A: {_HEADER}"
+    )
+    assert (refused.code, "@env:VARIABLE" in refused.err) == (2, True)
+    change = ("agents", "mcp-servers", "change", agent, "shop")
+    kept = cli.json(*change, "--url", "http://new.example/mcp", "--allow-all", "--disabled")
+    assert (kept["header_names"], kept["allowed_tools"]) == (["Authorization", "X-Other"], None)
+    assert (kept["url"], kept["disabled"]) == ("http://new.example/mcp", True)
+    assert cli.json(*change, "--no-headers", "--enabled")["header_names"] == []
+    assert cli(*change).code == 2
+    shown = cli.json("agents", "show", agent)
+    assert shown["provider_key"]["set"] is True
+    cli("agents", "show", agent)
+    cli("audit", "--json")
+    assert cli.json("agents", "mcp-servers", "remove", agent, "shop", "--dry-run")["dry_run"] is True
+    cli.json("agents", "mcp-servers", "remove", agent, "shop")
+    assert cli.json("agents", "mcp-servers", "list", agent) == []
+    assert cli.json("agents", "change", agent, "--no-provider-key")["provider_key"]["set"] is False
+    assert "canary" not in cli.said
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
+    agent = _agent(cli)
+    cli.json("agents", "change", agent, "--model", "demo-load", "--no-provider-key")
+    assert cli.json("agents", "show", agent, "--version", "1")["model"] == "demo-echo"
+    restored = cli.json("agents", "restore", agent, "1")
+    assert (restored["version"], restored["model"]) == (3, "demo-echo")
+    assert restored["provider_key"]["set"] is True
+    listed = cli.json("agents", "versions", agent)
+    assert [(each["version"], each["current"]) for each in listed] == [(3, True), (2, False), (1, False)]
+    assert cli.json("agents", "disable", agent)["disabled"] is True
+    assert cli.json("agents", "enable", agent)["version"] == 3
+    assert cli.json("agents", "delete", agent)["kind"] == "agent"
+    assert cli("agents", "show", agent).code == 1
+
+
+@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")
+def test_secrets_are_sealed_anew_under_another_key(cli: Cli) -> None:
+    agent = _agent(cli)
+    new = base64.b64encode(bytes(32)).decode()
+    lost = cli("secrets", "reseal", "--json", AGENTCHAT_SECRET_KEY=new)
+    assert (lost.code, json.loads(lost.out)["resealed"]) == (1, 0)
+    assert agent in lost.err
+    change = ("agents", "change", agent, "--provider-key-env", "PROVIDER")
+    refused = cli(*change, AGENTCHAT_SECRET_KEY=new, PROVIDER=_KEY)
+    assert (refused.code, "opens none" in refused.err) == (2, True)
+    both = {"AGENTCHAT_SECRET_KEY": new, "AGENTCHAT_SECRET_KEY_PREVIOUS": SECRET_KEY}
+    would = cli.json("secrets", "reseal", "--dry-run", **both)["resealed"]
+    assert would == cli.json("secrets", "reseal", **both)["resealed"] > 0
+    assert cli.json("secrets", "reseal", AGENTCHAT_SECRET_KEY=new)["resealed"] == 0

@@ -1,0 +1,88 @@
+"""Knowledge bases from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.admin_cli.conftest import Cli
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "more").mkdir(parents=True)
+    (folder / "returns.md").write_text("# Returns\n\nTents may be returned within 14 days.")
+    (folder / "more" / "page.html").write_text("<title>Shipping</title><p>Parcels are free over 50 euro.</p>")
+    (folder / "broken.txt").write_bytes(b"\xff\xfe\x00\xd8")
+    (folder / "picture.png").write_bytes(b"png")
+    return folder
+
+
+@pytest.fixture
+def base(cli: Cli) -> str:
+    return str(cli.json("knowledge", "create", cli.account(), "Docs")["id"])
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
+    cli: Cli, base: str, docs: Path
+) -> None:
+    first = cli("knowledge", "import", base, str(docs), str(docs / "gone.md"))
+    assert first.code == 0
+    assert first.out == "2 added, 0 changed, 0 unchanged, 3 skipped, 0 pruned\n"
+    for name in ("docs/broken.txt", "docs/picture.png", "gone.md"):
+        assert f"skipped {name}: " in first.err
+    (docs / "returns.md").write_text("# Returns\n\nTents may be returned within 30 days.")
+    again = cli.json("knowledge", "import", base, str(docs))
+    assert (again["added"], again["changed"], again["unchanged"], len(again["skipped"])) == (0, 1, 1, 2)
+    (best,) = cli.json("knowledge", "search", base, "returning a tent", "--top", "1")
+    assert "30 days" in best["source"]["snippet"]
+    assert "30 days" in cli("knowledge", "search", base, "returning a tent").out
+    assert cli.json("knowledge", "show", base)["documents"] == 2
+    nothing = cli("knowledge", "import", base, str(docs / "picture.png.md"))
+    assert nothing.code == 1
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(cli: Cli, base: str, docs: Path) -> None:
+    cli.json("knowledge", "import", base, str(docs))
+    piped = cli.json("knowledge", "import", base, "-", "--name", "kayaks.txt", stdin="Kayaks are rented out.")
+    assert piped["added"] == 1
+    (docs / "returns.md").unlink()
+    prune = ("knowledge", "import", base, str(docs), "--prune")
+    missed = cli("knowledge", "import", base, str(docs.with_name("doc")), "--prune", "--yes")
+    assert (missed.code, "nothing is pruned" in missed.err) == (1, True)
+    tried = cli.json(*prune, "--dry-run")
+    assert tried["pruned"] == ["docs/returns.md", "kayaks.txt"]
+    assert cli.json("knowledge", "show", base)["documents"] == 3
+    assert cli.json(*prune)["pruned"] == ["docs/returns.md", "kayaks.txt"]
+    (left,) = cli.json("knowledge", "documents", base)
+    assert left["name"] == "docs/more/page.html"
+    assert cli.json("knowledge", "forget", base, left["id"])["kind"] == "document"
+    assert cli("knowledge", "import", base, "-").code == 2
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_base_that_an_agent_answers_from_needs_force(cli: Cli, docs: Path) -> None:
+    account = cli.account()
+    base = cli.json("knowledge", "create", account, "Docs")["id"]
+    agent = cli.json(
+        "agents", "create", "--account", account, "--name", "Guide", "--model", "demo-echo",
+        "--knowledge-base", base, "--top-k", "3",
+    )  # fmt: skip
+    assert agent["retrieval"] == {"knowledge_base_id": base, "top_k": 3}
+    refused = cli("knowledge", "delete", base)
+    assert (refused.code, "agents: Guide" in refused.err) == (1, True)
+    cli.json("knowledge", "delete", base, "--force")
+    assert cli.json("agents", "show", agent["id"])["retrieval"] is None
+    assert base not in [each["id"] for each in cli.json("knowledge", "list")]
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_an_embedder_that_is_set_embeds_what_is_imported(cli: Cli, base: str, docs: Path) -> None:
+    assert cli("knowledge", "embed", base).code == 2
+    cli.json("knowledge", "import", base, str(docs))
+    with_embedder = {"AGENTCHAT_EMBEDDER": "hashing"}
+    assert cli.json("knowledge", "embed", base, **with_embedder)["embedded"] == 2
+    assert cli.json("knowledge", "embed", base, **with_embedder)["embedded"] == 0
+    assert cli.json("knowledge", "rename", base, "New")["name"] == "New"

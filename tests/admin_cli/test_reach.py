@@ -1,0 +1,101 @@
+"""Which servers the commands work on, and what they say where they cannot."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentchat_client import AgentChat
+from ops.harness import RunningStack
+from tests.admin_cli.conftest import SECRET_KEY, Cli
+from tests.terminal.terminal import Terminal
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+@pytest.mark.parametrize(
+    ("environ", "code", "told"),
+    [
+        ({"AGENTCHAT_SECRET_KEY": ""}, 2, "AGENTCHAT_SECRET_KEY is not set"),
+        ({"AGENTCHAT_SECRET_KEY": "short"}, 2, "AGENTCHAT_SECRET_KEY"),
+        ({"AGENTCHAT_DATABASE_URL": ""}, 1, "set AGENTCHAT_DATABASE_URL"),
+        ({"AGENTCHAT_DATABASE_URL": "postgresql://nobody@127.0.0.1:9/x"}, 1, "cannot be reached"),
+        ({"AGENTCHAT_DATABASE_URL": "nonsense"}, 2, "AGENTCHAT_DATABASE_URL cannot be used"),
+        ({"AGENTCHAT_EMBEDDER": "nonsense"}, 2, "AGENTCHAT_EMBEDDER"),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, told: str
+) -> None:
+    done = cli(
+        "knowledge", "search", cli.account(), "words", **{"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ
+    )
+    assert (done.code, done.out) == (code, "")
+    assert told in done.err
+    assert "short" not in done.err
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_database_without_tables_is_told(cli: Cli, database_url: str) -> None:
+    done = cli("accounts", "list", AGENTCHAT_DATABASE_URL=database_url)
+    assert (done.code, "agentchat migrate" in done.err) == (2, True)
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_the_bus_is_asked_for_only_where_it_is_needed(cli: Cli) -> None:
+    account = cli.account()
+    cli("keys", "create", account)
+    agent = cli.json("agents", "create", "--account", account, "--name", "Bot", "--model", "demo-echo")["id"]
+    done = cli("agents", "check", agent)
+    assert done.code == 2
+    assert "AGENTCHAT_NATS_URL" in done.err
+    assert cli.json("accounts", "delete", account, "--force")["goes"][0]["count"] == 1
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
+    heavy = {"anthropic", "httpx", "msgspec", "nats", "prompt_toolkit", "psycopg", "redis", "rich"}
+    code = f"import sys, ops.main; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_deleting_asks_on_a_terminal(cli: Cli, tmp_path: Path) -> None:
+    cli.json("plans", "create", "Doomed")
+    environ = cli.environ
+    with Terminal(tmp_path, environ, ("admin", "plans", "delete", "Doomed")) as terminal:
+        terminal.see("Delete plan Doomed? [y/N]")
+        terminal.type("n\r")
+        assert terminal.end() == 1
+    assert cli("plans", "show", "Doomed").code == 0
+    with Terminal(tmp_path, environ, ("admin", "plans", "delete", "Doomed")) as terminal:
+        terminal.see("[y/N]")
+        terminal.type("y\r")
+        terminal.see("plan Doomed is deleted")
+        assert terminal.end() == 0
+    assert cli("plans", "show", "Doomed").code == 1
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStack) -> None:
+    found = stack.environment
+    cli = Cli("")
+    cli.environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    with AgentChat(found.load_api_key, base_url=found.base_url, agent_id=found.load_agent_id) as client:
+        conversation = client.chat("Hello").conversation_id
+        checked = cli.json("agents", "check", found.agent_id)
+        assert (checked["ok"], checked["provider"]["ok"]) == (True, True)
+        assert [server["ok"] for server in checked["servers"]] == [True]
+        account = cli.json("agents", "show", found.load_agent_id)["account_id"]
+        (verified,) = cli.json("usage", "--verify", "--account", account)
+        assert verified["logged"] == verified["projected"] > 0
+        assert verified["ok"] is True
+        assert cli.json("usage", "--account", account)["tokens"] >= verified["projected"]
+        assert account in cli("usage").out
+        assert cli.json("conversations", "delete", conversation, "--dry-run")["dry_run"] is True
+        assert cli.json("conversations", "delete", conversation)["kind"] == "conversation"
+        assert conversation not in [each.conversation_id for each in client.conversations()]
+    assert SECRET_KEY not in cli.said
