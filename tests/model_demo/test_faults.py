@@ -1,6 +1,7 @@
 """Failing: the errors and the broken streams that a model name may ask for."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -122,6 +123,18 @@ async def test_a_connection_may_break_off(events: Events) -> None:
     assert got.count("content_block_delta") == 2
 
 
+async def test_a_stream_may_hold_what_is_no_json(http: httpx.AsyncClient) -> None:
+    request = {"model": "demo-load?garbage_after=2", "max_tokens": 9999, "stream": True}
+    whole = (
+        await http.post("/v1/messages", json=request | {"messages": [{"role": "user", "content": "Hello"}]})
+    ).text
+    last = whole.rstrip().rpartition("data: ")[2]
+    with pytest.raises(ValueError, match="Expecting"):
+        json.loads(last)
+    assert whole.count("text_delta") == 2
+    assert "message_stop" not in whole
+
+
 async def test_a_stream_may_hang_with_pings_only(events: Events) -> None:
     names: list[str] = []
     async for name, _ in events("Hello", model="demo-load?hang_after=1&ping_ms=5"):
@@ -137,6 +150,8 @@ async def test_a_whole_answer_hangs_until_its_client_goes(ask: Ask) -> None:
             await ask("Hello", model="demo-load?hang_after=1")
 
 
-@pytest.mark.parametrize("fault", ["cut_after=1", "reset_after=1", "fail=500&fail_after=1"])
+@pytest.mark.parametrize(
+    "fault", ["cut_after=1", "reset_after=1", "garbage_after=1", "fail=500&fail_after=1"]
+)
 async def test_what_breaks_a_stream_fails_a_whole_answer(http: httpx.AsyncClient, fault: str) -> None:
     assert await status(http, f"demo-load?{fault}") == 500

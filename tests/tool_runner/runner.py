@@ -14,7 +14,7 @@ import msgspec
 
 from bus import Bus
 from contracts.ids import new_id
-from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed
+from contracts.messages import ListTools, ServerCheck, ToolFinished, ToolRequested, ToolsListed
 from contracts.subjects import TOOLS_LIST
 from directory.administration import create_account, create_agent
 from directory.agent_draft import AgentDraft
@@ -160,3 +160,6 @@ class Calls:
     async def listed(self, agent: Agent) -> ToolsListed:
         question = ListTools(account_id=agent.account_id, agent_id=agent.agent_id, agent_version=1)
         return await self.bus.ask(TOOLS_LIST, question, ToolsListed, timeout=10.0)
+
+    async def checked(self, agent: Agent) -> tuple[ServerCheck, ...]:
+        return (await self.bus.check_agent(agent.account_id, agent.agent_id, 1)).servers

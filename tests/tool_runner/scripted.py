@@ -109,6 +109,12 @@ class ScriptedServer:
     def calls(self, rpc: str = "tools/call") -> list[Call]:
         return [call for call in self.seen if call.rpc == rpc]
 
+    async def news(self) -> None:
+        """Return when another request has come in, or soon."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.2), self._news:
+                await self._news.wait()
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import msgspec
@@ -13,6 +14,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bus import Bus
+from contracts.ids import new_id
+from contracts.messages import CancelRequested
 from directory.agents import McpServer
 from runtime import telemetry
 from tests.mcp_demo.demo_server import running as demo_shop
@@ -195,13 +198,103 @@ async def test_a_dead_server_does_not_take_every_slot(world: World) -> None:
 @pytest.mark.requirement("SECRETS-SEALED", "LOGS")
 async def test_headers_go_to_their_server_and_nowhere_else(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("whoami"))
-    assert CANARY in finished.output
+    assert world.scripted.seen[-1].headers["authorization"] == f"Bearer {CANARY}"
+    assert json.loads(finished.output) == {"text": "[hidden]"}
     await world.runner.logged("tool_finished", call_id=finished.call_id)
     logged = json.dumps(world.runner.lines)
     assert CANARY not in logged
     assert "127.0.0.1" not in json.dumps([line for line in world.runner.lines if line["event"] != "ready"])
     listed = await world.calls.listed(world.agent)
     assert CANARY not in repr(listed)
+
+
+@pytest.mark.requirement("AGENT-CHECK", "SECRETS-SEALED")
+async def test_a_check_connects_to_each_server_and_says_what_works(world: World) -> None:
+    checked = await world.calls.checked(world.agent)
+    found = {server.name: server for server in checked}
+    assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
+    assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
+    assert (found["shop"].tools, found["shop"].allowed) == (21, 1)
+    assert found["gone"].detail == "The tool server could not be reached."
+    assert found["internal"].detail == "The tool server's address is not permitted."
+    assert (found["scripted"].tools, found["scripted"].allowed) == (6, 5)
+    assert found["scripted"].missing == ("odd",)
+    assert "odd (its input is not an object)" in found["scripted"].detail
+    assert CANARY not in repr(checked)
+
+
+@pytest.mark.requirement("AGENT-CHECK", "TOOLS-ALLOWED")
+async def test_a_check_names_what_the_allow_list_has_and_the_server_has_not(
+    world: World, migrated_database_url: str
+) -> None:
+    allowed = ("echo", "ehco", "fial")
+    agent = await make_agent(
+        migrated_database_url, McpServer(name="scripted", url=world.scripted.url, allowed_tools=allowed)
+    )
+    (server,) = await world.calls.checked(agent)
+    assert (server.ok, server.allowed, server.missing) == (False, 1, ("ehco", "fial"))
+    assert "ehco, fial" in server.detail
+
+
+@pytest.mark.requirement("AGENT-CHECK")
+async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
+    (server,) = await world.calls.checked(Agent(world.agent.account_id, new_id()))
+    assert (server.name, server.ok) == ("*", False)
+    assert "no such agent" in server.detail
+
+
+@pytest.mark.requirement("TOOLS-ALLOWED")
+@pytest.mark.parametrize("name", ["hidden", "list_orders"])
+async def test_a_tool_that_is_not_on_the_allow_list_is_not_run_whoever_asks(world: World, name: str) -> None:
+    server = "scripted" if name == "hidden" else "shop"
+    finished = await world.calls.finish(world.agent.call(name, server))
+    assert json.loads(finished.output) == {"error": "This agent has no such tool."}
+    assert name not in {call.tool for call in world.scripted.calls()}
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_call_that_waited_past_its_deadline_is_not_run(world: World) -> None:
+    late = datetime.now(UTC) - timedelta(seconds=1)
+    request = world.agent.call("echo", input={"late": 1}, deadline=late.isoformat())
+    finished = await world.calls.finish(request)
+    assert "could not be started in time" in finished.output
+    assert {"late": 1} not in [call.arguments for call in world.scripted.calls()]
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    finished = await world.calls.finish(
+        world.agent.call("slow", input={"seconds": 15}, deadline=soon.isoformat())
+    )
+    assert "did not answer in time" in finished.output
+    assert finished.ms < 10_000
+
+
+@pytest.mark.requirement("CANCEL", "TOOLS-DEADLINE")
+async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_broken_off(world: World) -> None:
+    running = world.agent.call("slow", input={"seconds": 20})
+    task = asyncio.create_task(world.calls.finish(running))
+    while {"seconds": 20} not in [call.arguments for call in world.scripted.calls()]:
+        await world.scripted.news()
+    asked = CancelRequested(trace_id=running.trace_id, account_id=world.agent.account_id)
+    await world.calls.bus.cancel(asked)
+    async with asyncio.timeout(5.0):
+        broken_off = await task
+    assert "cancelled" in broken_off.output
+    queued = world.agent.call("echo", trace_id=running.trace_id, input={"after": "cancel"})
+    assert "cancelled" in (await world.calls.finish(queued)).output
+    assert {"after": "cancel"} not in [call.arguments for call in world.scripted.calls()]
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
+    running = world.agent.call("slow", input={"seconds": 1.5})
+    task = asyncio.create_task(world.calls.finish(running))
+    while {"seconds": 1.5} not in [call.arguments for call in world.scripted.calls()]:
+        await world.scripted.news()
+    await world.calls.bus.cancel(CancelRequested(trace_id=running.trace_id, account_id=new_id()))
+    assert json.loads((await task).output) == {"text": "done"}
 
 
 @pytest.mark.requirement("LOGS", "TELEMETRY")

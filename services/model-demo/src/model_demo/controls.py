@@ -38,6 +38,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cut_after: Count | None = None
     reset_after: Count | None = None
     hang_after: Count | None = None
+    garbage_after: Count | None = None
     times: Annotated[int, msgspec.Meta(ge=1)] | None = None
     tool: str | None = None
     input: str | None = None

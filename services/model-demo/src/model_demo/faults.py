@@ -12,7 +12,7 @@ import msgspec
 from model_demo.controls import Controls
 
 _MOST_TURNS = 10_000
-Kind = Literal["status", "error", "cut", "reset", "hang"]
+Kind = Literal["status", "error", "cut", "reset", "hang", "garbage"]
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ def of(controls: Controls) -> Fault | None:
         ("cut", controls.cut_after),
         ("reset", controls.reset_after),
         ("hang", controls.hang_after),
+        ("garbage", controls.garbage_after),
     ]
     for kind, after in asked:
         if after is not None:

@@ -14,6 +14,7 @@ from model_demo.wire.messages import PING, Events
 
 Write = Callable[[bytes], Awaitable[None]]
 _WRITE_BYTES = 32_768
+_GARBAGE = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":\n\n'
 
 
 class Stream(msgspec.Struct, frozen=True):
@@ -43,6 +44,9 @@ async def send(stream: Stream, pacer: Pacer, write: Write) -> bool:
         case Fault(kind="error"):
             failure = ApiError(stream.controls.fail or 500)
             await write(b"event: error\ndata: " + errors.body(failure, stream.request_id) + b"\n\n")
+            return True
+        case Fault(kind="garbage"):
+            await write(_GARBAGE)
             return True
         case Fault(kind="hang"):
             await _ping_for_ever(stream.controls.ping_ms / 1000, write)

@@ -27,7 +27,7 @@ class Agents:
         self._kept: OrderedDict[Key, tuple[float, tuple[McpServer, ...]]] = OrderedDict()
 
     async def servers(self, account_id: str, agent_id: str, version: int) -> tuple[McpServer, ...]:
-        """The servers of the account's agent, in its configured order.
+        """The servers of the account's agent that are not disabled, in its configured order.
 
         Raises ToolFailed where there is no such agent or its headers do not open, and DatabaseUnavailable.
         """
@@ -42,8 +42,9 @@ class Agents:
             raise ToolFailed("credentials", f"headers do not open: {error}") from error
         if agent is None:
             raise ToolFailed("not_offered", "no such agent")
-        self._kept[key] = (now + _KEPT_SECONDS, agent.mcp_servers)
+        servers = tuple(server for server in agent.mcp_servers if not server.disabled)
+        self._kept[key] = (now + _KEPT_SECONDS, servers)
         self._kept.move_to_end(key)
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return agent.mcp_servers
+        return servers

@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from mcp_types import CallToolResult
 from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
@@ -11,7 +13,8 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from contracts import messages
 from runtime import genai, logs, telemetry
 from tool_runner.agents import Agents
-from tool_runner.faults import Fault, ToolFailed
+from tool_runner.discretion import struck
+from tool_runner.faults import Fault, Kind, ToolFailed
 from tool_runner.listing import is_allowed
 from tool_runner.output import error_output, rendered
 from tool_runner.servers import Server, Servers
@@ -19,6 +22,21 @@ from tool_runner.tools import Tool
 
 MAX_SECONDS = 120.0
 """No call may take longer, whatever its request says."""
+_CANCELLED = 10_000
+
+
+@dataclass(eq=False)
+class _Call:
+    """A call under way, and why it ends if its scope does."""
+
+    run: tuple[str, str]
+    scope: asyncio.Timeout
+    why: Kind = "stopped"
+
+    def end(self, why: Kind) -> None:
+        self.why = why
+        if not self.scope.expired():
+            self.scope.reschedule(asyncio.get_running_loop().time())
 
 
 class Executor:
@@ -28,14 +46,25 @@ class Executor:
         self.interrupted = False
         self._agents = agents
         self._servers = servers
-        self._running: set[asyncio.Timeout] = set()
+        self._running: set[_Call] = set()
+        self._cancelled: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._log = logs.get_logger("execute")
 
     def interrupt(self) -> None:
         """End the calls that run, and those that begin from now on, as `stopped`."""
         self.interrupted = True
-        for scope in self._running:
-            scope.reschedule(asyncio.get_running_loop().time())
+        for call in self._running:
+            call.end("stopped")
+
+    def cancel(self, asked: messages.CancelRequested) -> None:
+        """End the calls of a run that its caller has cancelled, and those that would begin later."""
+        run = (asked.account_id, asked.trace_id)
+        self._cancelled[run] = None
+        if len(self._cancelled) > _CANCELLED:
+            self._cancelled.popitem(last=False)
+        for call in self._running:
+            if call.run == run:
+                call.end("cancelled")
 
     async def server(self, request: messages.ToolRequested) -> Server:
         """Where a call goes, if the agent may use that tool. Raises ToolFailed, DatabaseUnavailable."""
@@ -46,7 +75,7 @@ class Executor:
 
     async def tool(self, server: Server, request: messages.ToolRequested, deadline: float) -> Tool:
         """The tool as the server lists it now. Raises ToolFailed."""
-        async with self._boundary():
+        async with self._boundary(request):
             try:
                 async with asyncio.timeout_at(deadline):
                     tool = (await server.tools()).get(request.tool)
@@ -61,7 +90,7 @@ class Executor:
     ) -> CallToolResult:
         """Call the tool, until `deadline` on the loop's clock. Raises ToolFailed."""
         with _span(server, request):
-            async with self._boundary():
+            async with self._boundary(request):
                 return await server.call(tool, request.input, deadline)
 
     def finished(
@@ -69,8 +98,12 @@ class Executor:
         request: messages.ToolRequested,
         outcome: CallToolResult | Fault,
         began: float,
+        secrets: Sequence[str] = (),
     ) -> messages.ToolFinished:
-        """What to tell, in words that a model may read; `began` is on `time.perf_counter()`."""
+        """What to tell, in words that a model may read; `began` is on `time.perf_counter()`.
+
+        `secrets` are not among them, whatever the server said.
+        """
         ms = round((time.perf_counter() - began) * 1000)
         match outcome:
             case Fault():
@@ -79,6 +112,7 @@ class Executor:
             case CallToolResult():
                 output = rendered(outcome)
                 fault, detail = ("tool_error" if outcome.is_error else ""), ""
+        output, detail = struck(output, secrets), struck(detail, secrets)
         if fault:
             _mark(get_current_span(), fault)
         self._log.info(
@@ -96,22 +130,26 @@ class Executor:
         )
 
     @asynccontextmanager
-    async def _boundary(self) -> AsyncIterator[None]:
+    async def _boundary(self, request: messages.ToolRequested) -> AsyncIterator[None]:
         """Around what strangers answer: it can be interrupted, and nothing but ToolFailed comes out."""
-        scope = asyncio.timeout(0 if self.interrupted else None)
-        self._running.add(scope)
+        call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
+        if self.interrupted:
+            raise ToolFailed("stopped")
+        if call.run in self._cancelled:
+            raise ToolFailed("cancelled")
+        self._running.add(call)
         try:
-            async with scope:
+            async with call.scope:
                 yield
         except TimeoutError as error:
-            raise ToolFailed("stopped") from error
+            raise ToolFailed(call.why) from error
         except ToolFailed:
             raise
         except Exception as error:  # a fault of the MCP client must not bring the message back again
             self._log.exception("client_failed")
             raise ToolFailed("protocol", type(error).__name__) from error
         finally:
-            self._running.discard(scope)
+            self._running.discard(call)
 
 
 @contextmanager

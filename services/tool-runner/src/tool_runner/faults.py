@@ -25,6 +25,8 @@ Kind = Literal[
     "refused",
     "input",
     "stopped",
+    "cancelled",
+    "late",
 ]
 
 _WORDS: dict[Kind, str] = {
@@ -45,10 +47,12 @@ _WORDS: dict[Kind, str] = {
     "refused": "The tool server refused the call.",
     "input": "The tool asks a person for input, which is not possible here.",
     "stopped": "The call was interrupted because the service is being restarted.",
+    "cancelled": "The call was not made, or was broken off, because the run was cancelled.",
+    "late": "The call could not be started in time, so nothing was done.",
 }
 # After these the server may have done what it was asked to do.
 _AMBIGUOUS: frozenset[Kind] = frozenset(
-    {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped"}
+    {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped", "cancelled"}
 )
 # A later fault of the same exchange says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})

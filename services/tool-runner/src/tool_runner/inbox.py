@@ -5,7 +5,10 @@ Any other is acknowledged before it runs, so that nobody ever runs it twice (DES
 """
 
 import asyncio
+import math
 import time
+from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 from mcp_types import CallToolResult
@@ -14,6 +17,7 @@ from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
 from runtime import genai, logs, telemetry
 from tool_runner.attention import Attention
+from tool_runner.clock import ServerClock
 from tool_runner.execute import MAX_SECONDS, Executor
 from tool_runner.faults import Fault, ToolFailed
 from tool_runner.servers import Server
@@ -28,18 +32,19 @@ _BUSY_DELIVERIES = 20
 class Inbox:
     """Handles deliveries of TOOLS."""
 
-    def __init__(self, bus: Bus, executor: Executor, attention: Attention) -> None:
+    def __init__(self, bus: Bus, executor: Executor, attention: Attention, clock: ServerClock) -> None:
         self._bus = bus
         self._executor = executor
         self._attention = attention
+        self._clock = clock
         self._log = logs.get_logger("inbox")
 
     async def handle(self, delivery: Delivery) -> None:
         """Work off one message. Raises BusUnavailable, DatabaseUnavailable: it is then delivered again."""
         received_at = time.monotonic()
         try:
-            request = wire.decode_message(messages.ToolRequested, delivery.data)
-        except msgspec.DecodeError as error:
+            request = _decoded(delivery.data)
+        except ValueError as error:
             await self._bury(delivery, str(error))
             return
         attributes = {
@@ -64,26 +69,48 @@ class Inbox:
             return
         began = time.perf_counter()
         outcome: CallToolResult | Fault | None
+        secrets: Sequence[str] = ()
         try:
+            seconds = await self._seconds_for(request)
             server = await self._executor.server(request)
         except ToolFailed as failed:
             outcome = failed.fault
         else:
+            secrets = server.secrets
             if not server.reserve():
                 await self._put_back(delivery, request, began)
                 return
             try:
-                outcome = await self._outcome(delivery, request, server, received_at)
+                until = asyncio.get_running_loop().time() + seconds
+                outcome = await self._outcome(delivery, request, server, received_at, until)
             finally:
                 server.release()
         if outcome is not None:
-            await self._publish(self._executor.finished(request, outcome, began))
+            await self._publish(self._executor.finished(request, outcome, began, secrets))
+
+    async def _seconds_for(self, request: messages.ToolRequested) -> float:
+        """How long the call may take. Raises ToolFailed if nobody waits for it any more.
+
+        Also BusUnavailable, DatabaseUnavailable.
+        """
+        left = math.inf
+        if request.deadline is not None:
+            left = await self._clock.seconds_until(request.deadline)
+        if left <= 0:
+            raise ToolFailed("late")
+        if await self._bus.is_cancelled(request.trace_id):
+            raise ToolFailed("cancelled")
+        return min(max(request.timeout_s, 0.1), MAX_SECONDS, left)
 
     async def _outcome(
-        self, delivery: Delivery, request: messages.ToolRequested, server: Server, received_at: float
+        self,
+        delivery: Delivery,
+        request: messages.ToolRequested,
+        server: Server,
+        received_at: float,
+        deadline: float,
     ) -> CallToolResult | Fault | None:
-        """What came of the call; None if it is not this process's to tell."""
-        deadline = asyncio.get_running_loop().time() + min(max(request.timeout_s, 0.1), MAX_SECONDS)
+        """What came of the call, by `deadline` (loop time); None if it is not this process's to tell."""
         writing = False
         try:
             tool = await self._executor.tool(server, request, deadline)
@@ -150,3 +177,11 @@ class Inbox:
             )
         )
         await delivery.term()
+
+
+def _decoded(data: bytes) -> messages.ToolRequested:
+    """Raises ValueError for what is no JSON, no request, or no time."""
+    request = wire.decode_message(messages.ToolRequested, data)
+    if request.deadline is not None:
+        datetime.fromisoformat(request.deadline)
+    return request

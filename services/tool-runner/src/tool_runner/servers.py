@@ -7,7 +7,7 @@ number, and closed when idle.
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,13 +15,14 @@ from mcp_types import CallToolResult
 
 from directory.agents import McpServer
 from runtime import logs
+from tool_runner.discretion import secrets_of
 from tool_runner.exchange import LargeAnswers
 from tool_runner.explain import GRACE_SECONDS
 from tool_runner.faults import ToolFailed
 from tool_runner.guard import Guard
 from tool_runner.link import Link, MakeSession, shared
 from tool_runner.session import Session
-from tool_runner.tools import Tool, kept_tools
+from tool_runner.tools import LeftOut, Tool, kept_tools
 from tool_runner.transport import GuardedTransport
 
 CALLS_AT_ONCE = 16
@@ -37,7 +38,8 @@ Tools = Mapping[str, Tool]
 class Server:
     """One tool server under one set of credentials."""
 
-    def __init__(self, name: str, make_session: MakeSession) -> None:
+    def __init__(self, name: str, make_session: MakeSession, secrets: Sequence[str] = ()) -> None:
+        self.secrets = secrets
         self.reserved = 0
         self.used_at = _now()
         self._link = Link(name, make_session)
@@ -139,8 +141,20 @@ class Servers:
         if server is None:
             if len(self._servers) >= MAX_SERVERS:
                 self._make_room()
-            server = self._servers[key] = Server(config.name, self._maker(config))
+            server = self._servers[key] = Server(config.name, self._maker(config), secrets_of(config.headers))
         return server
+
+    async def look(self, config: McpServer) -> tuple[dict[str, Tool], list[LeftOut]]:
+        """The tools of a server by a session of its own, closed again, and those not offered.
+
+        Raises ToolFailed.
+        """
+        session = self._maker(config)(False)
+        try:
+            await session.open()
+            return await kept_tools(await session.list_tools(_now() + _LIST_SECONDS))
+        finally:
+            await session.close()
 
     async def tidy(self) -> None:
         """Close servers that have been idle for IDLE_SECONDS, for ever."""

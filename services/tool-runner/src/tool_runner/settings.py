@@ -4,15 +4,15 @@ from typing import Annotated
 
 import msgspec
 
-from directory.secrets import Sealer
-from runtime.settings import Setting, SettingsError
+from directory.secrets import Sealer, sealer_of
+from runtime.settings import ServiceSettings, Setting, SettingsError
 from tool_runner.guard import Guard, Resolver
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(ServiceSettings, frozen=True, kw_only=True):
     """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https."""
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -20,6 +20,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
     health_port: Annotated[Port, Setting("AGENTCHAT_HEALTH_PORT")]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     slots: Annotated[Slots, Setting("AGENTCHAT_TOOL_SLOTS")] = 64
     log_level: Annotated[str, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
@@ -34,7 +37,4 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def sealer(self) -> Sealer:
         """What opens the agents' headers. Raises SettingsError."""
-        try:
-            return Sealer.from_setting(self.secret_key)
-        except ValueError as error:
-            raise SettingsError(f"AGENTCHAT_SECRET_KEY cannot be used: {error}") from None
+        return sealer_of(self.secret_key, self.previous_secret_keys)

@@ -1,4 +1,4 @@
-"""Wiring: one process that takes calls from TOOLS and answers `chat.tools.list`."""
+"""Wiring: one process that takes calls from TOOLS and answers `chat.tools.list` and `chat.tools.check`."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,15 @@ import httpx2
 
 from bus import Bus
 from contracts import subjects
+from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import Pool, open_pool, ping
 from tool_runner.agents import Agents
 from tool_runner.attention import Attention
+from tool_runner.checking import Checking
+from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
 from tool_runner.guard import Guard
 from tool_runner.inbox import Inbox
@@ -45,23 +48,34 @@ async def work(settings: Settings, guard: Guard, sealer: Sealer, stop: asyncio.E
         stop.set()
 
     async with (
-        open_pool(settings.database_url) as pool,
+        _directory(settings, sealer) as pool,
         Bus.connect(settings.nats_url, name=SERVICE, on_lost=on_lost) as bus,
         _servers(guard) as servers,
         _health(settings, bus, pool),
     ):
-        await _consume(settings, bus, Agents(pool, sealer), servers, stop)
+        await _consume(settings, bus, pool, Agents(pool, sealer), servers, stop)
     if lost.is_set():
         raise NatsLostError
 
 
+@contextlib.asynccontextmanager
+async def _directory(settings: Settings, sealer: Sealer) -> AsyncIterator[Pool]:
+    async with open_pool(settings.database_url) as pool:
+        await refuse_unknown_key(pool, sealer)
+        yield pool
+
+
 async def _consume(
-    settings: Settings, bus: Bus, agents: Agents, servers: Servers, stop: asyncio.Event
+    settings: Settings, bus: Bus, pool: Pool, agents: Agents, servers: Servers, stop: asyncio.Event
 ) -> None:
     executor = Executor(agents, servers)
     attention = Attention()
-    inbox = Inbox(bus, executor, attention)
-    listings = await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer)
+    inbox = Inbox(bus, executor, attention, ServerClock(pool))
+    followed = [
+        await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
+        await bus.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
+        await bus.follow_cancels(executor.cancel),
+    ]
     limit = asyncio.timeout(None)
     aside = [
         asyncio.create_task(attention.watch()),
@@ -76,7 +90,8 @@ async def _consume(
     finally:
         for task in aside:
             task.cancel()
-        await listings.close()
+        for subscription in followed:
+            await subscription.close()
 
 
 async def _drain(executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
