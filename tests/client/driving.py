@@ -10,6 +10,7 @@ from agentchat_client import (
     AgentChatError,
     AsyncAgentChat,
     Conversation,
+    Delta,
     Event,
     HistoryMessage,
     Reply,
@@ -46,6 +47,7 @@ class Heard:
     stream: Transcript
     events: list[Event] = field(default_factory=list)
     failure: AgentChatError | None = None
+    cancelled: bool = False
 
 
 class Driver(Protocol):
@@ -60,6 +62,7 @@ class Driver(Protocol):
     def conversation(self, conversation_id: str) -> Conversation: ...
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
     def cancel(self, trace_id: str) -> None: ...
+    def hear_and_cancel(self, message: str, **options: Any) -> Heard: ...
     def close(self) -> None: ...
 
 
@@ -95,6 +98,20 @@ class SyncDriver:
 
     def cancel(self, trace_id: str) -> None:
         self.client.cancel(trace_id)
+
+    def hear_and_cancel(self, message: str, **options: Any) -> Heard:
+        """Cancels the run once its reply has begun, and hears it to its end."""
+        with self.client.stream(message, **options) as stream:
+            heard = Heard(stream)
+            try:
+                for event in stream:
+                    heard.events.append(event)
+                    if isinstance(event, Delta) and not heard.cancelled:
+                        stream.cancel()
+                        heard.cancelled = True
+            except AgentChatError as error:
+                heard.failure = error
+        return heard
 
     def close(self) -> None:
         self.client.close()
@@ -149,6 +166,22 @@ class AsyncDriver:
 
     def cancel(self, trace_id: str) -> None:
         self._run(self.client.cancel(trace_id))
+
+    def hear_and_cancel(self, message: str, **options: Any) -> Heard:
+        return self._run(self._hear_and_cancel(message, options))
+
+    async def _hear_and_cancel(self, message: str, options: dict[str, Any]) -> Heard:
+        async with self.client.stream(message, **options) as stream:
+            heard = Heard(stream)
+            try:
+                async for event in stream:
+                    heard.events.append(event)
+                    if isinstance(event, Delta) and not heard.cancelled:
+                        await stream.cancel()
+                        heard.cancelled = True
+            except AgentChatError as error:
+                heard.failure = error
+        return heard
 
     def close(self) -> None:
         self._run(self.client.aclose())

@@ -107,7 +107,7 @@ def test_one_conversation_is_read_by_its_id_whatever_the_id_holds(serve: Serve, 
 
 @pytest.mark.requirement("CLIENT")
 def test_a_run_is_cancelled_by_its_trace(serve: Serve, connect: Connect) -> None:
-    server = serve(plain(b"", 202), problem(409, "cancelled"))
+    server = serve(plain(b"", 202), problem(409, "run_ended"))
     client = connect(server)
     client.cancel(TRACE)
     with pytest.raises(Conflict):

@@ -1,11 +1,12 @@
 """What is tried again, how long is waited before, and what never is."""
 
 import socket
+import uuid
 
 import pytest
 
 from agentchat_client import ConnectionFailed, RateLimited, ServerFailed, Timeouts
-from agentchat_client.errors import AgentChatError, Conflict, InvalidResponse
+from agentchat_client.errors import AgentChatError, Conflict, InvalidResponse, Misconfigured
 from agentchat_client.retries import Budget
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import Clock
@@ -103,7 +104,12 @@ def test_attempts_share_a_key_and_calls_do_not(serve: Serve, connect: Connect) -
         (404, "agent_not_found"),
         (409, "conversation_busy"),
         (429, "quota_exceeded"),
+        (502, "provider_error"),
         (502, "provider_refused"),
+        (502, "generation_interrupted"),
+        (502, "output_invalid"),
+        (503, "provider_overloaded"),
+        (504, "provider_timeout"),
         (504, "deadline_exceeded"),
     ],
 )
@@ -179,6 +185,30 @@ def test_no_attempt_begins_after_the_whole_time_of_a_call() -> None:
     clock.now += 0.5
     with pytest.raises(TimeoutError, match="longer than 10 s"):
         short.check()
+
+
+@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
+def test_an_answer_that_got_lost_is_asked_for_long_after_a_refusal_would_be() -> None:
+    clock = Clock()
+    patient = budget(clock=clock)
+    clock.now += 300
+    with pytest.raises(ServerFailed):
+        patient.wait_after(ServerFailed(503, "overloaded", "Later."))
+    assert patient.wait_after(ConnectionFailed("cut")) == 0.5
+
+
+@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
+def test_a_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, connect: Connect) -> None:
+    server = serve(as_json(REPLY), as_json(REPLY))
+    client = connect(server)
+    client.chat("Hello", idempotency_key="order-1001/1")
+    client.chat("Hello")
+    keys = [request.headers["idempotency-key"] for request in server.requests]
+    assert keys[0] == "order-1001/1"
+    uuid.UUID(keys[1])
+    for wrong in ("", "a b", "ä", '"a"', "a" * 256):
+        with pytest.raises(Misconfigured, match="idempotency_key"):
+            client.chat("Hello", idempotency_key=wrong)
 
 
 @pytest.mark.requirement("CLIENT")

@@ -1,6 +1,7 @@
 """Both clients against the whole system."""
 
 import json
+import uuid
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ import pytest
 
 from agentchat_client import (
     AuthenticationFailed,
+    ChatError,
+    Conflict,
     Conversation,
     Delta,
     Done,
@@ -21,7 +24,12 @@ from agentchat_client import (
     Start,
     ToolCall,
 )
+from directory.administration import create_agent
+from directory.agent_draft import AgentDraft
+from directory.secrets import Sealer
+from ops import demo, secrets
 from ops.harness import RunningStack
+from runtime.postgres import connection, open_pool
 from tests.client.conftest import Connect
 from tests.client.driving import AGENT, Driver
 
@@ -33,6 +41,18 @@ def client(stack: RunningStack, connect: Connect) -> Driver:
     """The Pro account with the demo agent."""
     found = stack.environment
     return connect(api_key=found.api_key, base_url=found.base_url, agent_id=found.agent_id)
+
+
+@pytest.fixture
+async def slow_agent(stack: RunningStack) -> str:
+    """An agent of the account without limits whose replies take ten seconds."""
+    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    draft = AgentDraft(name="slow", model="demo-load?delay_ms=50", provider_key="offline")
+    async with (
+        open_pool(stack.environment.database_url, role=None) as pool,
+        connection(pool, seconds=10) as conn,
+    ):
+        return await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="tests")
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-JSON")
@@ -99,6 +119,33 @@ def test_conversations_are_listed_up_to_a_limit(client: Driver) -> None:
             break
     assert made <= listed
     assert len(client.conversations(2)) == 2
+
+
+@pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
+def test_calls_with_one_key_have_one_answer_in_every_form(client: Driver) -> None:
+    key = uuid.uuid4().hex
+    first = client.chat(ORDER, idempotency_key=key)
+    assert client.chat(ORDER, idempotency_key=key) == first
+    for form in (1, 2):
+        heard = client.hear(ORDER, form=form, idempotency_key=key)
+        assert (heard.failure, heard.stream.text, heard.stream.trace_id) == (None, first.text, first.trace_id)
+    assert len(client.messages(first.conversation_id)) == 2
+    with pytest.raises(Conflict, match="idempotency_conflict"):
+        client.chat("Another question", idempotency_key=key)
+
+
+@pytest.mark.requirement("CLIENT", "CANCEL-HTTP")
+def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, connect: Connect) -> None:
+    found = stack.environment
+    client = connect(api_key=found.load_api_key, base_url=found.base_url, agent_id=slow_agent)
+    heard = client.hear_and_cancel("Count.")
+    assert isinstance(heard.failure, ChatError)
+    assert heard.failure.code == "cancelled"
+    assert heard.stream.trace_id is not None
+    with pytest.raises(Conflict, match="run_ended"):
+        client.cancel(heard.stream.trace_id)
+    with pytest.raises(NotFound):
+        client.cancel("0" * 31 + "1")
 
 
 @pytest.mark.requirement("CLIENT", "AUTH-401")

@@ -64,9 +64,10 @@ class AsyncAgentChat:
         prompt: str | None = None,
         *,
         agent_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Reply:
         """As `AgentChat.chat`."""
-        call = self._service.chat(message, conversation_id, prompt, agent_id)
+        call = self._service.chat(message, conversation_id, prompt, agent_id, idempotency_key)
         return (await self._sender.fetch(call)).reply()
 
     def stream(
@@ -76,12 +77,12 @@ class AsyncAgentChat:
         prompt: str | None = None,
         *,
         agent_id: str | None = None,
+        idempotency_key: str | None = None,
         form: Form | None = None,
     ) -> "AsyncChatStream":
         """As `AgentChat.stream`; not awaited, but entered with `async with`."""
-        return AsyncChatStream(
-            self._sender, self._service.stream(message, conversation_id, prompt, agent_id, form)
-        )
+        call = self._service.stream(message, conversation_id, prompt, agent_id, idempotency_key, form)
+        return AsyncChatStream(self._sender, call)
 
     def conversations(self, limit: int | None = None) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
@@ -128,6 +129,10 @@ class AsyncChatStream(Transcript):
 
     async def __anext__(self) -> Event:
         return await anext(self._events)
+
+    async def cancel(self) -> None:
+        """As `ChatStream.cancel`."""
+        await self._sender.fetch(calls.cancel(self._named_trace()))
 
     async def aclose(self) -> None:
         """Close the connection, whether or not the reply is complete."""

@@ -21,6 +21,7 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 LOST = (httpx.RequestError, TimeoutError)
 """What sending a request or reading an answer raises when no whole answer comes."""
 
+_LONGEST_KEY = 255
 _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 
 
@@ -82,10 +83,15 @@ class Service:
         return Budget(self._max_retries, self._timeouts.total, self._clock)
 
     def chat(
-        self, message: str, conversation_id: str | None, prompt: str | None, agent_id: str | None
+        self,
+        message: str,
+        conversation_id: str | None,
+        prompt: str | None,
+        agent_id: str | None,
+        key: str | None,
     ) -> Call:
-        """POST /v1/chat."""
-        headers, body = self._asking(message, conversation_id, prompt, agent_id)
+        """POST /v1/chat. `key`: the Idempotency-Key; None for one of its own."""
+        headers, body = self._asking(message, conversation_id, prompt, agent_id, key)
         return Call(method="POST", path="/v1/chat", headers=headers, body=body, silent=True)
 
     def stream(
@@ -94,10 +100,11 @@ class Service:
         conversation_id: str | None,
         prompt: str | None,
         agent_id: str | None,
+        key: str | None,
         form: Form | None,
     ) -> Call:
         """POST /v1/chat/stream."""
-        headers, body = self._asking(message, conversation_id, prompt, agent_id)
+        headers, body = self._asking(message, conversation_id, prompt, agent_id, key)
         headers["Accept-Encoding"] = "identity"  # a proxy that compresses also holds events back
         if form is not None:
             headers["X-Stream-Form"] = str(form)
@@ -118,14 +125,19 @@ class Service:
         )
 
     def _asking(
-        self, message: str, conversation_id: str | None, prompt: str | None, agent_id: str | None
+        self,
+        message: str,
+        conversation_id: str | None,
+        prompt: str | None,
+        agent_id: str | None,
+        key: str | None,
     ) -> tuple[dict[str, str], bytes]:
         agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
         given = {"message": message, "conversation_id": conversation_id, "prompt": prompt}
         headers = {
             "X-Agent-Id": agent,
             "Content-Type": "application/json",
-            "Idempotency-Key": str(uuid.uuid4()),
+            "Idempotency-Key": str(uuid.uuid4()) if key is None else _key(key),
         }
         return headers, msgspec.json.encode(
             {name: value for name, value in given.items() if value is not None}
@@ -161,6 +173,14 @@ def _header(name: str, text: str) -> str:
     if not all("!" <= character <= "~" for character in text):
         # Said without the value: it may be a key.
         raise Misconfigured(f"{name} holds a character that cannot be in it.")
+    return text
+
+
+def _key(text: str) -> str:
+    """Raises Misconfigured."""
+    text = _header("idempotency_key", text)
+    if not 1 <= len(text) <= _LONGEST_KEY or text.startswith('"'):
+        raise Misconfigured(f"idempotency_key is 1 to {_LONGEST_KEY} characters, and is not quoted.")
     return text
 
 

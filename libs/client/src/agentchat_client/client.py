@@ -68,12 +68,15 @@ class AgentChat:
         prompt: str | None = None,
         *,
         agent_id: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Reply:
         """Send a message and wait for the whole reply.
 
         `conversation_id` continues a thread; `prompt` overrides the agent's system prompt for this request.
+        Calls with the same `idempotency_key` have one answer, for a day; else each has a key of its own.
         """
-        return self._sender.fetch(self._service.chat(message, conversation_id, prompt, agent_id)).reply()
+        call = self._service.chat(message, conversation_id, prompt, agent_id, idempotency_key)
+        return self._sender.fetch(call).reply()
 
     def stream(
         self,
@@ -82,15 +85,16 @@ class AgentChat:
         prompt: str | None = None,
         *,
         agent_id: str | None = None,
+        idempotency_key: str | None = None,
         form: Form | None = None,
     ) -> "ChatStream":
         """Send a message and read the reply as it comes; the request goes out when the stream is entered.
 
-        `form` chooses between the two stream forms; None leaves it to the service.
+        `form` chooses between the two stream forms; None leaves it to the service. With the `idempotency_key`
+        of an earlier call its reply is streamed again from the beginning.
         """
-        return ChatStream(
-            self._sender, self._service.stream(message, conversation_id, prompt, agent_id, form)
-        )
+        call = self._service.stream(message, conversation_id, prompt, agent_id, idempotency_key, form)
+        return ChatStream(self._sender, call)
 
     def conversations(self, limit: int | None = None) -> Iterator[Conversation]:
         """The account's threads, the newest first, page by page; the list may lag by a moment."""
@@ -105,7 +109,10 @@ class AgentChat:
         return self._listed(Paging(calls.messages_path(conversation_id)), Page[HistoryMessage])
 
     def cancel(self, trace_id: str) -> None:
-        """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved."""
+        """End a run: its stream ends with ChatError `cancelled`, and the text so far is saved.
+
+        Raises NotFound where the account has no such run, Conflict where it has ended.
+        """
         self._sender.fetch(calls.cancel(trace_id))
 
     def _listed(self, paging: Paging[T], kind: type[Page[T]]) -> Iterator[T]:
@@ -116,8 +123,9 @@ class AgentChat:
 class ChatStream(Transcript):
     """One reply as typed events. Iterate within a `with` block: leaving it closes the stream.
 
-    Leaving early does not end the run: the reply is saved in the conversation. Entering raises what `chat`
-    raises; iterating raises ChatError, StreamInterrupted and InvalidResponse, and repeats nothing.
+    Leaving early does not end the run, whose reply is saved in the conversation; `cancel` does. Entering
+    raises what `chat` raises; iterating raises ChatError, StreamInterrupted and InvalidResponse, and repeats
+    nothing.
     """
 
     def __init__(self, sender: "_Sender", call: Call) -> None:
@@ -140,6 +148,10 @@ class ChatStream(Transcript):
 
     def __next__(self) -> Event:
         return next(self._events)
+
+    def cancel(self) -> None:
+        """End the run: who iterates on hears ChatError `cancelled`. Raises Conflict where it has ended."""
+        self._sender.fetch(calls.cancel(self._named_trace()))
 
     def close(self) -> None:
         """Close the connection, whether or not the reply is complete."""

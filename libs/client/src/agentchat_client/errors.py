@@ -128,7 +128,7 @@ class PlanUpgradeRequired(ApiError):
 
 
 class NotFound(ApiError):
-    """No such agent or conversation, or another account's."""
+    """No such agent, conversation or run, or another account's."""
 
 
 class Conflict(ApiError):

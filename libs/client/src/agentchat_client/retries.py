@@ -9,13 +9,25 @@ import msgspec
 from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, RateLimited, ServerFailed
 
 RETRY_SECONDS = 60.0
-"""No attempt begins later than this after the first."""
+"""No attempt begins later than this after the first, but for one that looks for the answer that got lost."""
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 
-# Failures that another attempt within a minute cannot mend.
-_LASTING = frozenset({"quota_exceeded", "provider_refused", "deadline_exceeded"})
+# Failures that another attempt within a minute cannot mend. Most are ends of a run whose message is saved:
+# with the same key they are only told again, and with another the message would be saved a second time.
+_LASTING = frozenset(
+    {
+        "quota_exceeded",
+        "provider_error",
+        "provider_refused",
+        "provider_overloaded",
+        "provider_timeout",
+        "output_invalid",
+        "generation_interrupted",
+        "deadline_exceeded",
+    }
+)
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +74,8 @@ class Budget:
         wait = self._dice() * min(LONGEST_WAIT, FIRST_WAIT * 2.0**self._retries)
         if isinstance(failure, ApiError) and failure.retry_after is not None:
             wait += failure.retry_after
-        if self._clock() + wait - self._since > min(RETRY_SECONDS, self._total):
+        last = self._total if isinstance(failure, ConnectionFailed) else min(RETRY_SECONDS, self._total)
+        if self._clock() + wait - self._since > last:
             raise failure
         self._retries += 1
         return wait

@@ -55,6 +55,12 @@ class Transcript:
         """The reply so far; after the end, the saved reply."""
         return "".join(self._pieces)
 
+    def _named_trace(self) -> str:
+        """The run's trace. Raises InvalidResponse before the service has named it."""
+        if self.trace_id is None:
+            raise InvalidResponse("The stream has not named its trace.")
+        return self.trace_id
+
     def _feed(self, data: bytes | None) -> Iterator[Event]:
         """The events that `data` completes; None is the end of the stream.
 

@@ -18,16 +18,26 @@ class WaitingLine:
         self._worker = f"{worker}/{new_id()}"
         self._waiting: set[str] = set()
 
-    async def join(self, conversation_id: str, trace_id: str) -> None:
-        """Take the last place, or keep the one that this trace has had."""
+    async def join(self, conversation_id: str, trace_id: str, asked_at: str) -> None:
+        """Take the place of a request made at `asked_at` (ISO 8601), or keep the one that it has had.
+
+        Workers take requests up side by side: who was heard of first is not who asked first.
+        """
+        self._waiting.add(trace_id)
+        given = [trace_id, conversation_id, asked_at, self._worker, LEASE_SECONDS]
+        async with using(self._pool) as conn:
+            await conn.execute(_JOIN, given)
+
+    async def go_before_all(self, conversation_id: str, trace_id: str) -> None:
+        """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
         self._waiting.add(trace_id)
         async with using(self._pool) as conn:
-            await conn.execute(_JOIN, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
+            await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
         """Whether nobody waits before this trace; for one without a place, whether nobody waits at all."""
         async with using(self._pool) as conn:
-            cursor = await conn.execute(_AHEAD, [conversation_id, trace_id, trace_id])
+            cursor = await conn.execute(_AHEAD, [trace_id, conversation_id, trace_id])
             return await cursor.fetchone() is None
 
     async def leave(self, trace_id: str) -> None:
@@ -51,15 +61,22 @@ async def forget_expired_places(pool: Pool) -> None:
 
 
 _JOIN = """
-INSERT INTO waiting_line (trace_id, conversation_id, worker, expires_at)
-VALUES (%s, %s, %s, clock_timestamp() + make_interval(secs => %s))
+INSERT INTO waiting_line (trace_id, conversation_id, place, worker, expires_at) OVERRIDING SYSTEM VALUE
+VALUES (%s, %s, extract(epoch FROM %s::timestamptz) * 1000000, %s,
+        clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (trace_id) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
+"""
+
+_GO_BEFORE = """
+INSERT INTO waiting_line (trace_id, conversation_id, place, worker, expires_at) OVERRIDING SYSTEM VALUE
+VALUES (%s, %s, 0, %s, clock_timestamp() + make_interval(secs => %s))
 ON CONFLICT (trace_id) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
 """
 
 _AHEAD = """
-SELECT 1 FROM waiting_line
- WHERE conversation_id = %s AND trace_id <> %s AND expires_at > clock_timestamp()
-   AND place < coalesce((SELECT place FROM waiting_line WHERE trace_id = %s), 9223372036854775807)
+SELECT 1 FROM waiting_line other LEFT JOIN waiting_line mine ON mine.trace_id = %s
+ WHERE other.conversation_id = %s AND other.trace_id <> %s AND other.expires_at > clock_timestamp()
+   AND (mine.trace_id IS NULL OR (other.place, other.trace_id) < (mine.place, mine.trace_id))
  LIMIT 1
 """
 

@@ -1,47 +1,101 @@
 """The plan's limits at the door, and the headers that tell of them.
 
-Headers: IETF draft-ietf-httpapi-ratelimit-headers (RateLimit-Policy, RateLimit), and Retry-After.
+Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
+policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens).
 """
 
 import contextlib
 from collections.abc import AsyncIterator
 
+from msgspec.structs import replace
+
 from directory.caller import Caller
+from directory.plans import Plan
 from gateway.exchange import Exchange
 from gateway.problems import Refusal
 from limits import Admission, Limiter
+from limits.limiter import ADMIT_LEASE_S
+from runtime import telemetry
 
-_WINDOW_SECONDS = 60
+REFUSED = "agentchat.limits.refused"
+"""Counts refusals, by their code."""
+
+DECIDED_LOCALLY = "agentchat.limits.decided_locally"
+"""Counts decisions made without Redis, by reason: timeout, error, or open (known to be away, not asked)."""
 
 
 class Slot:
     """A place among the account's concurrent runs. What is `handed_over` is the orchestrator's to free."""
 
-    def __init__(self) -> None:
+    def __init__(self, limiter: Limiter, caller: Caller, trace_id: str | None) -> None:
         self.handed_over = False
+        self._limiter = limiter
+        self._caller = caller
+        self._trace_id = trace_id
+
+    async def take(self, trace_id: str) -> None:
+        """Have the place for the run of this trace, whatever it was for. Raises Refusal: 429.
+
+        The rate is not asked: the request has had its token.
+        """
+        if self._trace_id != trace_id:
+            await self.give_back()
+            plan = replace(self._caller.plan, requests_per_minute=None)
+            account_id = self._caller.account_id
+            await _check(self._limiter, account_id, await self._limiter.admit(account_id, plan, trace_id))
+            self._trace_id = trace_id
+
+    async def give_back(self) -> None:
+        """Free the place, if there is one."""
+        if self._trace_id is not None:
+            await self._limiter.release(self._caller.account_id, self._trace_id)
+            self._trace_id = None
 
 
 @contextlib.asynccontextmanager
-async def admitted(exchange: Exchange, limiter: Limiter, caller: Caller) -> AsyncIterator[Slot]:
+async def admitted(
+    exchange: Exchange, limiter: Limiter, caller: Caller, *, repeats: bool = False
+) -> AsyncIterator[Slot]:
     """Take a token of the rate and a slot, which is freed behind the block unless it was handed over.
 
-    Raises Refusal: 429 with Retry-After. A slot that nobody frees ends with its lease, within a minute.
+    One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After. A slot
+    that nobody frees ends with its lease, within a minute.
     """
-    admission = await limiter.admit(caller.account_id, caller.plan, exchange.trace_id)
-    exchange.headers += _headers(admission)
-    if not admission.allowed:
-        raise Refusal(admission.code or "rate_limited", retry_after=admission.retry_after_s)
-    slot = Slot()
+    plan, lease = caller.plan, ADMIT_LEASE_S
+    if repeats:
+        plan, lease = replace(plan, concurrent_runs=None, tokens_per_month=None), 0
+    admission = await limiter.admit(caller.account_id, plan, exchange.trace_id, slot_ttl_s=lease)
+    exchange.headers += _headers(plan, admission)
+    await _check(limiter, caller.account_id, admission)
+    slot = Slot(limiter, caller, None if repeats else exchange.trace_id)
     try:
         yield slot
     finally:
         if not slot.handed_over:
-            await limiter.release(caller.account_id, exchange.trace_id, 0)
+            await slot.give_back()
 
 
-def _headers(admission: Admission) -> list[tuple[bytes, bytes]]:
-    if admission.limit is None:
-        return []
-    policy = f'"minute";q={admission.limit};w={_WINDOW_SECONDS}'
-    state = f'"minute";r={admission.remaining};t={admission.reset_s}'
-    return [(b"ratelimit-policy", policy.encode()), (b"ratelimit", state.encode())]
+async def _check(limiter: Limiter, account_id: str, admission: Admission) -> None:
+    if not admission.allowed:
+        code = admission.code or "rate_limited"
+        telemetry.count(REFUSED, code=code)
+        await limiter.cool_down(account_id)
+        raise Refusal(code, retry_after=admission.retry_after_s)
+
+
+def _headers(plan: Plan, admission: Admission) -> list[tuple[bytes, bytes]]:
+    """Nothing is said of a number that the plan does not have; "month" has no state while nobody knows it."""
+    policies: list[str] = []
+    states: list[str] = []
+    if plan.requests_per_minute is not None:
+        policies.append(f'"minute";q={plan.requests_per_minute};w=60')
+        states.append(f'"minute";r={admission.remaining};t={admission.reset_s}')
+    if plan.concurrent_runs is not None:
+        policies.append(f'"runs";q={plan.concurrent_runs};qu="concurrent-requests"')
+        states.append(f'"runs";r={admission.runs_remaining}')
+    if plan.tokens_per_month is not None:
+        policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
+        if admission.tokens_remaining is not None:
+            states.append(f'"month";r={admission.tokens_remaining};t={admission.month_reset_s}')
+    lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
+    return [(name, ", ".join(items).encode()) for name, items in lines if items]

@@ -34,8 +34,14 @@ class Exchange:
         self.headers: list[tuple[bytes, bytes]] = [(b"x-trace-id", trace_id.encode())]
         self.account_id: str | None = None
         self.status: int | None = None
-        self.unread = scope["method"] not in ("GET", "HEAD", "OPTIONS")
+        self.unread = any(_announces_body(*header) for header in scope["headers"])
         self.send = send
+
+    def answer_as(self, trace_id: str) -> None:
+        """The answer is that of another request, whose trace it carries."""
+        self.trace_id = trace_id
+        self.headers = [header for header in self.headers if header[0] != b"x-trace-id"]
+        self.headers.append((b"x-trace-id", trace_id.encode()))
 
     def header(self, name: bytes) -> list[bytes]:
         """The values of a request header (lower-case name), one for each line that has it."""
@@ -61,15 +67,21 @@ class Exchange:
         """Send a piece of the body, the last one unless there is `more`."""
         await self.send({"type": "http.response.body", "body": data, "more_body": more})
 
-    async def answer(self, status: int, media_type: bytes, data: bytes) -> None:
+    async def answer(
+        self, status: int, media_type: bytes, data: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
         """Send a whole answer."""
         length = str(len(data)).encode()
-        await self.start(status, [(b"content-type", media_type), (b"content-length", length)])
+        await self.start(status, [(b"content-type", media_type), (b"content-length", length), *headers])
         await self.body(data)
 
     async def json(self, data: bytes, status: int = 200) -> None:
         """Send a whole JSON answer."""
         await self.answer(status, b"application/json", data)
+
+
+def _announces_body(name: bytes, value: bytes) -> bool:
+    return name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0") != b"")
 
 
 def of(scope: Scope) -> Exchange:

@@ -5,7 +5,7 @@ joining the pieces of text. Missing frames are fetched beside it, first from TRA
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from bus import Bus, BusUnavailable
 from contracts import frames
@@ -33,7 +33,14 @@ class LiveRun:
     """
 
     def __init__(
-        self, bus: Bus, run_log: RunLog, trace_id: str, *, streaming: bool, clock: asyncio.AbstractEventLoop
+        self,
+        bus: Bus,
+        run_log: RunLog,
+        trace_id: str,
+        *,
+        streaming: bool,
+        clock: asyncio.AbstractEventLoop,
+        publication: int = 1,
     ) -> None:
         self.trace_id = trace_id
         self.waiting = False
@@ -42,7 +49,7 @@ class LiveRun:
         self._bus = bus
         self._log = run_log
         self._clock = clock
-        self._view = View(streaming=streaming)
+        self._view = View(streaming=streaming, publication=publication)
         self._updates: list[Update] = []
         self._characters = 0
         self._wake = asyncio.Event()
@@ -59,6 +66,18 @@ class LiveRun:
     def ended(self) -> bool:
         """Whether the last update was put."""
         return self._view.ended
+
+    @property
+    def refused(self) -> bool:
+        """Whether a worker has refused the request, so that its run never begins."""
+        return self._view.refused
+
+    async def catch_up(self) -> None:
+        """Take what was said and stored before this reader came; what cannot be had now comes later."""
+        await self._until_repaired()
+        if not self._view.ended:
+            self._begin(self._read_back())
+            await self._until_repaired()
 
     def take(self) -> list[Update]:
         """What has come since the last call."""
@@ -131,8 +150,26 @@ class LiveRun:
     def _look(self, *, silent: bool = False) -> None:
         """Look for what is missing, unless somebody looks already; after a silence, look everywhere."""
         if self._repairing is None and not self._view.ended:
-            self._repairing = asyncio.create_task(self._repair(silent))
-            self._repairing.add_done_callback(self._repaired)
+            self._begin(self._repair(silent))
+
+    def _begin(self, repair: Coroutine[None, None, None]) -> None:
+        self._repairing = asyncio.create_task(repair)
+        self._repairing.add_done_callback(self._repaired)
+
+    async def _until_repaired(self) -> None:
+        while (repairing := self._repairing) is not None:
+            await asyncio.wait([repairing])
+            await asyncio.sleep(0)  # `_repaired` comes next
+
+    async def _read_back(self) -> None:
+        """A run that has ended is in the log; of one under way TRACES has more."""
+        found_all = await self._look_in_log(ended=True)
+        if not self._view.ended:
+            found_all = await self._look_in_traces() and found_all
+        if not self._view.ended and (self._view.wants_log or not self._view.started):
+            found_all = await self._look_in_log() and found_all
+        if self._view.blind or not found_all:
+            self._look_at = self._clock.time() + _SOON_SECONDS
 
     async def _repair(self, silent: bool) -> None:
         view, found_all = self._view, True
@@ -153,14 +190,17 @@ class LiveRun:
         self._put(self._view.feed_all(found))
         return True
 
-    async def _look_in_log(self) -> bool:
-        """Take what the log has; False if it cannot be asked."""
+    async def _look_in_log(self, *, ended: bool = False) -> bool:
+        """Take what the log has, if it has `ended` where that is asked; False if it cannot be asked."""
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
                 run = await self._log.read()
         except (StoreUnavailable, TimeoutError):
             return False
-        self._put(self._view.feed_log(run))
+        if self._log.erased:
+            self._put(self._view.feed_erased())
+        elif not ended or (run is not None and run.state != "running"):
+            self._put(self._view.feed_log(run))
         return True
 
     def _repaired(self, task: "asyncio.Task[None]") -> None:

@@ -1,16 +1,22 @@
 """One run as the log has it, read piece by piece while it grows."""
 
+from contracts import events
 from conversations.conversation import Conversation, Run, evolve_all
 from conversations.log import Log
 
 
 class RunLog:
-    """Keeps what it has read, so that each look costs only what is new in the conversation."""
+    """Keeps what it has read, so that each look costs only what is new in the conversation.
 
-    def __init__(self, log: Log, conversation_id: str, trace_id: str) -> None:
+    `after_version`: where in the conversation the run begins, as far as that is known. `erased` is set once
+    the conversation was found to be.
+    """
+
+    def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
+        self.erased = False
         self._log = log
         self._trace_id = trace_id
-        self._version = 0
+        self._version = after_version
         self._conversation = Conversation(conversation_id=conversation_id)
 
     async def read(self) -> Run | None:
@@ -21,7 +27,8 @@ class RunLog:
         rows = await self._log.rows(self._conversation.conversation_id, self._version)
         if rows:
             self._version = rows[-1].version
-        events = (row.event for row in rows)
-        own = [event for event in events if event.trace_id == self._trace_id]
+        new = [row.event for row in rows]
+        self.erased = self.erased or any(isinstance(event, events.ConversationErased) for event in new)
+        own = [event for event in new if event.trace_id == self._trace_id]
         self._conversation = evolve_all(self._conversation, own)
         return self._conversation.run(self._trace_id)

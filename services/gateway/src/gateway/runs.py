@@ -33,10 +33,27 @@ class Runs:
         return len(self._open)
 
     @contextlib.asynccontextmanager
-    async def follow(self, trace_id: str, conversation_id: str, *, streaming: bool) -> AsyncIterator[LiveRun]:
-        """Follow a run from before its request is published until the block ends."""
-        run_log = RunLog(self._log, conversation_id, trace_id)
-        run = LiveRun(self._bus, run_log, trace_id, streaming=streaming, clock=asyncio.get_running_loop())
+    async def follow(
+        self,
+        trace_id: str,
+        conversation_id: str,
+        *,
+        streaming: bool,
+        publication: int = 1,
+        after_version: int = 0,
+    ) -> AsyncIterator[LiveRun]:
+        """Follow a run from before its request is published, for the `publication`-th time, until the block
+        ends. `after_version`: where in the conversation it begins, as far as that is known.
+        """
+        run_log = RunLog(self._log, conversation_id, trace_id, after_version)
+        run = LiveRun(
+            self._bus,
+            run_log,
+            trace_id,
+            streaming=streaming,
+            clock=asyncio.get_running_loop(),
+            publication=publication,
+        )
         self._open.add(run)
         self._all_closed.clear()
         try:
@@ -48,6 +65,27 @@ class Runs:
                 self._all_closed.set()
             await self._fanout.leave(trace_id, run.deliver)
             await run.close()
+
+    @contextlib.asynccontextmanager
+    async def join(
+        self,
+        trace_id: str,
+        conversation_id: str,
+        *,
+        streaming: bool,
+        publication: int = 1,
+        after_version: int = 0,
+    ) -> AsyncIterator[LiveRun]:
+        """Follow a run from its beginning, wherever it stands: not begun, under way, or ended long ago."""
+        async with self.follow(
+            trace_id,
+            conversation_id,
+            streaming=streaming,
+            publication=publication,
+            after_version=after_version,
+        ) as run:
+            await run.catch_up()
+            yield run
 
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:

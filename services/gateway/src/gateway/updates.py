@@ -52,3 +52,4 @@ class Broken(msgspec.Struct, frozen=True):
 Update = Waiting | Started | Sources | Text | ToolStarted | Finished | Broken
 
 INTERRUPTED = Broken("generation_interrupted", "The reply was interrupted and cannot go on where it stopped.")
+CANCELLED = Broken("cancelled", "The run was cancelled.")

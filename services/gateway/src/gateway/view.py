@@ -10,8 +10,10 @@ from typing import Any
 from contracts import frames
 from contracts.values import Message, Source
 from conversations.conversation import Run
+from gateway.retold import end_of, retold
 from gateway.told import Said, Tools
 from gateway.updates import (
+    CANCELLED,
     INTERRUPTED,
     Broken,
     Finished,
@@ -24,6 +26,7 @@ from gateway.updates import (
 )
 
 _HELD_FRAMES = 20_000
+_GONE = Broken("conversation_not_found", "There is no such conversation.")
 
 
 class View:
@@ -31,14 +34,18 @@ class View:
     `blind`: text was missed, and what follows it has no place until the log or the saved message tells.
 
     A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
+    `publication`: how often the request was published by now; refusals of earlier ones do not count.
+    `refused`: a worker has ended it before its start, and it never begins.
     """
 
-    def __init__(self, *, streaming: bool = True) -> None:
+    def __init__(self, *, streaming: bool = True, publication: int = 1) -> None:
         self.started = False
         self.ended = False
+        self.refused = False
         self.wants_repair = False
         self.wants_log = False
         self._streaming = streaming
+        self._publication = publication
         self._attempt = 0
         self._next = 1
         self._held: dict[int, frames.Frame] = {}  # frames of the attempt, behind a gap
@@ -60,7 +67,9 @@ class View:
             case frames.Queued() if not self.started:
                 updates.append(Waiting())
             case frames.Refused() if not self.started:
-                self._end(Broken(frame.code, frame.message), updates)
+                if frame.attempt == 0 or frame.attempt >= self._publication:
+                    self.refused = True
+                    self._end(Broken(frame.code, frame.message), updates)
             case _ if frame.seq:
                 self._take_numbered(frame, updates)
         return updates
@@ -74,7 +83,7 @@ class View:
         self.wants_repair = False
         if self.ended:
             return updates
-        known = View(streaming=self._streaming)
+        known = View(streaming=self._streaming, publication=self._publication)
         story = [update for frame in found for update in known.feed(frame)]
         known._skip_gap(story)
         if self._said.begins("".join(update.text for update in story if isinstance(update, Text))):
@@ -87,6 +96,8 @@ class View:
         updates: list[Update] = []
         if run is None or self.ended:
             return updates
+        if run.state != "running" and not self.started:
+            return self._retell(run)
         self._start(updates)
         self._take_sources(run.sources, updates)
         for call in (call for each in run.rounds for call in each.calls):
@@ -96,11 +107,24 @@ class View:
         if run.state == "completed" and run.reply is not None:
             self._finish(run.reply, updates)
         elif run.state != "running":
-            self._end(Broken(run.code or "internal_error", run.detail or ""), updates)
+            self._end(end_of(run), updates)
         elif self.blind and self._said.begins(run.text):
             self._say(run.text[self._said.length :], updates)
         self.wants_log = self._completed is not None and not self.ended
         return updates
+
+    def feed_erased(self) -> list[Update]:
+        """The conversation was erased: what ran in it was cancelled before."""
+        updates: list[Update] = []
+        if not self.ended:
+            self._end(CANCELLED if self.started else _GONE, updates)
+        return updates
+
+    def _retell(self, run: Run) -> list[Update]:
+        """All of a run that ended before anything of it was told."""
+        self.started = self.ended = True
+        self.wants_repair = self.wants_log = False
+        return [update for update in retold(run) if self._streaming or not isinstance(update, Text)]
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
         if frame.attempt > self._attempt:
@@ -158,6 +182,7 @@ class View:
             case [Finished() as last]:
                 self._finish(last.message, updates)
             case [Broken() as last]:
+                self.refused = known.refused
                 self._end(last, updates)
             case _:
                 self._release_held(updates)
@@ -235,6 +260,6 @@ class View:
         updates.append(Finished(message, self._tools.finished()))
         return None
 
-    def _end(self, broken: Broken, updates: list[Update]) -> None:
+    def _end(self, last: Finished | Broken, updates: list[Update]) -> None:
         self.ended = True
-        updates.append(broken)
+        updates.append(last)

@@ -1,0 +1,59 @@
+"""From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
+
+import msgspec
+from psycopg import sql
+
+from conversations.database import using
+from runtime.postgres import Pool
+
+# Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
+INDEX = """
+CREATE FUNCTION trace_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' $$;
+CREATE INDEX conversation_events_trace_idx ON conversation_events (trace_of_event(state))
+    WHERE topic = 'run_started.v1';
+"""
+
+BEGUN = sql.SQL("""EXISTS (
+    SELECT 1 FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
+)""")
+"""SQL for whether the log has a run of a trace, which is to be formatted in."""
+
+BEGUN_AT = sql.SQL("""(
+    SELECT min(originator_version) - 1 FROM conversation_events
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
+)""")
+"""SQL for the version of its user message, behind which it first started; null where the log has no run."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """`begun_at` is the version of the run's user message; None for a request that still stands in line."""
+
+    conversation_id: str
+    account_id: str
+    begun_at: int | None
+
+
+async def find_run(pool: Pool, trace_id: str) -> Found | None:
+    """The run of a trace, or the request in line before a busy conversation. Raises StoreUnavailable.
+
+    None where it is unknown or erased, or no worker has taken the request up yet.
+    """
+    async with using(pool) as conn:
+        row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
+    if row is None or row[1] is None:
+        return None
+    return Found(conversation_id=row[0], account_id=row[1], begun_at=row[2])
+
+
+_FIND = """
+SELECT conversation_id,
+       (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM conversation_events
+         WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
+       version - 1
+  FROM (SELECT originator_id AS conversation_id, originator_version AS version
+          FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s
+         UNION ALL
+        SELECT conversation_id, NULL FROM waiting_line WHERE trace_id = %s) AS found
+ ORDER BY version LIMIT 1
+"""

@@ -1,0 +1,180 @@
+"""A request on its way: its key claimed, then published or found, and followed until its message is saved."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from bus import BusUnavailable
+from contracts.messages import ChatRequested
+from conversations.idempotency import Claim
+from gateway.admission import Slot
+from gateway.exchange import ClientGone, Exchange
+from gateway.idempotency import Key
+from gateway.live import LiveRun
+from gateway.parts import Parts
+from gateway.problems import Refusal
+from gateway.updates import Broken
+from runtime import logs
+
+ACCEPT_SECONDS = 15.0
+TURN_SECONDS = 35.0  # 30 s in line, and some for the acceptance
+_PATIENCE_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
+_SLACK_SECONDS = 0.1
+
+_NOT_TAKEN = "No worker has taken the request in time."
+
+
+@contextlib.asynccontextmanager
+async def launched(
+    parts: Parts, exchange: Exchange, request: ChatRequested, key: Key, slot: Slot
+) -> AsyncIterator[tuple[Claim, LiveRun]]:
+    """Follow the run that answers `request`, from when its message is saved until the block ends.
+
+    That is the run of an earlier request where its key is that one's: then the answer has its trace. Raises
+    Refusal, ClientGone, BusUnavailable, StoreUnavailable.
+    """
+    launch = _Launch(parts, request, key, slot)
+    end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+    while asyncio.get_running_loop().time() < end:
+        claim = await key.claim(parts.pool, request, ACCEPT_SECONDS)
+        follow = parts.runs.follow if claim.mine and claim.publication == 1 else parts.runs.join
+        following = follow(
+            claim.trace_id,
+            claim.conversation_id,
+            streaming=request.form != "json",
+            publication=claim.publication,
+            after_version=0 if claim.begun_at is None else claim.begun_at - 1,
+        )
+        exchange.answer_as(claim.trace_id)
+        try:
+            async with following as run, _watched(exchange, run):
+                if await launch.begun(claim, run):
+                    yield claim, run
+                    return
+        except BusUnavailable:
+            if claim.mine:
+                await key.give_up(parts.pool, claim, refused=False)
+            raise
+    raise Refusal("overloaded", _NOT_TAKEN)
+
+
+class _Launch:
+    """One request, until it has a run; a run may take several claims of its key."""
+
+    def __init__(self, parts: Parts, request: ChatRequested, key: Key, slot: Slot) -> None:
+        self._parts = parts
+        self._request = request
+        self._key = key
+        self._slot = slot
+        self._published = False
+
+    async def begun(self, claim: Claim, run: LiveRun) -> bool:
+        """Wait until the run has begun; False where the key is to be claimed anew.
+
+        Raises Refusal, ClientGone, BusUnavailable.
+        """
+        try:
+            if claim.mine and not _has_begun(run):
+                await self._take(claim, run)
+                return True
+            await self._slot.give_back()
+            if run.refused:  # before this request came
+                await self._give_up(claim, run)
+                return False
+            return await self._find(claim, run)
+        except Refusal:
+            await self._give_up(claim, run)
+            raise
+
+    async def _find(self, claim: Claim, run: LiveRun) -> bool:
+        """Wait as long as the request that has the claim may."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
+                while not _has_begun(run):
+                    await _wait(run)
+        if run.started:
+            logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
+        return run.started
+
+    async def _take(self, claim: Claim, run: LiveRun) -> None:
+        """Publish the request and wait for the acceptance.
+
+        Once it is published a run may begin, whoever waits for it: the slot is the worker's to free, who
+        refuses it or ends its run. If none ever takes it, its lease ends.
+        """
+        await self._slot.take(claim.trace_id)
+        self._published = True
+        await self._parts.bus.request_chat(_as_claimed(self._request, claim))
+        self._slot.handed_over = True
+        await self._acceptance(claim, run)
+
+    async def _acceptance(self, claim: Claim, run: LiveRun) -> None:
+        in_line = False
+        try:
+            async with asyncio.timeout(ACCEPT_SECONDS) as patience:
+                while not _has_begun(run):
+                    if run.waiting and not in_line:
+                        in_line = True
+                        patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
+                        await self._key.extend(self._parts.pool, claim, TURN_SECONDS)
+                    await _wait(run)
+        except TimeoutError:
+            raise Refusal("overloaded", _NOT_TAKEN) from None
+
+    async def _give_up(self, claim: Claim, run: LiveRun) -> None:
+        """What a worker refused, or was not published at all, frees the key; otherwise it may begin yet."""
+        refused = run.refused or (claim.mine and not self._published)
+        if claim.mine or refused:
+            await self._key.give_up(self._parts.pool, claim, refused=refused)
+
+
+def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
+    """The request under the trace of its claim, with time to be accepted from then on."""
+    deadline = datetime.fromisoformat(claim.now) + timedelta(seconds=ACCEPT_SECONDS)
+    return replace(
+        request,
+        trace_id=claim.trace_id,
+        conversation_id=claim.conversation_id,
+        attempt=claim.publication,
+        requested_at=claim.now,
+        deadline=deadline.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    )
+
+
+def _has_begun(run: LiveRun) -> bool:
+    """Raises Refusal where it never will here."""
+    if run.ended and not run.started:
+        raise _refusal(run)
+    return run.started
+
+
+def _refusal(run: LiveRun) -> Refusal:
+    last = run.take()[-1]
+    assert isinstance(last, Broken)
+    # One wording for what does not exist and for what is somebody else's.
+    return Refusal(last.code, None if last.code == "conversation_not_found" else last.message)
+
+
+async def _wait(run: LiveRun) -> None:
+    await run.wait()
+    if run.gone:
+        raise ClientGone
+
+
+@contextlib.asynccontextmanager
+async def _watched(exchange: Exchange, run: LiveRun) -> AsyncIterator[None]:
+    """Notice that the client has gone."""
+
+    async def watch() -> None:
+        await exchange.disconnected()
+        run.gone = True
+        run.nudge()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    finally:
+        watching.cancel()

@@ -1,0 +1,183 @@
+"""Idempotency keys: one run for each, whoever asks, and whatever dies between the claim and the run."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+
+import pytest
+
+from contracts.ids import new_id
+from contracts.messages import ChatRequested
+from conversations.errors import VersionConflict
+from conversations.finding import find_run
+from conversations.idempotency import (
+    Claim,
+    KeyConflict,
+    claim_key,
+    extend,
+    forget_keys_of,
+    forget_old_keys,
+    give_up,
+    is_repeat,
+)
+from conversations.store import ConversationStore
+from conversations.waiting import WaitingLine
+from runtime.postgres import Pool, connection
+from tests.gateway.stored import AT, ended, write
+
+pytestmark = pytest.mark.requirement("IDEMPOTENCY")
+
+
+async def _claim(pool: Pool, account: str, *, body: bytes = b"body", seconds: float = 15.0) -> Claim:
+    return await claim_key(
+        pool,
+        account_id=account,
+        key="k",
+        request_hash=body,
+        trace_id=_trace(),
+        conversation_id=new_id(),
+        seconds=seconds,
+    )
+
+
+def _trace() -> str:
+    return uuid.uuid4().hex
+
+
+async def _a_day_passes(pool: Pool) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE idempotency_keys SET created_at = created_at - interval '24 hours'")
+
+
+def _request(claim: Claim) -> ChatRequested:
+    return ChatRequested(
+        trace_id=claim.trace_id,
+        attempt=claim.publication,
+        account_id=claim.account_id,
+        agent_id=new_id(),
+        conversation_id=claim.conversation_id,
+        new_conversation=True,
+        message_id=new_id(),
+        message="hi",
+        form="json",
+        requested_at=AT,
+        deadline=AT,
+    )
+
+
+def _places(claims: Sequence[Claim]) -> set[tuple[str, str]]:
+    return {(claim.trace_id, claim.conversation_id) for claim in claims}
+
+
+async def test_of_many_who_claim_a_key_at_once_one_is_to_publish(pool: Pool) -> None:
+    account = new_id()
+    claims = await asyncio.gather(*(_claim(pool, account) for _ in range(20)))
+    assert [claim.publication for claim in claims] == [1] * 20
+    assert sum(claim.mine for claim in claims) == 1
+    assert len(_places(claims)) == 1
+    assert await is_repeat(pool, account, "k")
+    assert not await is_repeat(pool, new_id(), "k")
+    assert (await _claim(pool, new_id())).mine
+
+
+async def test_another_request_under_the_key_conflicts_until_the_key_is_free(pool: Pool) -> None:
+    account = new_id()
+    first = await _claim(pool, account)
+    with pytest.raises(KeyConflict):
+        await _claim(pool, account, body=b"other")
+    await give_up(pool, first, refused=True)
+    assert not await is_repeat(pool, account, "k")
+    other = await _claim(pool, account, body=b"other")
+    assert other.mine
+    assert other.trace_id != first.trace_id
+
+
+async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(pool: Pool) -> None:
+    account = new_id()
+    first = await _claim(pool, account, seconds=0.0)
+    assert not await is_repeat(pool, account, "k")
+    claims = await asyncio.gather(*(_claim(pool, account) for _ in range(5)))
+    assert sum(claim.mine for claim in claims) == 1
+    assert {claim.publication for claim in claims} == {2}
+    assert _places(claims) == _places([first])
+    with pytest.raises(KeyConflict):
+        await _claim(pool, account, body=b"other")
+
+
+async def test_what_was_published_twice_is_not_freed_by_a_refusal(pool: Pool) -> None:
+    account = new_id()
+    first = await _claim(pool, account, seconds=0.0)
+    second = await _claim(pool, account)
+    await give_up(pool, first, refused=True)  # too late: it is another's
+    assert not (await _claim(pool, account)).mine
+    await give_up(pool, second, refused=True)
+    third = await _claim(pool, account)
+    assert (third.mine, third.publication, third.trace_id) == (True, 3, first.trace_id)
+
+
+async def test_who_waits_in_line_keeps_its_claim(pool: Pool) -> None:
+    account = new_id()
+    first = await _claim(pool, account, seconds=0.0)
+    await extend(pool, first, 30.0)
+    known = await _claim(pool, account)
+    assert not known.mine
+    assert 20 < known.seconds <= 30
+
+
+async def test_a_run_that_has_begun_answers_for_its_key_for_a_day(
+    pool: Pool, store: ConversationStore
+) -> None:
+    account = new_id()
+    first = await _claim(pool, account, seconds=0.0)
+    await write(store, _request(first))
+    assert await is_repeat(pool, account, "k")
+    again = await _claim(pool, account)
+    assert (again.mine, again.publication, again.seconds, again.begun_at) == (False, 1, 0.0, 2)
+    assert _places([again]) == _places([first])
+    with pytest.raises(KeyConflict):
+        await _claim(pool, account, body=b"other")
+    await _a_day_passes(pool)
+    assert not await is_repeat(pool, account, "k")
+    late = await _claim(pool, account, body=b"other")
+    assert (late.mine, late.publication) == (True, 1)
+    assert late.trace_id != first.trace_id
+
+
+async def test_a_run_published_twice_begins_once(store: ConversationStore, pool: Pool) -> None:
+    claim = await _claim(pool, new_id())
+    request = _request(claim)
+    behind = await store.load(request.conversation_id)
+    await write(store, request)
+    assert (await store.load(request.conversation_id)).run(claim.trace_id) is not None
+    with pytest.raises(VersionConflict):  # of a worker that was paused between its look and its append
+        await store.append(behind, ended(request, "late"))
+
+
+async def test_old_keys_and_those_of_a_conversation_are_forgotten(pool: Pool) -> None:
+    old, erased, kept = new_id(), new_id(), new_id()
+    await _claim(pool, old)
+    await _a_day_passes(pool)
+    gone = await _claim(pool, erased)
+    await _claim(pool, kept)
+    await forget_old_keys(pool)
+    async with connection(pool) as conn:
+        await forget_keys_of(conn, gone.conversation_id)
+        cursor = await conn.execute(
+            "SELECT account_id FROM idempotency_keys WHERE account_id = ANY(%s)", [[old, erased, kept]]
+        )
+        assert await cursor.fetchall() == [(kept,)]
+
+
+@pytest.mark.requirement("CANCEL-HTTP")
+async def test_a_trace_leads_to_its_run_or_its_place_in_line(pool: Pool, store: ConversationStore) -> None:
+    first, second = await _claim(pool, account := new_id()), _trace()
+    assert await find_run(pool, first.trace_id) is None
+    request = _request(first)
+    await write(store, request, *ended(request, "Hello."))
+    found = await find_run(pool, first.trace_id)
+    assert found is not None
+    assert (found.conversation_id, found.account_id, found.begun_at) == (first.conversation_id, account, 2)
+    await WaitingLine(pool, "w").join(first.conversation_id, second, AT)
+    waiting = await find_run(pool, second)
+    assert waiting is not None
+    assert (waiting.account_id, waiting.begun_at) == (account, None)

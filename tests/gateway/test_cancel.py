@@ -1,0 +1,121 @@
+"""POST /v1/chat/{trace_id}/cancel: who may end which run, with a worker that the test plays."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from bus import Bus
+from contracts import events, messages
+from contracts.values import Usage
+from conversations.store import ConversationStore, open_store
+from conversations.waiting import WaitingLine
+from runtime.postgres import open_pool
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.stored import AT, add, ended, write
+from tests.gateway.worker import Turn, Worker
+
+pytestmark = pytest.mark.requirement("CANCEL-HTTP")
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def asked(fresh_nats_url: str) -> AsyncIterator["asyncio.Queue[messages.CancelRequested]"]:
+    """The cancellations that workers hear of."""
+    heard: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
+    async with Bus.connect(fresh_nats_url, name="test-cancels") as bus:
+        await bus.follow_cancels(heard.put_nowait)
+        yield heard
+
+
+async def _cancel(client: Client, trace_id: str, **headers: str) -> httpx.Response:
+    """With nothing but the key, as the address asks for no more."""
+    key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    return await client.http.post(f"{client.url}/v1/chat/{trace_id}/cancel", headers={**key, **headers})
+
+
+async def _begun(
+    client: Client, worker: Worker, store: ConversationStore
+) -> tuple[Turn, "asyncio.Task[httpx.Response]"]:
+    message = uuid.uuid4().hex
+    waiting = asyncio.create_task(client.chat(message))
+    turn = await worker.next(message)
+    await write(store, turn.request)
+    await turn.accept()
+    return turn, waiting
+
+
+async def test_a_run_under_way_is_told_to_end(
+    client: Client, worker: Worker, store: ConversationStore, asked: "asyncio.Queue[messages.CancelRequested]"
+) -> None:
+    turn, waiting = await _begun(client, worker, store)
+    trace_id = turn.request.trace_id
+    for _ in range(2):
+        response = await _cancel(client, trace_id)
+        assert response.status_code == 202
+        assert response.json() == {"trace_id": trace_id, "status": "cancelling"}
+        heard = await asyncio.wait_for(asked.get(), 5)
+        assert (heard.trace_id, heard.account_id) == (trace_id, turn.request.account_id)
+    await add(store, turn.request, events.RunCancelled(trace_id=trace_id, at=AT, usage=Usage()))
+    await turn.fail("cancelled")
+    check_problem(await waiting, 409, "cancelled")
+    check_problem(await _cancel(client, trace_id), 409, "run_ended")
+    assert asked.empty()
+
+
+async def test_a_request_in_line_is_told_to_end(
+    client: Client,
+    worker: Worker,
+    store: ConversationStore,
+    migrated_database_url: str,
+    asked: "asyncio.Queue[messages.CancelRequested]",
+) -> None:
+    turn, waiting = await _begun(client, worker, store)
+    in_line = uuid.uuid4().hex
+    async with open_pool(migrated_database_url) as pool:
+        await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT)
+    assert (await _cancel(client, in_line)).status_code == 202
+    assert (await asyncio.wait_for(asked.get(), 5)).trace_id == in_line
+    await turn.answer_from_here("Hello.")
+    await waiting
+
+
+async def test_what_has_ended_or_is_not_the_accounts_is_refused(
+    client: Client,
+    starter: Client,
+    worker: Worker,
+    store: ConversationStore,
+    asked: "asyncio.Queue[messages.CancelRequested]",
+) -> None:
+    turn, waiting = await _begun(client, worker, store)
+    trace_id = turn.request.trace_id
+    foreign = check_problem(await _cancel(starter, trace_id), 404, "not_found")
+    unknown = check_problem(await _cancel(client, uuid.uuid4().hex), 404, "not_found")
+    assert foreign["detail"] == unknown["detail"]
+    for malformed in ("x", trace_id.upper(), trace_id[:-1], "0" * 32, trace_id + "%00", "%C3%A4"):
+        check_problem(await _cancel(client, malformed), 404, "not_found")
+    for key in ({"X-Api-Key": ""}, {"X-Api-Key": "sk-ac-unknown"}):
+        assert (await _cancel(client, trace_id, **key)).status_code == 401
+    assert (await client.get(f"/v1/chat/{trace_id}/cancel")).status_code == 405
+    await add(store, turn.request, *ended(turn.request, "Hello."))
+    await turn.answer_from_here("Hello.")
+    assert (await waiting).status_code == 200
+    check_problem(await _cancel(client, trace_id), 409, "run_ended")
+    assert asked.empty()
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_to_cancel_counts_against_no_limit(client: Client, accounts: Accounts) -> None:
+    tight = Client(client.http, client.url, accounts.tight.key, accounts.tight.agent)
+    for _ in range(5):  # the plan has 2 a minute
+        response = await _cancel(tight, uuid.uuid4().hex)
+        check_problem(response, 404, "not_found")
+        assert "ratelimit" not in response.headers

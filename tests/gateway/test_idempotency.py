@@ -1,0 +1,401 @@
+"""Idempotency-Key: a request that is sent again, over two gateways and with a worker that the test plays."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from contracts import events, frames, ids
+from contracts.values import Usage
+from conversations.store import ConversationStore, open_store
+from directory.administration import put_plan
+from directory.plans import Plan
+from gateway.idempotency import parse
+from limits import Limiter
+from runtime.postgres import Connection, connection, open_pool
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, Accounts, make_account
+from tests.gateway.process import GatewayProcess
+from tests.gateway.stored import AT, ended, write
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("IDEMPOTENCY")
+
+ONE = Plan(
+    name="One",
+    requests_per_minute=None,
+    concurrent_runs=1,
+    tokens_per_month=100,
+    form2_streaming=True,
+    max_message_bytes=None,
+)
+
+
+@pytest.fixture(scope="module")
+async def second_gateway(
+    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[GatewayProcess]:
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
+    await process.start()
+    yield process
+    await process.stop()
+
+
+@pytest.fixture
+def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
+    return Client(http, second_gateway.url, accounts.free.key, accounts.free.agent)
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def conn(migrated_database_url: str) -> AsyncIterator[Connection]:
+    async with open_pool(migrated_database_url) as pool, connection(pool, seconds=30) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def one(conn: Connection) -> Account:
+    """An account that may have one run at once, and 100 tokens a month."""
+    await put_plan(conn, ONE, actor="test")
+    return await make_account(conn, "One")
+
+
+def keyed(client: Client, key: str) -> Client:
+    """The same caller, with this key on each request."""
+    again = Client(client.http, client.url, "", "")
+    again.headers = {**client.headers, "Idempotency-Key": key}
+    return again
+
+
+async def claimed_for(conn: Connection, key: str, seconds: float) -> None:
+    """As if the claim on that key ended so many seconds from now."""
+    await conn.execute(
+        "UPDATE idempotency_keys SET claimed_until = clock_timestamp() + make_interval(secs => %s)"
+        " WHERE key = %s",
+        [seconds, key],
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "key"),
+    [
+        (b"abc", "abc"),
+        (b" 8e03978e-40d5-43dd-bc93-6894a57f9324\t", "8e03978e-40d5-43dd-bc93-6894a57f9324"),
+        (b'"8e03978e-40d5-43dd-bc93-6894a57f9324"', "8e03978e-40d5-43dd-bc93-6894a57f9324"),
+        (b'"a \\"quoted\\" \\\\ one"', 'a "quoted" \\ one'),
+        (b"a" * 255, "a" * 255),
+        (b'"' + b"a" * 255 + b'"', "a" * 255),
+        (b"a" * 256, None),
+        (b'"' + b"a" * 256 + b'"', None),
+        (b"", None),
+        (b'""', None),
+        (b'"', None),
+        (b'"open', None),
+        (b'"a"b"', None),
+        (b'"a";p=1', None),
+        (b'"a\\b"', None),
+        (b"a b", None),
+        (b"a\tb", None),
+        (b"a\n", None),
+        ("ä".encode("latin-1"), None),
+        ("ä".encode(), None),
+        (b"a\x7f", None),
+    ],
+)
+def test_a_key_is_visible_ascii_bare_or_quoted(value: bytes, key: str | None) -> None:
+    assert parse(value) == key
+
+
+@pytest.mark.requirement("HEADERS-400")
+@pytest.mark.parametrize("values", [[""], ["a b"], ["x" * 256], ["a", "a"]])
+async def test_a_header_that_cannot_be_right_is_named(client: Client, values: list[str]) -> None:
+    headers = [*client.headers.items(), *(("Idempotency-Key", value) for value in values)]
+    for path in ("/v1/chat", "/v1/chat/stream"):
+        response = await client.http.post(f"{client.url}{path}", json={"message": "hi"}, headers=headers)
+        document = check_problem(response, 400, "invalid_request")
+        assert [error["field"] for error in document["errors"]] == ["Idempotency-Key"]
+
+
+async def test_a_repeat_joins_the_run_under_way_from_its_beginning(
+    client: Client, elsewhere: Client, worker: Worker
+) -> None:
+    message = key = ids.new_id()
+    opening = asyncio.create_task(keyed(client, key).open(message))
+    turn = await (await worker.next(message)).accept()
+    first = await opening
+    await turn.delta("It ")
+    assert [(await first.next())["type"] for _ in range(2)] == ["meta", "delta"]
+    second = await keyed(elsewhere, f'"{key}"').open(message, form=2)
+    assert (await second.next())["type"] == "start"
+    assert (await second.next())["content"] == "It "
+    waiting = asyncio.create_task(keyed(elsewhere, key).chat(message))
+    await turn.delta("has shipped.")
+    saved = await turn.complete()
+    last = (await first.rest())[-1]
+    assert (last["type"], last["trace_id"]) == ("done", turn.request.trace_id)
+    events_of_second = await second.rest()
+    assert [event["type"] for event in events_of_second] == ["delta", "done"]
+    assert events_of_second[-1]["message"]["content"] == "It has shipped."
+    response = await waiting
+    assert response.json()["message"]["id"] == saved.id
+    traces = [first.response, second.response, response]
+    assert {each.headers["x-trace-id"] for each in traces} == {turn.request.trace_id}
+    assert worker.untaken(message) == 0
+
+
+async def test_of_many_first_requests_at_once_one_runs(
+    client: Client, elsewhere: Client, worker: Worker
+) -> None:
+    message = key = ids.new_id()
+    asking = [
+        asyncio.create_task(keyed(at, key).chat(message)) for _ in range(10) for at in (client, elsewhere)
+    ]
+    turn = await worker.next(message)
+    await asyncio.sleep(0.2)  # not for the outcome: so that most come before the acceptance
+    await turn.answer("One.")
+    responses = await asyncio.gather(*asking)
+    assert {response.status_code for response in responses} == {200}
+    assert {response.headers["x-trace-id"] for response in responses} == {turn.request.trace_id}
+    assert len({response.text for response in responses}) == 1
+    assert worker.untaken(message) == 0
+
+
+async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
+    client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
+) -> None:
+    message = key = ids.new_id()
+    opening = asyncio.create_task(keyed(client, key).open(message, form=2))
+    turn = await worker.next(message)
+    trace = turn.request.trace_id
+    called = {"trace_id": trace, "at": AT, "round": 1, "call_id": "c"}
+    await write(
+        store,
+        turn.request,
+        events.Delta(trace_id=trace, at=AT, round=1, text="Let me see. ", cuts=(4, 12)),
+        events.ToolCalled(**called, name="order", input={"id": 1}),  # type: ignore[arg-type]
+        events.ToolReturned(**called, output="{}", is_error=False, ms=1),  # type: ignore[arg-type]
+        events.Delta(trace_id=trace, at=AT, round=2, text="Shipped.", cuts=(8,)),
+        *ended(turn.request, "Let me see. Shipped.")[2:],
+    )
+    await turn.accept()
+    first = await opening
+    for text in ("Let ", "me see. "):
+        await turn.delta(text)
+        await first.next()
+    await turn.tool("order", "{}")
+    await turn.delta("Shipped.")
+    saved = (await store.load(turn.request.conversation_id)).runs[0].reply
+    assert saved is not None
+    await turn.say(frames.Completed(seq=turn.number(), attempt=1, message=saved, tool_calls=1))
+    await first.rest()
+    for at in (client, elsewhere):
+        again = await keyed(at, key).open(message, form=2)
+        told = await again.rest()
+        assert again.bytes == first.bytes
+    assert [event["type"] for event in told] == ["start", "delta", "delta", "tool_call", "delta", "done"]
+    assert told[-1]["tool_calls"] == [{"name": "order", "input": {"id": 1}, "output": "{}"}]
+    form1 = await (await keyed(elsewhere, key).open(message)).rest()
+    assert [event["type"] for event in form1] == ["meta", "delta", "delta", "delta", "done"]
+    assert form1[0]["trace_id"] == trace
+    reply = await keyed(client, key).chat(message)
+    assert reply.json()["message"] == told[-1]["message"]
+    assert worker.untaken(message) == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (events.RunFailed(trace_id="", at=AT, code="provider_error", message="It failed."), 502),
+        (events.RunCancelled(trace_id="", at=AT, usage=Usage()), 409),
+    ],
+)
+async def test_a_run_that_failed_fails_again_in_the_same_way(
+    client: Client,
+    elsewhere: Client,
+    worker: Worker,
+    store: ConversationStore,
+    end: events.RunFailed | events.RunCancelled,
+    status: int,
+) -> None:
+    message = key = ids.new_id()
+    asking = asyncio.create_task(keyed(client, key).chat(message))
+    turn = await worker.next(message)
+    fields: dict[str, Any] = {name: getattr(end, name) for name in end.__struct_fields__}
+    await write(store, turn.request, type(end)(**{**fields, "trace_id": turn.request.trace_id}))
+    await turn.accept()
+    code = end.code if isinstance(end, events.RunFailed) else "cancelled"
+    text = "It failed." if isinstance(end, events.RunFailed) else "The run was cancelled."
+    await turn.fail(code, text)
+    first = await asking
+    check_problem(first, status, code)
+    again = await keyed(elsewhere, key).chat(message)
+    assert (again.status_code, again.json()) == (status, first.json())
+    assert again.headers["x-trace-id"] == turn.request.trace_id
+    stream = await (await keyed(elsewhere, key).open(message)).rest()
+    assert stream[-1] == {"type": "error", "code": code, "message": text}
+    assert worker.untaken(message) == 0
+
+
+async def test_another_request_under_the_key_conflicts(
+    client: Client, elsewhere: Client, worker: Worker, accounts: Accounts, starter: Client
+) -> None:
+    message = key = ids.new_id()
+    asking = asyncio.create_task(keyed(client, key).chat(message))
+    turn = await worker.next(message)
+    await turn.answer()
+    assert (await asking).status_code == 200
+    other_agent = keyed(Client(client.http, client.url, accounts.free.key, accounts.free.second_agent), key)
+    for response in (
+        await keyed(elsewhere, key).chat("another"),
+        await keyed(elsewhere, key).chat(message, prompt="another"),
+        await keyed(elsewhere, key).chat(message, conversation_id=turn.request.conversation_id),
+        await other_agent.chat(message),
+    ):
+        document = check_problem(response, 409, "idempotency_conflict")
+        assert document["trace_id"] != turn.request.trace_id
+    written_otherwise = b'{ "conversation_id": null, "message": "%s" }' % message.encode()
+    same = await keyed(client, key).http.post(
+        f"{client.url}/v1/chat",
+        content=written_otherwise,
+        headers={**keyed(client, key).headers, "Content-Type": "application/json"},
+    )
+    assert same.headers["x-trace-id"] == turn.request.trace_id
+    foreign = asyncio.create_task(keyed(starter, key).chat(message))
+    theirs = await worker.next(message)
+    await theirs.answer()
+    assert (await foreign).headers["x-trace-id"] == theirs.request.trace_id != turn.request.trace_id
+
+
+async def test_a_refused_request_frees_its_key(client: Client, elsewhere: Client, worker: Worker) -> None:
+    message = key = ids.new_id()
+    check_problem(await keyed(client, key).post(content=b"{}"), 400, "invalid_request")
+    refused: list[str] = []
+
+    async def refuse() -> None:
+        """Who came too late to join has asked anew, and hears the same."""
+        while True:
+            turn = await worker.next(message)
+            refused.append(turn.request.trace_id)
+            await turn.refuse("conversation_busy")
+
+    refusing = asyncio.create_task(refuse())
+    for response in await asyncio.gather(*(keyed(at, key).chat(message) for at in (client, elsewhere))):
+        document = check_problem(response, 409, "conversation_busy")
+        assert document["trace_id"] in refused
+    refusing.cancel()
+    asking = asyncio.create_task(keyed(elsewhere, key).chat(message, prompt="now another body"))
+    turn = await worker.next(message)
+    await turn.answer()
+    assert (await asking).status_code == 200
+    assert turn.request.trace_id not in refused
+
+
+async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, worker: Worker) -> None:
+    message = key = ids.new_id()
+    asking = asyncio.create_task(keyed(client, key).chat(message))
+    left = await worker.next(message)
+    asking.cancel()
+    await asyncio.wait([asking])
+    await left.refuse("conversation_busy")
+    async with asyncio.timeout(10):
+        while await worker.bus.frames_of(left.request.trace_id) == []:
+            pass
+    asking = asyncio.create_task(keyed(client, key).chat(message))
+    turn = await worker.next(message)
+    await turn.answer()
+    assert (await asking).headers["x-trace-id"] == turn.request.trace_id != left.request.trace_id
+
+
+async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
+    environ: dict[str, str],
+    tmp_path: Path,
+    client: Client,
+    elsewhere: Client,
+    worker: Worker,
+    conn: Connection,
+) -> None:
+    message = key = ids.new_id()
+    dying = GatewayProcess(tmp_path, environ)
+    await dying.start()
+    at_dying = Client(client.http, dying.url, client.headers["X-Api-Key"], client.headers["X-Agent-Id"])
+    asking = asyncio.create_task(keyed(at_dying, key).chat(message))
+    published = await worker.next(message)
+    dying.signal(signal.SIGKILL)
+    with pytest.raises(httpx.RequestError):
+        await asking
+    await claimed_for(conn, key, 1.0)  # of its 15 seconds
+    asking = asyncio.create_task(keyed(client, key).chat(message))
+    joining = asyncio.create_task(keyed(elsewhere, key).chat(message))
+    again = await worker.next(message)
+    assert (again.request.trace_id, again.request.attempt) == (published.request.trace_id, 2)
+    assert again.request.conversation_id == published.request.conversation_id
+    assert again.request.deadline > published.request.deadline
+    late = frames.Refused(seq=0, attempt=1, code="overloaded", message="The first came too late.")
+    await again.say(late)
+    await again.answer("Once.")
+    for response in (await asking, await joining):
+        assert response.json()["message"]["content"] == "Once."
+        assert response.headers["x-trace-id"] == published.request.trace_id
+    assert worker.untaken(message) == 0
+
+
+@pytest.mark.parametrize("continued", [False, True])
+async def test_a_request_that_began_while_nobody_waited_is_found(
+    client: Client, worker: Worker, store: ConversationStore, conn: Connection, continued: bool
+) -> None:
+    thread = None
+    if continued:
+        asking = asyncio.create_task(client.chat(before := ids.new_id()))
+        earlier = await worker.next(before)
+        await write(store, earlier.request, *ended(earlier.request, "Before.", ids.new_id()))
+        await earlier.answer("Before.")
+        thread = (await asking).json()["conversation_id"]
+    message = key = ids.new_id()
+    asking = asyncio.create_task(keyed(client, key).chat(message, conversation_id=thread))
+    turn = await worker.next(message)
+    asking.cancel()
+    await asyncio.wait([asking])
+    await write(store, turn.request, *ended(turn.request, "Begun.", ids.new_id()))
+    await claimed_for(conn, key, 0.0)
+    response = await keyed(client, key).chat(message, conversation_id=thread)
+    assert response.json()["message"]["content"] == "Begun."
+    assert response.headers["x-trace-id"] == turn.request.trace_id
+    told = await (await keyed(client, key).open(message, conversation_id=thread)).rest()
+    assert [event["type"] for event in told] == ["meta", "delta", "done"]
+    assert worker.untaken(message) == 0
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-QUOTA")
+async def test_a_repeat_takes_no_slot_and_no_tokens(
+    client: Client, elsewhere: Client, worker: Worker, store: ConversationStore, one: Account, redis_url: str
+) -> None:
+    mine = Client(client.http, client.url, one.key, one.agent)
+    message = key = ids.new_id()
+    asking = asyncio.create_task(keyed(mine, key).chat(message))
+    turn = await worker.next(message)
+    await turn.accept()
+    check_problem(await mine.chat("another"), 429, "rate_limited")
+    joining = asyncio.create_task(keyed(mine, key).open(message))
+    second = await joining
+    assert (await second.next())["type"] == "meta"
+    await write(store, turn.request, *ended(turn.request, "Hello."))
+    limiter = Limiter(redis_url, instance="test")
+    await limiter.settle(one.account_id, turn.request.trace_id, 100, datetime.now(UTC).isoformat())
+    await limiter.aclose()
+    await turn.answer_from_here("Hello.")
+    assert (await asking).status_code == 200
+    assert (await second.rest())[-1]["type"] == "done"
+    check_problem(await mine.chat("another"), 429, "quota_exceeded")
+    again = await keyed(mine, key).chat(message)
+    assert again.status_code == 200
+    assert again.headers["x-trace-id"] == turn.request.trace_id

@@ -1,0 +1,68 @@
+"""Idempotency-Key through the whole system, while gateways die."""
+
+import asyncio
+import uuid
+from collections import Counter
+
+import httpx
+import pytest
+
+from contracts import events
+from conversations.log import open_log
+from ops.harness import RunningStack
+from tests.system.calling import Caller, MakeAgent, text_of
+
+pytestmark = pytest.mark.requirement("IDEMPOTENCY")
+
+
+def _keyed(caller: Caller, key: str) -> Caller:
+    """The same caller, with this key on each request."""
+    again = caller.at(caller.base_url)
+    again.headers["Idempotency-Key"] = key
+    return again
+
+
+async def test_a_reply_with_tools_is_the_same_however_it_is_asked_for_again(
+    stack: RunningStack, caller: Caller
+) -> None:
+    ask, key = "Where is my order ORD-1001?", uuid.uuid4().hex
+    here, there = (_keyed(caller.at(url), key) for url in stack.environment.gateway_urls)
+    live = await here.stream(ask, form=2)
+    assert await there.stream(ask, form=2) == live
+    assert "tool_call" in [event["type"] for event in live]
+    assert text_of(await there.stream(ask, form=1)) == text_of(live)
+    reply = (await there.chat(ask)).json()
+    assert (reply["message"], reply["tool_calls"]) == (live[-1]["message"], live[-1]["tool_calls"])
+    thread = reply["conversation_id"]
+    assert [message["role"] for message in await caller.messages(thread)] == ["user", "assistant"]
+
+
+async def test_requests_sent_again_after_their_gateway_was_killed_are_answered_once(
+    stack: RunningStack, make_agent: MakeAgent
+) -> None:
+    agent = await make_agent("demo-load?deltas=20&delay_ms=10")
+    here, there = stack.environment.gateway_urls
+    keys = [uuid.uuid4().hex for _ in range(16)]
+
+    async def ask(number: int) -> httpx.Response | None:
+        await asyncio.sleep(number * 0.02)
+        try:
+            return await _keyed(agent.at(here), keys[number]).chat(keys[number])
+        except httpx.RequestError:
+            return None
+
+    asking = [asyncio.create_task(ask(number)) for number in range(len(keys))]
+    await asking[0]
+    stack.kill("gateway-1")
+    first = await asyncio.gather(*asking)
+    again = await asyncio.gather(*(_keyed(agent.at(there), key).chat(key) for key in keys))
+    assert {response.status_code for response in again} == {200}
+    assert None in first
+    for before, after in zip(first, again, strict=True):
+        assert before is None or before.json() == after.json()
+    async with open_log(stack.environment.database_url) as log:
+        stored = [event for reply in again for event in await log.events(reply.json()["conversation_id"])]
+    asked = [event for event in stored if isinstance(event, events.MessageSaved) and event.role == "user"]
+    assert Counter(event.content for event in asked) == Counter(keys)
+    assert {event.trace_id for event in asked} == {reply.headers["x-trace-id"] for reply in again}
+    await stack.wait_all_ready()
