@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs bench lock clean
+.PHONY: help setup run test check format docs fuzz bench lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ format: $(READY) ## rewrite the code to the house format
 docs: $(READY) ## write the generated pages of docs/ anew
 	@$(BIN)/python -m contracts.pages > docs/errors.md
 
+fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks (nightly)
+	@$(BIN)/python -m tests.fuzz.run
+
 bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
 	@$(BIN)/agentchat bench
 
@@ -44,5 +47,5 @@ lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.tom
 	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

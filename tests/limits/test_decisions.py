@@ -23,7 +23,7 @@ async def doors(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator
         limiter = Limiter(redis_url, instance="test", timeout=5)
 
         async def release(account: str, trace: str) -> None:
-            await limiter.release(account, trace, 0)
+            await limiter.release(account, trace)
 
         yield limiter.admit, release
         await limiter.aclose()
@@ -56,6 +56,16 @@ async def test_of_200_at_once_exactly_n_are_admitted_every_time(doors: Doors) ->
         assert {(decision.code, decision.retry_after_s) for decision in refused} <= {("rate_limited", 1)}
         await asyncio.gather(*(release(account, trace) for trace in admitted))
         assert (await admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_hundred_races_of_200_are_all_won_by_exactly_n(redis_url: str) -> None:
+    limiter = Limiter(redis_url, instance="test", timeout=5)
+    for number in range(100):
+        account, quota = new(), Quota(concurrent_runs=number * 2 + 1)
+        decisions = await asyncio.gather(*(limiter.admit(account, quota, new()) for _ in range(200)))
+        assert sum(decision.allowed for decision in decisions) == quota.concurrent_runs
+    await limiter.aclose()
 
 
 @pytest.mark.requirement("LIMIT-RATE")

@@ -4,20 +4,16 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from redis.asyncio import Redis
 
-from limits import Limiter, Quota
+from limits import Limiter, Quota, RedisAway
+from tests.limits.given import at, new, zero
 
 pytestmark = pytest.mark.requirement("LIMIT-FALLBACK")
 
 BOUND = 2.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
-
-
-def new() -> str:
-    return uuid4().hex
 
 
 class Watched(Limiter):
@@ -79,6 +75,10 @@ async def test_a_killed_redis_is_decided_without_and_asked_again_when_it_is_back
     seconds, allowed = await timed_decision(limiter, new(), Quota(requests_per_minute=1))
     assert (seconds < BOUND, allowed) == (True, True)
     assert not await limiter.hold([(new(), new())])
+    with pytest.raises(RedisAway):
+        await limiter.recount_month(new(), zero)
+    with pytest.raises(RedisAway):
+        await limiter.kept_month(new())
     await valkey.start()
     await limiter.until_redis_decides(5)
 
@@ -96,11 +96,11 @@ async def test_what_ended_meanwhile_is_released_and_settled_once_redis_is_back(
 ) -> None:
     account, quota, trace = new(), Quota(concurrent_runs=1, tokens_per_month=10), new()
     await limiter.admit(account, quota, trace)
-    await limiter.set_month(account, 0)
+    assert await limiter.recount_month(account, zero)
     valkey.freeze()
     began = time.monotonic()
-    await limiter.release(account, trace, 10)
-    await limiter.release(account, trace, 10)
+    await limiter.settle(account, trace, 10, at())
+    await limiter.settle(account, trace, 10, at())
     assert time.monotonic() - began < BOUND
     valkey.thaw()
     await limiter.until_redis_decides(5)

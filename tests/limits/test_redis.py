@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +11,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from limits import Limiter, Quota, scripts
-
-
-def new() -> str:
-    return uuid4().hex
+from tests.limits.given import Counted, at, new
 
 
 @pytest.fixture
@@ -30,6 +26,13 @@ async def redis(redis_url: str) -> AsyncIterator["Redis"]:
     client = Redis.from_url(redis_url, decode_responses=True)
     yield client
     await client.aclose()
+
+
+async def set_month(limiter: Limiter, account: str, tokens: int) -> None:
+    async def count() -> Counted:
+        return Counted(tokens=tokens)
+
+    assert await limiter.recount_month(account, count)
 
 
 async def until_admitted(limiter: Limiter, account: str, quota: Quota, seconds: float) -> None:
@@ -55,7 +58,7 @@ async def test_a_held_slot_outlives_its_first_lease(limiter: Limiter) -> None:
     assert await limiter.hold([(account, trace), (new(), new())], ttl_s=30)
     await asyncio.sleep(1.1)
     assert not (await limiter.admit(account, quota, new())).allowed
-    await limiter.release(account, trace, 0)
+    await limiter.release(account, trace)
     assert (await limiter.admit(account, quota, new())).allowed
 
 
@@ -77,9 +80,9 @@ async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
     await redis.delete(f"limits:{{{account}}}:slots")
     await limiter.hold([(account, lost)])
     assert not (await limiter.admit(account, quota, new())).allowed
-    await limiter.release(account, lost, 5)
+    await limiter.settle(account, lost, 0, at())
     await limiter.admit(account, quota, settled)
-    await limiter.release(account, settled, 5)
+    await limiter.settle(account, settled, 5, at())
     await limiter.hold([(account, settled), (account, lost)])
     assert (await limiter.admit(account, quota, new())).allowed
 
@@ -87,11 +90,11 @@ async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
 @pytest.mark.requirement("LIMIT-QUOTA")
 async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter) -> None:
     account, quota, trace = new(), Quota(tokens_per_month=100), new()
-    await limiter.set_month(account, 30)
+    await set_month(limiter, account, 30)
     await limiter.admit(account, quota, trace)
-    await asyncio.gather(*(limiter.release(account, trace, 69) for _ in range(20)))
-    assert (await limiter.admit(account, quota, new())).allowed
-    await limiter.release(account, new(), 1)
+    await asyncio.gather(*(limiter.settle(account, trace, 69, at()) for _ in range(20)))
+    assert (await limiter.admit(account, quota, new())).tokens_remaining == 1
+    await limiter.settle(account, new(), 1, at())
     refused = await limiter.admit(account, quota, new())
     assert (refused.allowed, refused.code) == (False, "quota_exceeded")
     assert refused.retry_after_s is not None
@@ -102,9 +105,9 @@ async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter)
 async def test_a_month_that_redis_does_not_know_is_said_so_until_it_is_set(limiter: Limiter) -> None:
     account, quota = new(), Quota(tokens_per_month=100)
     assert not (await limiter.admit(account, quota, new())).month_known
-    await limiter.release(account, new(), 5)
+    await limiter.settle(account, new(), 5, at())
     assert not (await limiter.admit(account, quota, new())).month_known
-    await limiter.set_month(account, 99)
+    await set_month(limiter, account, 99)
     decision = await limiter.admit(account, quota, new())
     assert (decision.allowed, decision.month_known) == (True, True)
     assert (await limiter.admit(new(), Quota(), new())).month_known
@@ -113,7 +116,7 @@ async def test_a_month_that_redis_does_not_know_is_said_so_until_it_is_set(limit
 @pytest.mark.requirement("LIMIT-QUOTA")
 async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis") -> None:
     account, quota = new(), Quota(tokens_per_month=100)
-    await limiter.set_month(account, 100)
+    await set_month(limiter, account, 100)
     assert (await limiter.admit(account, quota, new())).code == "quota_exceeded"
     await redis.hincrby(f"limits:{{{account}}}:month", "month", -1)
     decision = await limiter.admit(account, quota, new())
@@ -149,10 +152,17 @@ async def test_nothing_is_kept_for_ever(limiter: Limiter, redis: "Redis") -> Non
     account, trace = new(), new()
     await limiter.admit(account, Quota(requests_per_minute=60), trace)
     await limiter.hold([(account, trace)])
-    await limiter.set_month(account, 1)
-    await limiter.release(account, new(), 1)
+    await set_month(limiter, account, 1)
+
+    async def count() -> Counted:
+        await limiter.settle(account, new(), 1, at())
+        keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
+        assert len(keys) == 5
+        assert all([await redis.pttl(key) > 0 for key in keys])
+        return Counted(tokens=1)
+
+    assert await limiter.recount_month(account, count)
     keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
-    assert len(keys) == 4
     assert all([await redis.pttl(key) > 0 for key in keys])
 
 

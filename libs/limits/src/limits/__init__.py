@@ -4,7 +4,16 @@
 this process. Redis is only a cache here: the month's truth is the log's usage, and slots are leases.
 """
 
-from limits.limiter import Limiter
-from limits.quota import Admission, PlanLimits, Quota, RefusalCode
+from limits.limiter import Limiter, RedisAway
+from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, Quota, RefusalCode
 
-__all__ = ["Admission", "Limiter", "PlanLimits", "Quota", "RefusalCode"]
+__all__ = [
+    "Admission",
+    "CountedMonth",
+    "KeptMonth",
+    "Limiter",
+    "PlanLimits",
+    "Quota",
+    "RedisAway",
+    "RefusalCode",
+]

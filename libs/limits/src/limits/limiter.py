@@ -1,13 +1,16 @@
 """The limiter of a process: Redis while it answers, the local limiter while it does not."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from limits import scripts
 from limits.door import Away, RedisDoor
 from limits.local import LocalLimiter
-from limits.quota import Admission, PlanLimits, RefusalCode, admission, interval_us
+from limits.months import microseconds, name_of, number_of
+from limits.penalty import Penalties
+from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, RefusalCode, admission, interval_us
 
 ADMIT_LEASE_S = 60
 HOLD_LEASE_S = 30
@@ -15,13 +18,18 @@ _KEPT_RELEASES = 10_000
 _CODES: tuple[RefusalCode | None, ...] = (None, "rate_limited", "rate_limited", "quota_exceeded")
 
 
+class RedisAway(Exception):  # noqa: N818 - a state, not an error
+    """Redis does not answer."""
+
+
 class Limiter:
     """Admits requests and keeps account of their runs.
 
     Redis has `timeout` seconds a call. After a failure it is not asked until a probe in the background, once
     a second, finds it well; meanwhile `on_fallback(reason)` is called for every decision made without it,
-    the reason being timeout, error or open (not asked). `instance` names this process in Redis's list of
-    clients. Close with `aclose`.
+    the reason being timeout, error or open (not asked). `on_month(account_id, known)` is called for an
+    admission whose month has to be counted: it is not known, or was counted too long ago. `instance` names
+    this process in Redis's list of clients. Close with `aclose`.
     """
 
     def __init__(
@@ -31,13 +39,16 @@ class Limiter:
         timeout: float = 0.2,
         instance: str,
         on_fallback: Callable[[str], None] | None = None,
+        on_month: Callable[[str, bool], None] | None = None,
     ) -> None:
         self._redis = RedisDoor(
             redis_url, timeout=timeout, name=f"limits-{instance}", on_return=self._tell_unreleased
         )
         self._on_fallback = on_fallback
+        self._on_month = on_month
         self._local = LocalLimiter()
-        self._unreleased: dict[tuple[str, str], int] = {}
+        self._penalties = Penalties()
+        self._unreleased: dict[tuple[str, str], tuple[int, str | None]] = {}
 
     async def admit(
         self, account_id: str, plan: PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_S
@@ -58,19 +69,29 @@ class Limiter:
         ]
         keys = [_key(account_id, "rate"), _key(account_id, "slots"), _key(account_id, "month")]
         try:
-            code, retry_us, remaining, reset_us, known = await self._redis.run(scripts.ADMIT, keys, arguments)
+            decided = await self._redis.run(scripts.ADMIT, keys, arguments)
         except Away as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
             return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
+        code, retry_us, remaining, reset_us, known, runs, tokens, rest_s = decided
+        if known != _KNOWN and plan.tokens_per_month is not None and self._on_month is not None:
+            self._on_month(account_id, bool(known))
         return admission(
             plan,
             code=_CODES[code],
             retry_us=retry_us,
             remaining=remaining,
             reset_us=reset_us,
+            runs=runs,
+            tokens=tokens if known else None,
+            month_rest_s=rest_s,
             month_known=bool(known),
         )
+
+    async def cool_down(self, account_id: str) -> None:
+        """To be awaited before a refusal is told: at once, but for an account that does not stop to ask."""
+        await self._penalties.wait(account_id)
 
     async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_S) -> bool:
         """Renew the slots of running `(account_id, trace_id)` pairs, to last `ttl_s` from now at least.
@@ -92,28 +113,48 @@ class Limiter:
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         return not any(isinstance(outcome, Away) for outcome in outcomes)
 
-    async def release(self, account_id: str, trace_id: str, tokens: int) -> None:
-        """A run has ended: free its slot, and add its tokens to the month, once for a trace_id.
+    async def release(self, account_id: str, trace_id: str) -> None:
+        """Free a run's slot: it has not begun, and will not. What Redis could not be told is told later."""
+        await self._end(account_id, trace_id, 0, None)
 
-        With no tokens only the slot is freed. What Redis could not be told is kept and told when it is back.
+    async def settle(self, account_id: str, trace_id: str, tokens: int, ended_at: str) -> None:
+        """A run has ended in the log: free its slot and add its tokens to the month, once for a trace_id.
+
+        `ended_at` is the time of its last event, ISO 8601: it says which month the tokens belong to. What
+        Redis could not be told is kept and told when it is back.
         """
-        self._local.end(account_id, trace_id)
-        try:
-            await self._redis.run(scripts.RELEASE, *_release_call(account_id, trace_id, tokens))
-        except Away:
-            if len(self._unreleased) < _KEPT_RELEASES:
-                self._unreleased[account_id, trace_id] = tokens
+        await self._end(account_id, trace_id, tokens, ended_at)
 
     def ended(self, account_id: str, trace_id: str) -> None:
         """This process saw a run end that another one releases: free the slot it may hold here."""
         self._local.end(account_id, trace_id)
 
-    async def set_month(self, account_id: str, tokens: int) -> None:
-        """Set the current month's tokens, as counted from the log. Without Redis this does nothing."""
+    async def recount_month(self, account_id: str, count: Callable[[], Awaitable[CountedMonth]]) -> bool:
+        """Set the current month's tokens to what `count` finds in the log, beside whatever is settled now.
+
+        No settlement is lost or counted twice, whenever it comes: `count` is awaited after Redis has begun to
+        note them. False where it came to nothing, since another count has begun, or another month. Raises
+        RedisAway, and what `count` raises.
+        """
+        name = secrets.token_hex(8)
+        month, unbooked = _key(account_id, "month"), _key(account_id, "unbooked")
         try:
-            await self._redis.run(scripts.SET_MONTH, [_key(account_id, "month")], [tokens])
-        except Away:
-            return
+            await self._redis.run(scripts.BEGIN_COUNT, [month, unbooked], [name])
+            counted = await count()
+            recent = list(counted.recent)
+            numbers = [number_of(counted.month), counted.tokens, microseconds(counted.counted_to)]
+            keys = [month, unbooked, *(_settled(account_id, trace) for trace in recent)]
+            return bool(await self._redis.run(scripts.SET_MONTH, keys, [name, *numbers, *recent]))
+        except Away as away:
+            raise RedisAway(str(away)) from away
+
+    async def kept_month(self, account_id: str) -> KeptMonth:
+        """What Redis has of the account's current month. Raises RedisAway."""
+        try:
+            number, tokens, known = await self._redis.run(scripts.READ_MONTH, [_key(account_id, "month")], [])
+        except Away as away:
+            raise RedisAway(str(away)) from away
+        return KeptMonth(month=name_of(number), tokens=tokens, known=bool(known))
 
     async def ping(self) -> None:
         """A health check. Raises redis.RedisError, OSError or TimeoutError."""
@@ -123,17 +164,32 @@ class Limiter:
         """Close the connections."""
         await self._redis.aclose()
 
+    async def _end(self, account_id: str, trace_id: str, tokens: int, ended_at: str | None) -> None:
+        self._local.end(account_id, trace_id)
+        try:
+            await self._redis.run(scripts.RELEASE, *_release_call(account_id, trace_id, tokens, ended_at))
+        except Away:
+            if len(self._unreleased) < _KEPT_RELEASES:
+                self._unreleased[account_id, trace_id] = (tokens, ended_at)
+
     async def _tell_unreleased(self) -> None:
         """Release what ended while Redis was away: each is forgotten only once it was told. Raises Away."""
         while self._unreleased:
-            (account_id, trace_id), tokens = next(iter(self._unreleased.items()))
-            await self._redis.run_on_return(scripts.RELEASE, *_release_call(account_id, trace_id, tokens))
+            (account_id, trace_id), (tokens, ended_at) = next(iter(self._unreleased.items()))
+            call = _release_call(account_id, trace_id, tokens, ended_at)
+            await self._redis.run_on_return(scripts.RELEASE, *call)
             del self._unreleased[account_id, trace_id]
 
 
-def _release_call(account_id: str, trace_id: str, tokens: int) -> tuple[list[str], list[Any]]:
-    keys = [_key(account_id, "slots"), _key(account_id, "month"), _settled(account_id, trace_id)]
-    return keys, [trace_id, tokens]
+_KNOWN = 1
+
+
+def _release_call(
+    account_id: str, trace_id: str, tokens: int, ended_at: str | None
+) -> tuple[list[str], list[Any]]:
+    keys = [_key(account_id, part) for part in ("slots", "month", "unbooked")]
+    ended = (0, 0) if ended_at is None else (microseconds(ended_at), number_of(ended_at))
+    return [*keys, _settled(account_id, trace_id)], [trace_id, tokens, *ended]
 
 
 def _key(account_id: str, part: str) -> str:

@@ -54,7 +54,13 @@ class LocalLimiter:
         remaining = int((now + window - account.tat) // interval) if interval else 0
         reset_us = account.tat - now
         return admission(
-            limits, code=code, retry_us=retry_us, remaining=remaining, reset_us=reset_us, local=True
+            limits,
+            code=code,
+            retry_us=retry_us,
+            remaining=remaining,
+            reset_us=reset_us,
+            runs=len(account.slots),
+            local=True,
         )
 
     def end(self, account_id: str, trace_id: str) -> None:

@@ -1,6 +1,7 @@
 """What goes into a decision and what comes out."""
 
 import math
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 import msgspec
@@ -28,13 +29,40 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_month: int | None = None
 
 
+class CountedMonth(Protocol):
+    """A month's tokens as counted from the log: conversations.spending.MonthSpent is one.
+
+    `month` is as "2026-11", in UTC. `tokens` is complete for what ended up to `counted_to` (ISO 8601);
+    `recent` has the tokens in it, by trace_id, of runs that ended behind that.
+    """
+
+    @property
+    def month(self) -> str: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def counted_to(self) -> str: ...
+    @property
+    def recent(self) -> Mapping[str, int]: ...
+
+
+class KeptMonth(msgspec.Struct, frozen=True, kw_only=True):
+    """What Redis has of an account's month, such as "2026-11"; `known` is False where nothing was counted."""
+
+    month: str
+    tokens: int
+    known: bool
+
+
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """A decision. A refused request took no token and no slot.
 
     `retry_after_s` is there with a refusal, a whole number from 1. `limit`, `remaining` and `reset_s` tell
     of the rate (None where the plan has none): requests a minute, requests that would pass now, seconds until
-    the full rate is back. `month_known` is False where Redis does not know the month's tokens, as after a
-    restart: read them from the log and give them to `Limiter.set_month`. `local`: Redis was not asked.
+    the full rate is back. `runs_remaining` are slots free now, `tokens_remaining` the rest of the month's
+    tokens, `month_reset_s` seconds until the next month: None where the plan has no such number, or where
+    nobody knows. `month_known` is False where Redis does not know the month's tokens, as after a restart: see
+    `Limiter.recount_month`. `local`: Redis was not asked.
     """
 
     allowed: bool
@@ -43,6 +71,9 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     remaining: int | None = None
     reset_s: int | None = None
+    runs_remaining: int | None = None
+    tokens_remaining: int | None = None
+    month_reset_s: int | None = None
     month_known: bool = True
     local: bool = False
 
@@ -59,11 +90,18 @@ def admission(
     retry_us: float,
     remaining: int,
     reset_us: float,
+    runs: int,
+    tokens: int | None = None,
+    month_rest_s: int | None = None,
     month_known: bool = True,
     local: bool = False,
 ) -> Admission:
-    """An Admission from the microseconds that the algorithm counts in."""
-    limit = limits.requests_per_minute
+    """An Admission from what the algorithm counts in: microseconds, and runs and tokens so far.
+
+    `tokens` is None where nobody knows.
+    """
+    limit, quota = limits.requests_per_minute, limits.tokens_per_month
+    known = quota is not None and tokens is not None
     return Admission(
         allowed=code is None,
         code=code,
@@ -71,6 +109,9 @@ def admission(
         limit=limit,
         remaining=None if limit is None else remaining,
         reset_s=None if limit is None else math.ceil(reset_us / 1e6),
-        month_known=month_known or limits.tokens_per_month is None,
+        runs_remaining=None if limits.concurrent_runs is None else max(0, limits.concurrent_runs - runs),
+        tokens_remaining=max(0, quota - tokens) if quota is not None and tokens is not None else None,
+        month_reset_s=month_rest_s if known else None,
+        month_known=month_known or quota is None,
         local=local,
     )

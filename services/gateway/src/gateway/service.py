@@ -2,36 +2,43 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 from bus import Bus
 from conversations.log import Log
 from directory.last_used import LastUsed
-from gateway import app, protocol
+from gateway import admission, app
+from gateway.admin.door import opened
+from gateway.months import Months
 from gateway.parts import Parts
+from gateway.protocol import StrictProtocol
 from gateway.runs import Runs
 from gateway.settings import Settings
 from limits import Limiter
-from runtime import logs, postgres, web
+from runtime import postgres, telemetry, web
 from runtime.health import Health
 
 POSTGRES_CONNECTIONS = 8
+_OTHER_FILES = 256  # libraries, logs, connections to the servers
 
 
 async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain: within 10 s."""
-    log = logs.get_logger("gateway")
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus, pool = await asyncio.gather(
             enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
             enter(postgres.open_pool(settings.database_url, max_size=POSTGRES_CONNECTIONS)),
         )
+        months = Months(pool)
         limiter = Limiter(
             settings.redis_url,
             instance=name,
-            on_fallback=lambda reason: log.warning("limits_decided_locally", reason=reason),
+            on_fallback=lambda reason: telemetry.count(admission.DECIDED_LOCALLY, reason=reason),
+            on_month=lambda account_id, known: months.wanted(limiter, account_id, known),
         )
         stack.push_async_callback(limiter.aclose)
+        stack.push_async_callback(months.aclose)
         last_used = await enter(LastUsed(pool))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
@@ -46,6 +53,19 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=Health({"redis": limiter.ping}),
             stream_form=settings.stream_form,
+            admin=await enter(opened(settings, bus, limiter)),
         )
-        protocol.install()
-        await web.serve(app.build(parts), settings.host, settings.port, stop, on_stop=runs.drain, grace_s=9.0)
+        await web.serve(
+            app.build(parts),
+            settings.host,
+            settings.port,
+            stop,
+            on_stop=runs.drain,
+            grace_s=9.0,
+            protocol=partial(StrictProtocol, max_connections=_connections(settings.max_connections)),
+        )
+
+
+def _connections(wanted: int) -> int:
+    """How many connections callers may have: each needs a file, and without one the process is deaf."""
+    return max(1, min(wanted, web.raise_open_files() - _OTHER_FILES))

@@ -66,7 +66,12 @@ async def _numbers(target: Target) -> AsyncIterator[tuple[int, float]]:
 
 async def time_to_first_delta(target: Target, requests: int) -> Spread:
     """From the request to its first delta, one stream after the other."""
-    return spread([(await _one(target))[0] for _ in range(requests)])
+    return spread(await first_deltas(target, requests))
+
+
+async def first_deltas(target: Target, requests: int) -> list[float]:
+    """The same in seconds, one by one."""
+    return [(await _one(target))[0] for _ in range(requests)]
 
 
 async def _one(target: Target) -> tuple[float, dict[int, float]]:

@@ -14,7 +14,8 @@ from directory.errors import Conflict
 from directory.secrets import Sealer
 from ops import demo, environment, record, secrets
 from ops.bench import measure
-from ops.bench.measure import Paced, Spread, Target
+from ops.bench.flood import Flooded, flooding, told_of
+from ops.bench.measure import Paced, Spread, Target, spread
 from ops.environment import Environment
 from ops.errors import NotRunningError
 from ops.folder import RunFolder
@@ -27,6 +28,7 @@ PACED = "demo-load?deltas=200&delay_ms=20"
 _AGENTS = {AT_ONCE: "019a0000-0000-7000-8000-0000000000b1", PACED: "019a0000-0000-7000-8000-0000000000b2"}
 _STREAMS, _DELTAS, _SPACING = 100, 200, 0.020
 _REQUESTS = 100
+_FLOODS = 4
 _IDLE_SECONDS = 5.0
 
 
@@ -43,6 +45,7 @@ async def _bench(console: Console) -> None:
         await asyncio.sleep(_IDLE_SECONDS)
         console.print(_memory_table(measure.proportional_set_sizes(pids)))
         console.print(await _first_delta(folder, found))
+        console.print(await _beside_a_flood(found))
         console.print(*await _paced(folder, found, pids))
 
 
@@ -116,6 +119,25 @@ async def _first_delta(folder: RunFolder, found: Environment) -> Table:
     _row(table, targets[0].name, alone)
     _row(table, targets[1].name, through)
     _row(table, "added", _minus(through, alone))
+    return table
+
+
+async def _beside_a_flood(found: Environment) -> Table:
+    """In turns, so that whatever else the machine does is in both."""
+    target = _service(found, AT_ONCE)
+    starter = {"X-Api-Key": found.starter_api_key, "X-Agent-Id": found.starter_agent_id}
+    alone: list[float] = []
+    beside: list[float] = []
+    floods: list[Flooded] = []
+    for _ in range(_FLOODS):
+        alone += await measure.first_deltas(target, _REQUESTS // _FLOODS)
+        async with flooding(f"{found.base_url}/v1/chat", starter) as flooded:
+            beside += await measure.first_deltas(target, _REQUESTS // _FLOODS)
+        floods += flooded
+    table = _spreads(f"The same beside a flood of the Starter account, {told_of(floods)}")
+    _row(table, "alone", spread(alone))
+    _row(table, "beside the flood", spread(beside))
+    _row(table, "added", _minus(spread(beside), spread(alone)))
     return table
 
 

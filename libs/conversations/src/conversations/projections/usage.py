@@ -1,0 +1,132 @@
+"""The read model `usage`: what each run cost, which is added up by account, agent, model and day.
+
+One row a run, so that facts may be taken in batches of any size, and a conversation's erasure, which repeats
+what its runs cost, changes nothing that was counted before and brings what was not.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from conversations.database import using
+from conversations.projections.projection import LoggedFact, Projection, put
+from conversations.tally import TALLIED, Tally, tally
+from runtime.postgres import Connection, Pool
+
+_TABLES = """
+CREATE TABLE usage (
+    trace_id text PRIMARY KEY,
+    conversation_id text NOT NULL,
+    account_id text NOT NULL,
+    agent_id text NOT NULL,
+    model text NOT NULL,
+    state text,
+    ended_at text COLLATE "C",
+    rounds integer NOT NULL,
+    input_tokens bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    cache_read_tokens bigint NOT NULL,
+    cache_creation_tokens bigint NOT NULL
+);
+CREATE INDEX usage_account_idx ON usage (account_id, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX usage_open_idx ON usage (conversation_id) WHERE ended_at IS NULL;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON usage TO agentchat_service;
+"""
+
+
+class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What the runs that ended on one day (UTC, such as "2026-11-21") of one agent and model cost."""
+
+    account_id: str
+    day: str
+    agent_id: str
+    model: str
+    runs: int
+    failed: int
+    cancelled: int
+    rounds: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_creation_tokens: int
+
+    @property
+    def total(self) -> int:
+        """Every token, cached or not, as a plan's month counts them."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_creation_tokens
+
+
+async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:
+    """The lines of a month such as "2026-11", of one account or of all, in order. Raises StoreUnavailable."""
+    async with using(pool) as conn:
+        cursor = await conn.execute(_LINES, {"month": month, "account_id": account_id})
+        names = [column.name for column in cursor.description or ()]
+        return [UsageLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+
+
+async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+    tallies: dict[str, Tally] = {}
+    erased: set[str] = set()
+    for fact in facts:
+        if tally(tallies, fact.conversation_id, fact.account_id, fact.event):
+            erased.add(fact.conversation_id)
+    await put(conn, _UPSERT, [_row(trace_id, each) for trace_id, each in tallies.items()])
+    if erased:
+        await conn.execute(_FORGET_OPEN, [list(erased)])
+
+
+def _row(trace_id: str, each: Tally) -> dict[str, object]:
+    return {
+        "trace_id": trace_id,
+        "conversation_id": each.conversation_id,
+        "account_id": each.account_id,
+        "agent_id": each.agent_id,
+        "model": each.model,
+        "state": each.state,
+        "ended_at": each.ended_at,
+        "rounds": each.rounds,
+        **msgspec.structs.asdict(each.usage),
+    }
+
+
+PROJECTION = Projection(name="usage", version=1, tables=_TABLES, takes=TALLIED, apply=_apply)
+
+# What a batch does not tell is as it was; a run that has ended stays as it is.
+_UPSERT = """
+INSERT INTO usage AS kept
+       (trace_id, conversation_id, account_id, agent_id, model, state, ended_at, rounds,
+        input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens)
+SELECT * FROM json_to_recordset(%s) AS new(
+       trace_id text, conversation_id text, account_id text, agent_id text, model text, state text,
+       ended_at text, rounds integer, input_tokens bigint, output_tokens bigint, cache_read_tokens bigint,
+       cache_creation_tokens bigint)
+ON CONFLICT (trace_id) DO UPDATE
+   SET agent_id = coalesce(nullif(excluded.agent_id, ''), kept.agent_id),
+       model = coalesce(nullif(excluded.model, ''), kept.model),
+       state = excluded.state,
+       ended_at = excluded.ended_at,
+       rounds = greatest(kept.rounds, excluded.rounds),
+       input_tokens = excluded.input_tokens,
+       output_tokens = excluded.output_tokens,
+       cache_read_tokens = excluded.cache_read_tokens,
+       cache_creation_tokens = excluded.cache_creation_tokens
+ WHERE kept.ended_at IS NULL
+"""
+
+_FORGET_OPEN = "DELETE FROM usage WHERE conversation_id = ANY(%s) AND ended_at IS NULL"
+
+# "2026-11" is before, and "2026-11~" behind, every time of that month.
+_LINES = """
+SELECT account_id, substr(ended_at, 1, 10) AS day, agent_id, model, count(*) AS runs,
+       count(*) FILTER (WHERE state = 'failed') AS failed,
+       count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+       sum(rounds)::bigint AS rounds,
+       sum(input_tokens)::bigint AS input_tokens,
+       sum(output_tokens)::bigint AS output_tokens,
+       sum(cache_read_tokens)::bigint AS cache_read_tokens,
+       sum(cache_creation_tokens)::bigint AS cache_creation_tokens
+  FROM usage
+ WHERE ended_at >= %(month)s AND ended_at < %(month)s::text || '~'
+   AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+"""

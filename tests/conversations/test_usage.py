@@ -1,0 +1,209 @@
+"""What runs cost: by account, agent, model and day, for a month, and counted anew from the log."""
+
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import psycopg
+import pytest
+
+from contracts import events
+from contracts.ids import new_id
+from contracts.values import Usage
+from conversations.conversation import Conversation
+from conversations.log import Log, open_log
+from conversations.projections import usage
+from conversations.projections.follower import Follower
+from conversations.projections.usage import UsageLine, lines_of
+from conversations.spending import MonthSpent, month_of, projected, recount, spent_of
+from conversations.store import ConversationStore
+from conversations.turn import fail
+from runtime.postgres import Pool, connection
+
+pytestmark = pytest.mark.requirement("USAGE")
+
+ACCOUNT, OTHER = "account-1", "account-2"
+
+
+def ago(seconds: float) -> str:
+    """A time of this month: the first moments of a month have no time before them."""
+    now = datetime.now(UTC)
+    moment = max(now - timedelta(seconds=seconds), now.replace(day=1, hour=0, minute=0, second=0))
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+MONTH = ago(0)[:7]
+
+
+def run(tokens: int, end: str = "completed", *, agent: str = "a", model: str = "m", at: str | None = None):  # type: ignore[no-untyped-def]
+    """A run of one round, from its message to its end."""
+    trace, at = new_id(), at or ago(0)
+    spent = Usage(input_tokens=tokens - 1, output_tokens=1) if tokens else Usage()
+    asked = events.MessageSaved(
+        trace_id=trace, at=at, message_id=new_id(), role="user", agent_id=agent, content="Hi"
+    )
+    began = events.RunStarted(trace_id=trace, at=at, attempt=1, agent_version=1, model=model, form="json")
+    replied = events.ModelReplied(
+        trace_id=trace, at=at, round=1, blocks=(), stop_reason="end_turn", usage=spent
+    )
+    ends: dict[str, events.Event] = {
+        "completed": events.RunCompleted(trace_id=trace, at=at, usage=spent, rounds=1),
+        "failed": events.RunFailed(trace_id=trace, at=at, code="provider_error", message="x", usage=spent),
+        "cancelled": events.RunCancelled(trace_id=trace, at=at, usage=spent),
+    }
+    return asked, began, replied, ends[end]
+
+
+async def told(store: ConversationStore, *stored: events.Event, account: str = ACCOUNT) -> Conversation:
+    began = events.ConversationStarted(trace_id=new_id(), at=ago(0), account_id=account)
+    return await store.append(Conversation(conversation_id=new_id()), [began, *stored])
+
+
+async def erase(store: ConversationStore, conversation: Conversation) -> None:
+    erased = events.ConversationErased(
+        trace_id=new_id(), at=ago(0), account_id=ACCOUNT, spent=spent_of(conversation)
+    )
+    await store.append(conversation, [erased])
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute("TRUNCATE usage, conversation_events, projection_positions, parked_events")
+
+
+async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:
+    follower = Follower(pool, log, [usage.PROJECTION], batch=batch)
+    while steps != 0 and await follower.step():
+        steps = None if steps is None else steps - 1
+
+
+async def rows(pool: Pool) -> list[tuple[object, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute("SELECT * FROM usage ORDER BY trace_id")).fetchall()
+
+
+async def test_it_is_added_up_by_account_agent_model_and_day(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    old = "2020-02-29T23:59:59.000000Z"
+    await told(store, *run(10, at=old), *run(5, "failed", at=old), *run(7, "cancelled", at=old, model="n"))
+    await told(store, *run(20, at=old), account=OTHER)
+    await told(store, *run(1, at="2020-03-01T00:00:00.000000Z"), *run(9, at=old)[:3])
+    await follow(pool, log)
+    first = UsageLine(
+        account_id=ACCOUNT,
+        day="2020-02-29",
+        agent_id="a",
+        model="m",
+        runs=2,
+        failed=1,
+        cancelled=0,
+        rounds=2,
+        input_tokens=13,
+        output_tokens=2,
+        cache_read_tokens=0,
+        cache_creation_tokens=0,
+    )
+    second = msgspec.structs.replace(
+        first, model="n", runs=1, failed=0, cancelled=1, rounds=1, input_tokens=6, output_tokens=1
+    )
+    assert await lines_of(pool, "2020-02", ACCOUNT) == [first, second]
+    assert [(line.account_id, line.total) for line in await lines_of(pool, "2020-02")] == [
+        (ACCOUNT, 15),
+        (ACCOUNT, 7),
+        (OTHER, 20),
+    ]
+    assert [line.total for line in await lines_of(pool, "2020-03")] == [1]
+
+
+async def test_an_erased_conversation_gives_no_tokens_back_seen_before_or_not(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation = await told(store, *run(10), *run(5, "failed"))
+    other = await told(store, *run(3, "cancelled"))
+    await follow(pool, log, batch=6, steps=1)  # the first run, and half of the second
+    await erase(store, conversation)
+    assert (await month_of(pool, ACCOUNT)).tokens == 18
+    await follow(pool, log)
+    live = await rows(pool)
+    assert (await month_of(pool, ACCOUNT)).tokens == 18
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM projection_positions")
+    await follow(pool, log)
+    assert await rows(pool) == live
+    await erase(store, other)
+    await follow(pool, log)
+    assert await rows(pool) == live
+    assert (await recount(log, ACCOUNT, MONTH)).tokens == 18
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
+    store: ConversationStore, log: Log, pool: Pool, seed: int
+) -> None:
+    chance = random.Random(seed)
+    expected: dict[str, int] = {}
+    for _ in range(12):
+        account = chance.choice([ACCOUNT, ACCOUNT, OTHER])
+        at = chance.choice([ago(0), ago(600), "2020-01-01T00:00:00.000000Z"])
+        story = [*run(chance.randrange(1, 100), chance.choice(["completed", "failed", "cancelled"]), at=at)]
+        conversation = await told(store, *story, account=account)
+        if account == ACCOUNT and at[:7] == MONTH:
+            expected[story[0].trace_id] = conversation.runs[0].usage.total
+        if account == ACCOUNT and chance.random() < 0.3:
+            await erase(store, conversation)
+        await follow(pool, log, batch=chance.randrange(1, 6), steps=chance.randrange(3))
+        found = await month_of(pool, ACCOUNT)
+        check(found, expected)
+    await follow(pool, log)
+    check(await month_of(pool, ACCOUNT), expected)
+    assert (await recount(log, ACCOUNT, MONTH)).runs == expected
+    assert (await projected(pool, ACCOUNT, MONTH)).runs == expected
+
+
+def check(found: MonthSpent, expected: dict[str, int]) -> None:
+    assert (found.month, found.tokens) == (MONTH, sum(expected.values()))
+    assert found.recent.items() <= expected.items()
+    assert found.counted_to < ago(100)
+
+
+async def test_what_a_lost_reply_cost_is_the_runs(store: ConversationStore, log: Log, pool: Pool) -> None:
+    asked, began, replied, _ = run(10)
+    lost = events.ReplyLost(
+        trace_id=asked.trace_id, at=ago(0), round=1, usage=Usage(input_tokens=5, output_tokens=2)
+    )
+    conversation = await told(store, asked, began, lost, replied)
+    (ended,) = fail(conversation.runs[0], "provider_error", "It broke.", ago(0))
+    assert await store.append(conversation, [ended])
+    assert await log.conversation(conversation.conversation_id) == await store.load(
+        conversation.conversation_id
+    )
+    assert (await month_of(pool, ACCOUNT)).tokens == 10 + 7
+
+
+async def test_batches_of_any_size_give_the_same_rows(store: ConversationStore, log: Log, pool: Pool) -> None:
+    for end in ("completed", "failed", "cancelled"):
+        await told(store, *run(10, end), *run(5, end)[:2])
+    await follow(pool, log)
+    live = await rows(pool)
+    for batch in (1, 2, 5):
+        async with connection(pool) as conn:
+            await conn.execute("DELETE FROM projection_positions")
+        await follow(pool, log, batch=batch)
+        assert await rows(pool) == live
+
+
+async def test_a_recount_tells_how_far_it_is(store: ConversationStore, log: Log) -> None:
+    await told(store, *run(10))
+    told_of: list[tuple[int, int]] = []
+    await recount(log, ACCOUNT, MONTH, on_progress=lambda done, of: told_of.append((done, of)))
+    assert told_of
+    assert told_of[-1][0] == told_of[-1][1] == await log.head()
