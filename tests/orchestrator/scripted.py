@@ -26,9 +26,17 @@ class Exchange:
 
     async def status(self, status: int, kind: str, message: str = "no", **headers: str) -> None:
         body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
-        lines = [f"HTTP/1.1 {status} X", "content-type: application/json", f"content-length: {len(body)}"]
+        await self.whole(status, "application/json", body, **headers)
+
+    async def whole(self, status: int, media_type: str, body: bytes, **headers: str) -> None:
+        await self.head(status, media_type, content_length=str(len(body)), **headers)
+        self._writer.write(body)
+        await self._writer.drain()
+
+    async def head(self, status: int, media_type: str, **headers: str) -> None:
+        lines = [f"HTTP/1.1 {status} X", f"content-type: {media_type}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self._writer.write("\r\n".join([*lines, "", ""]).encode())
         await self._writer.drain()
 
     async def begin(self, **usage: int) -> None:
@@ -135,6 +143,8 @@ class ScriptedProvider:
             if answering.done():
                 leaving.cancel()
                 await asyncio.gather(leaving, return_exceptions=True)
+                if isinstance(answering.exception(), OSError):  # it noticed first
+                    exchange.left.set()
                 answering.result()
             else:
                 exchange.left.set()
@@ -144,7 +154,7 @@ class ScriptedProvider:
 
 async def _left(reader: asyncio.StreamReader) -> None:
     """The client closed its connection, or reset it."""
-    while not reader.at_eof():  # noqa: ASYNC110 - streams have no event for it
+    while not reader.at_eof() and reader.exception() is None:  # noqa: ASYNC110 - streams have no event for it
         await asyncio.sleep(0.01)
 
 
@@ -176,6 +186,33 @@ def asks(*tools: tuple[str, str, str], text: str = "") -> Answer:
 def fails(status: int, kind: str, message: str = "no", **headers: str) -> Answer:
     """An error before any stream."""
     return lambda exchange: exchange.status(status, kind, message, **headers)
+
+
+def page(text: str) -> Answer:
+    """Status 200 with a page that is no stream, as proxies give."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.whole(200, "text/html", text.encode())
+
+    return answer
+
+
+def packed(status: int) -> Answer:
+    """A body that says it is compressed, and is not."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.whole(status, "application/json", b"not gzip", content_encoding="gzip")
+
+    return answer
+
+
+def events(data: bytes) -> Answer:
+    """A stream of just these bytes."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.whole(200, "text/event-stream", data)
+
+    return answer
 
 
 def breaks(*pieces: str, how: str) -> Answer:

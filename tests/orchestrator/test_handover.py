@@ -7,6 +7,7 @@ import time
 import pytest
 
 from contracts import events, frames
+from contracts.messages import CancelRequested
 from tests.orchestrator.given import World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, breaks, says
@@ -29,6 +30,9 @@ async def test_a_worker_told_to_end_hands_its_runs_over_at_once(
             completed = await caller.until(frames.Completed, seconds=8.0)  # before its lease could expire
             assert time.monotonic() - ended < 8.0
     assert completed.message.content == caller.text == "It has shipped."
+    lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
+    assert [event.usage.total for event in lost] == [11]
+    assert (await world.run(caller)).usage.total == completed.message.token_count == 11 + 15
 
 
 async def test_a_worker_told_to_end_lets_short_runs_finish(world: World, provider: ScriptedProvider) -> None:
@@ -67,6 +71,23 @@ async def test_a_worker_that_was_only_frozen_stops_and_says_nothing_that_counts(
     trace = caller.request.trace_id
     assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
     assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(
+    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.worker._DRAIN_SECONDS", 0.2)
+    provider.will(breaks("It has", how="hang"), says(" never shipped."))
+    async with world.worker("old"):
+        caller = await world.ask(await world.agent())
+        await caller.until_said("It has")
+    await world.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id))
+    async with world.worker("next"):
+        assert (await caller.until(frames.Failed)).code == "cancelled"
+    ended = await world.run(caller)
+    assert (ended.state, ended.text, ended.attempt) == ("cancelled", "It has", 2)
+    assert len(provider.calls) == 1
 
 
 @pytest.mark.requirement("CONV-BUSY")

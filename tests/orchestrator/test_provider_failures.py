@@ -7,12 +7,42 @@ import time
 import pytest
 
 from orchestrator.model import Credentials
+from orchestrator.model import provider as model_provider
 from orchestrator.model.reply import ReplyBuilder
 from orchestrator.model.wire import StreamBroken
 from tests.orchestrator.provider_caller import Caller
-from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, breaks, fails, says
+from tests.orchestrator.scripted import (
+    Answer,
+    Exchange,
+    ScriptedProvider,
+    breaks,
+    events,
+    fails,
+    packed,
+    page,
+    says,
+)
 
 pytestmark = pytest.mark.requirement("MODEL-ERRORS")
+
+# Each in the place of a stream's first event.
+MALFORMED = [
+    b"data: []\n\n",
+    b"data: {}\n\n",
+    b'data: {"type": 5}\n\n',
+    b'data: {"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}\n\n',
+    b'data: {"type": "message_start", "message": "no"}\n\n',
+    b'data: {"type": "message_stop"}\n\n',
+    b'data: {"type": "message_delta", "delta": {"stop_reason": 5}}\n\n',
+    b"\xff\xfe\x00\n\n",
+    b"data: " + b'{"a":' * 5000 + b"\n\n",
+]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries follow each other at once, unless the provider asks for a pause."""
+    monkeypatch.setattr(model_provider, "_FIRST_BACKOFF_SECONDS", 0.005)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +54,12 @@ pytestmark = pytest.mark.requirement("MODEL-ERRORS")
             "context_too_long",
             1,
         ),
+        (fails(302, "moved", location="http://127.0.0.1:1/"), "provider_error", 1),
         (fails(401, "authentication_error"), "provider_error", 1),
+        (fails(402, "billing_error"), "provider_error", 1),
+        (fails(408, "timeout_error"), "provider_timeout", 3),
+        (fails(422, "invalid_request_error"), "provider_error", 1),
+        (fails(503, "api_error"), "provider_overloaded", 3),
         (fails(403, "permission_error"), "provider_error", 1),
         (fails(404, "not_found_error", "model: x"), "provider_error", 1),
         (fails(413, "request_too_large"), "context_too_long", 1),
@@ -40,10 +75,22 @@ pytestmark = pytest.mark.requirement("MODEL-ERRORS")
         (breaks(how="close"), "provider_error", 3),
         (breaks(how="reset"), "provider_error", 3),
         (breaks(how="garbage"), "provider_error", 3),
+        (breaks(how="timeout_error"), "provider_timeout", 3),
+        (breaks(how="authentication_error"), "provider_error", 1),
+        (breaks(how="an_error_that_is_new"), "provider_error", 1),
+        (packed(200), "provider_error", 3),
+        (packed(500), "provider_error", 3),
+        (page("<html>502 Bad Gateway</html>"), "provider_error", 3),
+        *((events(data), "provider_error", 3) for data in MALFORMED),
     ],
 )
 async def test_a_failure_before_any_text_has_its_code_and_its_tries(
-    provider: ScriptedProvider, caller: Caller, answer: Answer, code: str, tries: int
+    provider: ScriptedProvider,
+    caller: Caller,
+    answer: Answer,
+    code: str,
+    tries: int,
+    quick: None,
 ) -> None:
     provider.will(answer)
     failure = await caller.failure()
@@ -68,6 +115,25 @@ async def test_a_try_that_succeeds_after_failures_is_the_reply(
     provider.will(fails(529, "overloaded_error"), breaks(how="close"), says("fine"))
     await caller.stream()
     assert caller.said == ["fine"]
+
+
+@pytest.mark.parametrize("after", [{"retry_after_ms": "700"}, {"retry_after": "0.7"}])
+async def test_retry_after_is_honoured_to_the_fraction(
+    provider: ScriptedProvider, caller: Caller, after: dict[str, str]
+) -> None:
+    provider.will(fails(529, "overloaded_error", **after), says("fine"))
+    began = time.monotonic()
+    await caller.stream()
+    assert time.monotonic() - began >= 0.7
+
+
+@pytest.mark.parametrize("after", ["-5", "soon", "nan", "1e999", "Wed, 99 Nov 2026 00:00:00 GMT"])
+async def test_a_retry_after_that_makes_no_sense_is_left_out_of_account(
+    provider: ScriptedProvider, caller: Caller, after: str, quick: None
+) -> None:
+    provider.will(fails(529, "overloaded_error", retry_after=after), says("fine"))
+    await caller.stream()
+    assert len(provider.calls) == 2
 
 
 async def test_retry_after_is_honoured(provider: ScriptedProvider, caller: Caller) -> None:
@@ -97,6 +163,18 @@ async def test_a_provider_that_takes_the_call_and_says_nothing_is_given_up(
     failure = await caller.failure()
     assert failure.code == "provider_timeout"
     assert len(provider.calls) == 3
+
+
+async def test_an_error_whose_body_never_comes_is_given_up(
+    provider: ScriptedProvider, caller: Caller, quick: None
+) -> None:
+    async def half(exchange: Exchange) -> None:
+        await exchange.head(500, "application/json", content_length="9")
+        await exchange.left.wait()
+
+    provider.will(half)
+    failure = await caller.failure()
+    assert failure.code == "provider_timeout"
 
 
 async def test_a_provider_that_cannot_be_reached_is_an_error(caller: Caller) -> None:

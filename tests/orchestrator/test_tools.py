@@ -3,17 +3,19 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from contracts import events, frames
 from contracts.messages import ToolRequested, UnavailableServer
-from directory.agents import McpServer
+from directory.agents import AgentConfig, McpServer
 from orchestrator import tools
+from orchestrator.clock import RunClock
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, breaks, says
-from tests.orchestrator.toolbox import Toolbox
+from tests.orchestrator.toolbox import SPECS, Toolbox
 
 pytestmark = pytest.mark.requirement("MODEL-TOOLS")
 
@@ -213,6 +215,35 @@ async def test_a_later_round_that_breaks_off_is_gone_on_with(
     ]
     deltas = [event for event in await working.events(caller) if isinstance(event, events.Delta)]
     assert [(delta.round, delta.text) for delta in deltas] == [(1, "First. "), (2, "It is shipped.")]
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(asks(("a", "find", "{}")), says("Found."))
+    caller = await working.ask(await working.agent(**SHOP))
+    await caller.until(frames.Completed)
+    (event,) = [event for event in await working.events(caller) if isinstance(event, events.ToolCalled)]
+    waited = _seconds_between(event.at, box.requested[0].deadline)
+    assert 30.0 < waited < 45.0
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE", "DEADLINE")
+async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
+    clock = RunClock("2026-11-21T09:30:00.000000Z")
+    agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1)
+    desk = tools.ToolDesk(working.bus, agent, "f" * 32, clock, clock.after(5.0))
+    call = events.ToolCalled(trace_id="f" * 32, at=clock.now(), round=1, call_id="a", name="find", input={})
+    await desk.ask([call], {spec.name: spec for spec in SPECS})
+    await box.until_requested(1)
+    await desk.close()
+    assert _seconds_between(clock.now(), box.requested[0].deadline) <= 5.0
+
+
+def _seconds_between(earlier: str, later: str | None) -> float:
+    assert later is not None
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
 async def test_an_agents_history_with_tools_is_sendable_to_one_without(

@@ -164,7 +164,11 @@ async def test_what_is_no_request_goes_to_dead_and_holds_nothing_up(
 @pytest.mark.requirement("MODEL-ERRORS", "RUN-ENDS")
 @pytest.mark.parametrize(
     ("stop_reason", "code"),
-    [("refusal", "provider_refused"), ("model_context_window_exceeded", "context_too_long")],
+    [
+        ("refusal", "provider_refused"),
+        ("model_context_window_exceeded", "context_too_long"),
+        ("pause_turn", "provider_error"),
+    ],
 )
 async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     working: World, provider: ScriptedProvider, stop_reason: str, code: str
@@ -178,6 +182,16 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     assert ended.usage == Usage(input_tokens=10, output_tokens=5)
     after = await working.go_on(caller, "And now?")
     assert (await after.until(frames.Completed)).message.content == "Gladly."
+
+
+@pytest.mark.requirement("MODEL-ERRORS")
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "stop_sequence", "a_new_reason"])
+async def test_a_reply_that_ended_otherwise_is_a_reply(
+    working: World, provider: ScriptedProvider, stop_reason: str
+) -> None:
+    provider.will(says("As far as", " it goes", stop_reason=stop_reason))
+    caller = await working.ask(await working.agent())
+    assert (await caller.until(frames.Completed)).message.content == "As far as it goes"
 
 
 @pytest.mark.requirement("RUN-ENDS", "HISTORY")
@@ -258,13 +272,14 @@ async def test_a_reply_that_breaks_off_again_fails_and_its_text_is_kept(
 async def test_a_json_agents_text_is_sent_whole_or_not_at_all(
     working: World, provider: ScriptedProvider
 ) -> None:
-    agent = await working.agent(output_type="json", output_schema={"type": "object"})
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+    agent = await working.agent(output_type="json", output_schema=schema)
     provider.will(breaks('{"a"', how="close"), says('{"a"', ": 1}"), says("not ", "json"))
     caller = await working.ask(agent)
     assert (await caller.until(frames.Completed)).message.content == '{"a": 1}'
     assert [frame.text for frame in caller.of(frames.Delta)] == ['{"a": 1}']
     assert provider.calls[0].body["output_config"] == {
-        "format": {"type": "json_schema", "schema": {"type": "object"}}
+        "format": {"type": "json_schema", "schema": schema | {"required": []}}
     }
     broken = await working.ask(agent)
     assert (await broken.until(frames.Failed)).code == "output_invalid"

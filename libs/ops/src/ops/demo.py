@@ -40,6 +40,10 @@ class Demo(msgspec.Struct, frozen=True, kw_only=True):
     mcp_url: str
     provider_key: str | None = None
 
+    def __repr__(self) -> str:
+        """Without the keys."""
+        return f"Demo(mcp_url={self.mcp_url!r})"
+
     @property
     def offline(self) -> bool:
         return self.provider_key is None

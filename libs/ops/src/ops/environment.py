@@ -35,6 +35,10 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     load_agent_id: str
     admin_token: str
 
+    def __repr__(self) -> str:
+        """Without the keys."""
+        return f"Environment(base_url={self.base_url!r})"
+
 
 def run_folder(environ: Mapping[str, str] = os.environ) -> RunFolder:
     """The folder that AGENTCHAT_RUN_DIR names, or `.run`."""

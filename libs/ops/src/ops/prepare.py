@@ -12,20 +12,25 @@ from typing import Annotated
 
 import msgspec
 
+from knowledge.settings import EmbedderSettings
 from ops.demo import Demo
-from runtime.settings import Setting, load_or_exit
+from runtime.settings import ServiceSettings, Setting, load_or_exit
 
 _SECONDS = 120.0
 
 
-class DatabaseSettings(msgspec.Struct, frozen=True, kw_only=True):
+class DatabaseSettings(ServiceSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
 
 
-class PrepareSettings(DatabaseSettings, frozen=True, kw_only=True):
+class PrepareSettings(EmbedderSettings, frozen=True, kw_only=True):
     """`demo` is a Demo as JSON."""
 
+    database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     secret_key: Annotated[str, Setting("AGENTCHAT_SECRET_KEY", secret=True)]
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
     demo: Annotated[str, Setting("AGENTCHAT_DEMO", secret=True)]
 
 
@@ -42,10 +47,15 @@ async def migrate(database_url: str) -> None:
 
 
 async def _prepare(settings: PrepareSettings) -> None:
+    from knowledge.embedders import embedder_of
     from ops.seed import seed
 
     await migrate(settings.database_url)
-    await seed(settings.database_url, settings.secret_key, msgspec.json.decode(settings.demo, type=Demo))
+    wanted = msgspec.json.decode(settings.demo, type=Demo)
+    async with embedder_of(settings) as embedder:
+        await seed(
+            settings.database_url, settings.secret_key, wanted, settings.previous_secret_keys, embedder
+        )
 
 
 def run_migrations(database_url: str) -> None:

@@ -41,6 +41,10 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     stop_seconds: float = 12.0
     """What it has to end in order, before it is killed."""
 
+    def __repr__(self) -> str:
+        """Without its environment, which holds secrets."""
+        return f"Process(name={self.name!r}, argv={self.argv!r})"
+
 
 async def spawn(process: Process) -> asyncio.subprocess.Process:
     """Start it in a session of its own, so that a terminal's Ctrl-C does not reach it.

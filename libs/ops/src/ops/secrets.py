@@ -12,14 +12,14 @@ from ops.folder import write_private
 _KEY_BYTES = 32
 
 
-def check_key(text: str) -> None:
-    """Raises SetupError, without the value, where AGENTCHAT_SECRET_KEY cannot be a secret key."""
+def check_key(text: str, name: str = "AGENTCHAT_SECRET_KEY") -> None:
+    """Raises SetupError, with its `name` and without the value, where it cannot be a secret key."""
     try:
         size = len(base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
     except ValueError:
         size = 0
     if size != _KEY_BYTES:
-        raise SetupError(f"AGENTCHAT_SECRET_KEY must be {_KEY_BYTES} bytes in base64")
+        raise SetupError(f"{name} must be {_KEY_BYTES} bytes in base64")
 
 
 def _secret_key() -> str:
@@ -39,12 +39,18 @@ class Secrets(msgspec.Struct, frozen=True):
 
     secret_key: str = msgspec.field(default_factory=_secret_key)
     """Seals provider keys in the database: base64 of 32 bytes. Lost, they cannot be read any more."""
+    previous_secret_keys: tuple[str, ...] = ()
+    """Those that still open what they sealed, until all is sealed anew."""
     admin_token: str = msgspec.field(default_factory=_token)
     database_password: str = msgspec.field(default_factory=_token)
     """Of the owner of the embedded Postgres, which any user of this machine can reach on loopback."""
     api_key: str = msgspec.field(default_factory=_api_key)
     starter_api_key: str = msgspec.field(default_factory=_api_key)
     load_api_key: str = msgspec.field(default_factory=_api_key)
+
+    def __repr__(self) -> str:
+        """Without any of them."""
+        return "Secrets()"
 
 
 def keep(path: Path) -> Secrets:
@@ -56,6 +62,8 @@ def keep(path: Path) -> Secrets:
         kept = msgspec.json.decode(stored, type=Secrets)
     except msgspec.DecodeError as error:
         raise SetupError(f"{path} cannot be read ({error}); put it back, or remove the run folder") from error
+    for key in (kept.secret_key, *kept.previous_secret_keys):
+        check_key(key, f"each secret key in {path}")
     encoded = msgspec.json.format(msgspec.json.encode(kept)) + b"\n"
     if encoded != stored:
         write_private(path, encoded)

@@ -5,6 +5,7 @@ and the provider.
 """
 
 import contextlib
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -14,11 +15,14 @@ from directory.administration.audit import record
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
 from directory.errors import Conflict, SealBroken
+from directory.keys import last4
 from directory.secrets import Sealer
 from knowledge.administration import create_knowledge_base
 from knowledge.audit import Audit
 from knowledge.demo import KNOWLEDGE_BASE_ID, demo_documents
 from knowledge.demo import NAME as BASE_NAME
+from knowledge.embedding import Embedder
+from knowledge.embeddings import usable
 from knowledge.errors import Conflict as KnowledgeConflict
 from knowledge.importing import import_document
 from ops import demo
@@ -30,14 +34,20 @@ _OFFLINE_PREFIX = "demo-"
 _SECONDS = 30.0
 
 
-async def seed(database_url: str, secret_key: str, wanted: Demo) -> None:
+async def seed(
+    database_url: str,
+    secret_key: str,
+    wanted: Demo,
+    previous_secret_keys: Sequence[str] = (),
+    embedder: Embedder | None = None,
+) -> None:
     """Idempotent. Raises DatabaseUnavailable, DirectoryError."""
-    sealer = Sealer.from_setting(secret_key)
+    sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
         for account_id, name, plan, api_key in _accounts(wanted):
             async with connection(pool, seconds=_SECONDS) as conn:
                 await _account(conn, account_id, name, plan, api_key)
-        await _policies(pool)
+        await _policies(pool, await usable(pool, embedder))
         for account_id, agent_id, draft in _agents(wanted):
             await _agent(pool, sealer, account_id, agent_id, draft)
 
@@ -85,7 +95,7 @@ def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
     ]
 
 
-async def _policies(pool: Pool) -> None:
+async def _policies(pool: Pool, embedder: Embedder | None) -> None:
     """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
     audit = Audit(actor=_ACTOR, record=record)
     async with connection(pool, seconds=_SECONDS) as conn:
@@ -94,16 +104,24 @@ async def _policies(pool: Pool) -> None:
                 conn, demo.ACCOUNT_ID, name=BASE_NAME, audit=audit, knowledge_base_id=KNOWLEDGE_BASE_ID
             )
     for document in demo_documents():
-        await import_document(pool, demo.ACCOUNT_ID, KNOWLEDGE_BASE_ID, document, audit=audit)
+        await import_document(
+            pool, demo.ACCOUNT_ID, KNOWLEDGE_BASE_ID, document, audit=audit, embedder=embedder
+        )
 
 
 async def _account(conn: Connection, account_id: str, name: str, plan: str, api_key: str) -> None:
     if await find_account(conn, account_id) is None:
         await create_account(conn, name=name, plan=plan, actor=_ACTOR, account_id=account_id)
-    try:
+    elif await _had_key(conn, account_id, api_key):
+        return  # there from an earlier start, or rotated or revoked since: then it stays so
+    with contextlib.suppress(Conflict):
         await create_key(conn, account_id, actor=_ACTOR, name="demo", key=api_key)
-    except Conflict:
-        return  # there from an earlier start, or revoked since: then it stays revoked
+
+
+async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
+    """Whether an earlier start made this very key: a rotated one is to be found in the audit log only."""
+    cursor = await conn.execute(_HAD_KEY, [_ACTOR, account_id, last4(api_key)])
+    return await cursor.fetchone() is not None
 
 
 async def _agent(pool: Pool, sealer: Sealer, account_id: str, agent_id: str, draft: AgentDraft) -> None:
@@ -149,3 +167,9 @@ def _changes(current: AgentConfig, current_key: str | None, draft: AgentDraft) -
         provider_key=UNSET if current_key == draft.provider_key else draft.provider_key,
         mcp_servers=UNSET if servers == current.mcp_servers else servers,
     )
+
+
+_HAD_KEY = """
+SELECT FROM audit_log WHERE actor = %s AND action = 'create' AND kind = 'key'
+   AND after ->> 'account_id' = %s AND after ->> 'last4' = %s LIMIT 1
+"""

@@ -14,7 +14,14 @@ from ops.probes import HttpProbe
 from ops.process import Process
 
 PREPARE = "database"
-_SECRETS = {"ANTHROPIC_API_KEY", "AGENTCHAT_SECRET_KEY", "AGENTCHAT_ADMIN_TOKEN"}
+_EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
+_SECRETS = {
+    "ANTHROPIC_API_KEY",
+    "AGENTCHAT_SECRET_KEY",
+    "AGENTCHAT_SECRET_KEY_PREVIOUS",
+    "AGENTCHAT_ADMIN_TOKEN",
+    _EMBEDDINGS_KEY,
+}
 """Given only to those who need them."""
 _SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
 
@@ -37,6 +44,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     nats_url: str
     redis_url: str
     secret_key: str
+    previous_secret_keys: tuple[str, ...]
     admin_token: str
     mcp_allow: tuple[str, ...]
     provider_url: str
@@ -46,6 +54,10 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Where gateways listen; everything else is on loopback."""
     after: tuple[str, ...]
     """The embedded servers."""
+
+    def __repr__(self) -> str:
+        """Without secrets, of which addresses may hold one."""
+        return f"Wiring(host={self.host!r}, after={self.after!r})"
 
 
 class Services:
@@ -64,12 +76,17 @@ class Services:
             "AGENTCHAT_NATS_URL": wiring.nats_url,
             "AGENTCHAT_REDIS_URL": wiring.redis_url,
         }
-        self._secret = {"AGENTCHAT_SECRET_KEY": wiring.secret_key}
+        self._secret = {
+            "AGENTCHAT_SECRET_KEY": wiring.secret_key,
+            "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join(wiring.previous_secret_keys),
+        }
+        self._embeddings = {_EMBEDDINGS_KEY: environ.get(_EMBEDDINGS_KEY, "")}
 
     def prepare(self, demo: Demo) -> Process:
         """The job that brings the database up to date, before any service starts."""
         after = tuple(name for name in self._wiring.after if name == "postgres")
-        env = self._stores | self._secret | {"AGENTCHAT_DEMO": msgspec.json.encode(demo).decode()}
+        own = {"AGENTCHAT_DEMO": msgspec.json.encode(demo).decode()}
+        env = self._stores | self._secret | self._embeddings | own
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 
     def gateway(self, number: int, port: int) -> Process:
@@ -79,14 +96,18 @@ class Services:
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
         }
         host = reachable(self._wiring.host)
-        env = self._stores | self._secret | own
+        env = self._stores | self._secret | self._embeddings | own
         return self._process(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY)
 
     def orchestrator(self, number: int, port: int) -> Process:
-        own = self._secret | {
-            "ANTHROPIC_BASE_URL": self._wiring.provider_url,
-            "ANTHROPIC_API_KEY": self._wiring.provider_key,
-        }
+        own = (
+            self._secret
+            | self._embeddings
+            | {
+                "ANTHROPIC_BASE_URL": self._wiring.provider_url,
+                "ANTHROPIC_API_KEY": self._wiring.provider_key,
+            }
+        )
         return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)
 
     def tool_runner(self, number: int, port: int) -> Process:

@@ -4,15 +4,16 @@ from typing import Annotated
 
 import msgspec
 
-from runtime.settings import Setting
+from runtime.settings import ServiceSettings, Setting
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
 GATEWAY_PORT = "AGENTCHAT_PORT"
 MCP_PORT = "AGENTCHAT_MCP_PORT"
 
 
-class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
+class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     """A port of 0 is any free one. A server's URL that is set is used instead of an embedded server.
 
     `secret_key` and `admin_token`: those kept in the run folder where they are not set.
@@ -25,7 +26,10 @@ class UpSettings(msgspec.Struct, frozen=True, kw_only=True):
     nats_url: Annotated[str | None, Setting("AGENTCHAT_NATS_URL", secret=True)] = None
     redis_url: Annotated[str | None, Setting("AGENTCHAT_REDIS_URL", secret=True)] = None
     secret_key: Annotated[str | None, Setting("AGENTCHAT_SECRET_KEY", secret=True)] = None
-    admin_token: Annotated[str | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
+    admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"

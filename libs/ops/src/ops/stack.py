@@ -81,6 +81,7 @@ def describe(
         nats_url=servers.nats_url,
         redis_url=servers.redis_url,
         secret_key=settings.secret_key or secrets.secret_key,
+        previous_secret_keys=_previous_keys(secrets, settings),
         admin_token=settings.admin_token or secrets.admin_token,
         mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
         provider_url=f"http://{LOOPBACK}:{model_port}" if offline else settings.anthropic_base_url,
@@ -110,6 +111,12 @@ def describe(
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
     return Stack(processes, _environment(gateway_urls, mcp_base_url, wiring, secrets))
+
+
+def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
+    """Those of the run folder count only beside its own key."""
+    kept = () if settings.secret_key else secrets.previous_secret_keys
+    return (*settings.previous_secret_keys, *kept)
 
 
 def _environment(

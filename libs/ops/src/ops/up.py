@@ -28,6 +28,8 @@ def up(counts: Counts) -> None:
         settings = load(UpSettings)
         if settings.secret_key is not None:
             secrets.check_key(settings.secret_key)
+        for key in settings.previous_secret_keys:
+            secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     except SettingsError as error:
         raise SetupError(str(error)) from None
     folder = environment.run_folder()

@@ -26,6 +26,17 @@ class Setting(msgspec.Struct, frozen=True):
     secret: bool = False
 
 
+class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What settings with secrets inherit."""
+
+    def __repr__(self) -> str:
+        """The fields that are not secret: a repr ends in logs."""
+        fields = msgspec.structs.fields(type(self))
+        open_ones = [field.name for field in fields if not _setting_of(type(self), field).secret]
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in open_ones)
+        return f"{type(self).__name__}({shown})"
+
+
 def load(cls: type[T], environ: Mapping[str, str] = os.environ) -> T:
     """Fill `cls` from `environ`.
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -18,15 +19,17 @@ async def serve(
     *,
     on_stop: Callable[[], Awaitable[None]] | None = None,
     grace_s: float = 9.0,
+    protocol: Callable[..., asyncio.Protocol] | None = None,
 ) -> None:
     """Serve `app` on host:port (0: any free port, which is logged) until `stop` is set.
 
     Then no new connection is taken, and `on_stop()` runs beside the responses still open, which it is to
     bring to an end: those that last `grace_s` seconds (whole ones, from the stop on) are cancelled.
+    `protocol` makes the protocol of a connection, in place of uvicorn's own.
     Raises SettingsError where the address cannot be had, RuntimeError where the application does not start.
     """
     listener = listening_socket(host, port)
-    server = _server(app, grace_s)
+    server = _server(app, grace_s, protocol)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -43,6 +46,13 @@ async def serve(
         listener.close()
 
 
+def raise_open_files() -> int:
+    """Let this process open as many files as the system permits it; returns how many."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most if most != resource.RLIM_INFINITY else 1_000_000
+
+
 async def _started(server: Any, serving: "asyncio.Task[None]") -> None:
     """uvicorn has no event for this; it sets a flag within milliseconds, or ends."""
     while not server.started and not serving.done():  # noqa: ASYNC110 - a flag is all there is
@@ -51,7 +61,7 @@ async def _started(server: Any, serving: "asyncio.Task[None]") -> None:
         serving.result()
 
 
-def _server(app: Any, grace_s: float) -> Any:
+def _server(app: Any, grace_s: float, protocol: Any) -> Any:
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -70,7 +80,7 @@ def _server(app: Any, grace_s: float) -> Any:
     return Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=protocol or "httptools",
             loop="none",
             ws="none",
             interface="asgi3",

@@ -2,20 +2,27 @@
 
 import asyncio
 import hashlib
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from bus import Bus
 from contracts import frames
 
 ALIVE_SECONDS = 5.0
 _FRAME_CHARACTERS = 64 * 1024
 
 
+class Door(Protocol):
+    """Where frames go: the bus, for a run that has readers."""
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send one. Never waits and never raises."""
+
+
 class TraceChannel:
     """Frames of one attempt. Publishing never waits and never fails: readers repair what they miss."""
 
-    def __init__(self, bus: Bus, trace_id: str, attempt: int) -> None:
+    def __init__(self, bus: Door, trace_id: str, attempt: int) -> None:
         self.attempt = attempt
         self.round = 0
         self._bus = bus

@@ -13,8 +13,12 @@ class RunClock:
 
     def now(self) -> str:
         """As events carry it: ISO 8601 in UTC, with microseconds."""
-        now = self._start + timedelta(seconds=time.monotonic() - self._began)
-        return now.isoformat(timespec="microseconds") + "Z"
+        return self.after(0.0)
+
+    def after(self, seconds: float) -> str:
+        """The time in so many seconds."""
+        then = self._start + timedelta(seconds=time.monotonic() - self._began + seconds)
+        return then.isoformat(timespec="microseconds") + "Z"
 
     def seconds_since(self, at: str) -> float:
         """How long ago `at` was; negative where it is still to come."""

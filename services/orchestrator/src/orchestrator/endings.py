@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 
 from contracts import frames
 from conversations.conversation import Run
@@ -14,27 +15,31 @@ CANCELLED = "The run was cancelled."
 
 async def announce_end(parts: Parts, assignment: Assignment, run: Run) -> None:
     """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
-    await free(parts, assignment, run.usage.total)
+    request = assignment.request
+    await _let_go(parts, assignment, settle(parts, request.account_id, run))
     await say(parts, assignment, end_frame(run))
 
 
 async def refuse(parts: Parts, assignment: Assignment, code: str, message: str) -> None:
     """Nothing was appended, and nothing will be."""
-    await free(parts, assignment, 0)
-    await say(parts, assignment, frames.Refused(seq=0, attempt=0, code=code, message=message))
+    request = assignment.request
+    await _let_go(parts, assignment, parts.limiter.release(request.account_id, request.trace_id))
+    await say(parts, assignment, frames.Refused(seq=0, attempt=request.attempt, code=code, message=message))
 
 
-async def free(parts: Parts, assignment: Assignment, tokens: int) -> None:
-    """Give back the account's slot, settle its tokens and release the lease.
+async def settle(parts: Parts, account_id: str, run: Run) -> None:
+    """Give back the slot of a run that has ended in the log, and count its tokens: any number of times."""
+    assert run.ended_at is not None, "it has ended"
+    await parts.limiter.settle(account_id, run.trace_id, run.usage.total, run.ended_at)
+
+
+async def _let_go(parts: Parts, assignment: Assignment, freed: Coroutine[None, None, None]) -> None:
+    """Free the account's slot and release the lease.
 
     The slot is not to be renewed again. Postgres not answering only means that the lease has to expire.
     """
     assignment.leased = False
-    request = assignment.request
-    await asyncio.gather(
-        parts.limiter.release(request.account_id, request.trace_id, tokens),
-        release_lease(parts, assignment),
-    )
+    await asyncio.gather(freed, release_lease(parts, assignment))
 
 
 async def release_lease(parts: Parts, assignment: Assignment) -> None:

@@ -6,8 +6,9 @@ from contracts.messages import ChatRequested, ToolFinished, ToolRequested
 from conversations.turn import fail
 from orchestrator.calls import error_output
 from orchestrator.clock import RunClock
-from orchestrator.endings import end_frame
+from orchestrator.endings import end_frame, settle
 from orchestrator.parts import Parts
+from orchestrator.turn_loop import run_of
 from runtime import logs
 
 
@@ -48,12 +49,11 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
     try:
         conversation = await parts.store.load(request.conversation_id)
         run = conversation.run(request.trace_id)
-        if run is None or run.state != "running":
+        if run is None:
             return
         end = fail(run, "internal_error", "The request could not be worked on.", RunClock(held.now).now())
-        conversation = await parts.store.append(conversation, end)
-        run = conversation.run(request.trace_id) or run
-        await parts.limiter.release(request.account_id, request.trace_id, run.usage.total)
+        run = run_of(await parts.store.append(conversation, end), request.trace_id)
+        await settle(parts, request.account_id, run)  # its last worker may have died before it did so
         await parts.bus.publish_frame(request.trace_id, end_frame(run))
     finally:
         await parts.leases.release(request.trace_id)

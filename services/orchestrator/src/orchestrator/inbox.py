@@ -28,6 +28,7 @@ from runtime.postgres import DatabaseUnavailable
 
 _BUSY = "Another message of this conversation is being answered."
 _LOST_SECONDS = 2.0
+_SLOT_SECONDS = 2.0
 _LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
 _LEASED_LATER_SECONDS = 15.0
 _AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0)
@@ -110,6 +111,8 @@ class Inbox:
         match opening:
             case Refusal():
                 self._log.info("request_refused", code=opening.code)
+                # First: a refused request that came again might begin, and its caller asks anew meanwhile.
+                await assignment.delivery.ack()
                 await refuse(self._parts, assignment, opening.code, opening.message)
             case Ended():
                 await announce_end(self._parts, assignment, opening.run)
@@ -127,6 +130,10 @@ class Inbox:
         assert assignment.agent is not None, "decided with its agent"
         attempt = Attempt(self._parts, assignment, assignment.agent)
         self._log.info("run_started", attempt=attempt.run.attempt)
+        request = assignment.request
+        if assignment.clock.seconds_since(request.requested_at) > _SLOT_SECONDS:
+            # Its gateway may have given the slot back, not knowing that the request had arrived.
+            await self._parts.limiter.hold([(request.account_id, request.trace_id)])
         try:
             run = await attempt.go()
         except (Interrupted, VersionConflict, StoreUnavailable):

@@ -28,11 +28,11 @@ class ToolsUnavailable(Exception):  # noqa: N818 - a state of things
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """`complete`: no server's tools were missing, so that it will do until a fresh one is here."""
+    """`missing` are servers that could not be listed; without any it will do until a fresh one is here."""
 
     fresh_until: float
     tools: tuple[ToolSpec, ...]
-    complete: bool
+    missing: tuple[str, ...]
 
 
 class ToolListings:
@@ -53,10 +53,15 @@ class ToolListings:
         self.fetch(agent)
         asking = self._asking.get(_place(agent))
         kept = self._kept.get(_place(agent))
-        if kept is not None and (kept.complete or asking is None):
+        if kept is not None and (not kept.missing or asking is None):
             return kept.tools
         assert asking is not None, "what is not kept is asked for"
         return await asyncio.shield(asking)
+
+    def missing(self, agent: AgentConfig) -> tuple[str, ...]:
+        """The servers whose tools are not in what `of` said last."""
+        kept = self._kept.get(_place(agent))
+        return kept.missing if kept is not None else ()
 
     def fetch(self, agent: AgentConfig) -> None:
         """Have the answer under way for when `of` needs it."""
@@ -77,7 +82,8 @@ class ToolListings:
         for server in listed.unavailable:
             logs.get_logger("tools").warning("server_unavailable", server=server.server, reason=server.reason)
         fresh = _FRESH_PARTIAL_SECONDS if listed.unavailable else _FRESH_SECONDS
-        self._kept[place] = _Kept(time.monotonic() + fresh, listed.tools, not listed.unavailable)
+        missing = tuple(server.server for server in listed.unavailable)
+        self._kept[place] = _Kept(time.monotonic() + fresh, listed.tools, missing)
         self._kept.move_to_end(place)
         if len(self._kept) > _VERSIONS:
             self._kept.popitem(last=False)

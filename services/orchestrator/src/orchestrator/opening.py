@@ -77,7 +77,9 @@ async def _opening(parts: Parts, assignment: Assignment) -> Opening:
         return Refusal(code="agent_not_found", message=_NO_AGENT)
     else:
         facts = facts_of(assignment.agent)
-    opening = open_turn(assignment.conversation, request, facts, now=now, expired=expired)
+    opening = open_turn(
+        assignment.conversation, request, facts, now=now, expired=expired, worker=parts.leases.worker
+    )
     if isinstance(opening, Begin) and not assignment.first_in_line:
         return Wait(trace_id="")
     return opening

@@ -7,11 +7,13 @@ from bus import Bus
 from conversations.leases import Leases
 from conversations.store import ConversationStore
 from conversations.waiting import WaitingLine
+from knowledge.embedding import Embedder
 from limits.limiter import Limiter
 from orchestrator.agents import Agents
 from orchestrator.assignment import Assignments
 from orchestrator.listing import ToolListings
 from orchestrator.model import Provider
+from orchestrator.schema_checks import SchemaChecks
 from runtime.postgres import Pool
 
 
@@ -28,6 +30,8 @@ class Parts:
     listings: ToolListings
     provider: Provider
     pool: Pool
+    embedder: Embedder | None = None
+    schema_checks: SchemaChecks
     base_url: str
     stop: asyncio.Event
     assignments: Assignments = field(default_factory=Assignments)

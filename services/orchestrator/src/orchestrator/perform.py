@@ -1,15 +1,15 @@
 """The steps of a run, done: each returns the events that are to be appended for it."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from contracts import events
 from contracts.ids import new_id
 from contracts.values import ToolSpec, Usage
-from conversations.conversation import Conversation, Run, evolve_all
+from conversations.conversation import Call, Conversation, Run, evolve_all
 from conversations.history import messages_for
 from conversations.turn import CallModel, Retrieve, RunTools, Step, conclude
 from directory.agents import AgentConfig
@@ -20,13 +20,27 @@ from orchestrator.clock import RunClock
 from orchestrator.listing import ToolListings
 from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, OnText, Provider, Reply
 from orchestrator.model.continuation import Seam, going_on, takes_prefill
+from orchestrator.model.request import prompt_sha256, tools_sha256
+from orchestrator.output import Output
 from orchestrator.resume import AlreadySent
 from orchestrator.retrieval import Retriever
-from orchestrator.tools import ToolDesk
 from orchestrator.turn_loop import run_of
 from runtime import logs
 
 _BEFORE_GOING_ON_SECONDS = 0.25
+_PAUSED = "The model provider paused its reply and left it unfinished."
+
+
+class Desk(Protocol):
+    """Where the calls of a run are answered: `tools.ToolDesk`, or what a log holds of them."""
+
+    async def ask(self, calls: Iterable[events.ToolCalled | Call], offered: Mapping[str, ToolSpec]) -> None:
+        """Have these calls run, while they are waited for."""
+
+    async def collect(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.ToolReturned, ...]:
+        """What the calls of a round came to, in their order."""
 
 
 class Performer:
@@ -39,11 +53,12 @@ class Performer:
         credentials: Credentials,
         provider: Provider,
         listings: ToolListings,
-        desk: ToolDesk,
+        desk: Desk,
         channel: TraceChannel,
         clock: RunClock,
         already: AlreadySent,
         retriever: Retriever,
+        output: Output,
     ) -> None:
         self._agent = agent
         self._credentials = credentials
@@ -54,6 +69,7 @@ class Performer:
         self._clock = clock
         self._already = already
         self._retriever = retriever
+        self._output = output
         self._meter = Meter()
         self._offered: dict[str, ToolSpec] | None = None
 
@@ -105,17 +121,18 @@ class Performer:
         documents = await self._retriever.documents(run.sources)
         call = ModelCall(
             model=run.model,
-            system=self._retriever.instructed(system),
+            system=self._output.instructed(self._retriever.instructed(system)),
             messages=messages_for(
                 conversation, run.trace_id, tools_offered=bool(offered), documents=documents
             ),
-            parameters=_parameters(self._agent),
+            parameters=self._output.parameters(),
             tools=tuple(offered.values()),
             use_tools=step.tools,
         )
+        await self._output.prepare()
         reply = await self._reply(call, run)
         _refuse_unfit(reply)
-        return self._recorded(conversation, run, step, reply, offered)
+        return self._recorded(conversation, run, step, call, reply)
 
     async def _reply(self, call: ModelCall, run: Run) -> Reply:
         """A whole reply. One that breaks off after some text went out is gone on with, once."""
@@ -129,7 +146,7 @@ class Performer:
         return await self._stream(call)
 
     async def _stream(self, call: ModelCall) -> Reply:
-        if self._agent.output_type == "json":
+        if self._output.is_json:
             return await self._stream_json(call)
         sent = self._channel.said
         if not sent:
@@ -148,9 +165,10 @@ class Performer:
     async def _stream_json(self, call: ModelCall) -> Reply:
         """Text that is to be JSON is sent when it is whole, and only if it is the answer (DESIGN 6)."""
         reply = await self._request(call, None)
+        _refuse_unfit(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):
             text = "".join(block["text"] for block in reply.blocks if block["type"] == "text")
-            _check_json(text)
+            await self._output.check(reply, text)
             sent = self._channel.said  # by an attempt before this one
             if not text.startswith(sent):
                 raise ModelFailure("generation_interrupted", "The reply was interrupted.")
@@ -168,9 +186,10 @@ class Performer:
         conversation: Conversation,
         run: Run,
         step: CallModel,
+        call: ModelCall,
         reply: Reply,
-        offered: dict[str, ToolSpec],
     ) -> Sequence[events.Event]:
+        offered = {spec.name: spec for spec in call.tools}
         now, said = self._clock.now(), self._channel.said
         blocks = sendable(reply.blocks, _call_ids(conversation))
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
@@ -178,9 +197,11 @@ class Performer:
             trace_id=run.trace_id,
             at=now,
             round=step.round,
-            blocks=_kept(blocks, said, tools=step.tools, as_said=self._agent.output_type != "json"),
+            blocks=_kept(blocks, said, tools=step.tools, as_said=not self._output.is_json),
             stop_reason=reply.stop_reason,
             usage=self._meter.usage,
+            prompt_sha256=prompt_sha256(call),
+            tools_sha256=tools_sha256(call),
         )
         done: list[events.Event] = [*said_in_round(self._channel, run.trace_id, now), replied]
         done += asked_for(replied, offered, bad_inputs)
@@ -218,22 +239,11 @@ def _kept(
     return (*thinking, *(({"type": "text", "text": said},) if said else ()), *rest)
 
 
-def _parameters(agent: AgentConfig) -> dict[str, Any]:
-    if agent.output_type != "json" or agent.output_schema is None or "output_config" in agent.parameters:
-        return agent.parameters
-    wanted = {"type": "json_schema", "schema": agent.output_schema}
-    return agent.parameters | {"output_config": {"format": wanted}}
-
-
 def _refuse_unfit(reply: Reply) -> None:
+    """A reply that is none; one with a stop reason that is new to us is taken as it is."""
     if reply.stop_reason == "refusal":
         raise ModelFailure("provider_refused")
     if reply.stop_reason == "model_context_window_exceeded":
         raise ModelFailure("context_too_long")
-
-
-def _check_json(text: str) -> None:
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        raise ModelFailure("output_invalid") from None
+    if reply.stop_reason == "pause_turn":  # of the provider's own tools, which no agent here has
+        raise ModelFailure("provider_error", _PAUSED, kind="pause_turn")

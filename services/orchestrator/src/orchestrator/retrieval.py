@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contracts.values import Source
 from directory.agents import AgentConfig
 from knowledge import prompt
+from knowledge.embedding import Embedder
 from knowledge.errors import NotFound
 from knowledge.passages import Passage
 from knowledge.search import load_passages, search
@@ -15,9 +16,10 @@ from runtime.postgres import DatabaseUnavailable, Pool
 class Retriever:
     """The passages of one run. An agent without a knowledge base has none, and its prompt stays as it is."""
 
-    def __init__(self, pool: Pool, agent: AgentConfig) -> None:
+    def __init__(self, pool: Pool, agent: AgentConfig, embedder: Embedder | None = None) -> None:
         self._pool = pool
         self._agent = agent
+        self._embedder = embedder
         self._passages: Sequence[Passage] | None = None
 
     async def find(self, question: str) -> tuple[Source, ...]:
@@ -27,7 +29,12 @@ class Retriever:
             return ()
         try:
             self._passages = await search(
-                self._pool, self._agent.account_id, retrieval.knowledge_base_id, question, retrieval.top_k
+                self._pool,
+                self._agent.account_id,
+                retrieval.knowledge_base_id,
+                question,
+                retrieval.top_k,
+                self._embedder,
             )
         except (NotFound, DatabaseUnavailable) as error:
             logs.get_logger("retrieval").warning("retrieval_failed", reason=str(error))

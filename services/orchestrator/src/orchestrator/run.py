@@ -1,6 +1,7 @@
 """One attempt at a run: from the frame that begins it to the end that it comes to."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from opentelemetry.trace import SpanKind
@@ -10,15 +11,16 @@ from contracts import events, frames
 from contracts.ids import new_id
 from contracts.values import Usage
 from conversations.conversation import Conversation, Run
-from conversations.errors import StoreUnavailable
+from conversations.errors import StoreUnavailable, VersionConflict
 from conversations.turn import CallModel, Step, cancel, conclude, fail
 from directory.agents import AgentConfig
-from directory.errors import SealBroken
 from orchestrator.assignment import Assignment
 from orchestrator.channel import TraceChannel
+from orchestrator.credentials import credentials_of
 from orchestrator.interruption import Interrupted
 from orchestrator.listing import ToolsUnavailable
 from orchestrator.model import Credentials, ModelFailure
+from orchestrator.output import Output
 from orchestrator.parts import Parts
 from orchestrator.perform import Performer, said_in_round
 from orchestrator.resume import AlreadySent, already_sent
@@ -31,6 +33,7 @@ from runtime.postgres import DatabaseUnavailable
 RUN_SECONDS = 600.0
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
+_NOTE_SECONDS = 1.0
 
 
 class Attempt:
@@ -44,10 +47,11 @@ class Attempt:
         self._clock = assignment.clock
         self._interruption = assignment.interruption
         self._channel = TraceChannel(parts.bus, self._trace_id, self.run.attempt)
-        self._desk = ToolDesk(parts.bus, agent, self._trace_id, self._clock)
+        left = RUN_SECONDS - self._clock.seconds_since(self.run.requested_at)
+        self._desk = ToolDesk(parts.bus, agent, self._trace_id, self._clock, self._clock.after(left))
         self._performer: Performer | None = None
         assignment.channel = self._channel
-        self._interruption.limit(RUN_SECONDS - self._clock.seconds_since(self.run.requested_at))
+        self._interruption.limit(left)
 
     @property
     def run(self) -> Run:
@@ -94,7 +98,8 @@ class Attempt:
             channel=self._channel,
             clock=self._clock,
             already=already,
-            retriever=Retriever(self._parts.pool, self._agent),
+            retriever=Retriever(self._parts.pool, self._agent, self._parts.embedder),
+            output=Output(self._agent, self._parts.schema_checks),
         )
         await run_turn(
             self._assignment.conversation,
@@ -133,14 +138,9 @@ class Attempt:
 
     async def _credentials(self) -> Credentials:
         try:
-            key = await self._parts.agents.key_of(self._agent)
-        except SealBroken as error:
-            raise ModelFailure("provider_error", "The agent's provider key cannot be read.") from error
+            return await credentials_of(self._parts, self._agent)
         except DatabaseUnavailable as error:
             raise StoreUnavailable(str(error)) from error
-        if key is None:
-            raise ModelFailure("provider_error", "The agent has no provider key.")
-        return Credentials(self._parts.base_url, key)
 
     async def _perform(self, conversation: Conversation, step: Step) -> Sequence[events.Event]:
         performer = self._performer
@@ -201,8 +201,22 @@ class Attempt:
                 await self._end(cancel(self.run, self._clock.now(), self._spent()))
             case "deadline":
                 await self._fail("deadline_exceeded", "The run took longer than ten minutes.", "deadline")
-            case "shutdown" | "lost":
+            case "shutdown":
+                await self._note_cost()
                 raise interrupted
+            case "lost":
+                raise interrupted
+
+    async def _note_cost(self) -> None:
+        """What the model call under way has cost is known here alone: the next worker makes another one."""
+        lost = self._performer.unrecorded if self._performer is not None else Usage()
+        if lost.total:
+            note = events.ReplyLost(
+                trace_id=self._trace_id, at=self._clock.now(), round=self._channel.round, usage=lost
+            )
+            with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
+                async with asyncio.timeout(_NOTE_SECONDS):
+                    await self._parts.store.append(self._assignment.conversation, [note])
 
     async def _end(self, end: Sequence[events.Event]) -> None:
         """What was said of the round under way is kept with the end; a run that has ended stays as it is."""

@@ -4,12 +4,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from knowledge.settings import EmbedderSettings
 from runtime.settings import Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(EmbedderSettings, frozen=True, kw_only=True):
     """`anthropic_api_key` serves agents that have no provider key of their own."""
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -20,6 +21,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
     run_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000), Setting("AGENTCHAT_RUN_SLOTS")] = 200
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None

@@ -29,11 +29,14 @@ _LOOK_AGAIN_SECONDS = 5.0
 class ToolDesk:
     """Close it when the run has ended here."""
 
-    def __init__(self, bus: Bus, agent: AgentConfig, trace_id: str, clock: RunClock) -> None:
+    def __init__(
+        self, bus: Bus, agent: AgentConfig, trace_id: str, clock: RunClock, run_ends_at: str
+    ) -> None:
         self._bus = bus
         self._agent = agent
         self._trace_id = trace_id
         self._clock = clock
+        self._run_ends_at = run_ends_at
         self._following: Subscription | None = None
         self._results: dict[str, ToolFinished] = {}
         self._news = asyncio.Event()
@@ -42,8 +45,9 @@ class ToolDesk:
         self._spans: dict[str, Span] = {}
 
     async def ask(self, calls: Iterable[events.ToolCalled | Call], offered: Mapping[str, ToolSpec]) -> None:
-        """Have these calls run. Nothing is awaited but that the requests are queued."""
+        """Have these calls run, while they are waited for. Nothing is awaited but that they are queued."""
         await self._follow()
+        deadline = min(self._clock.after(TOOL_SECONDS + _SLACK_SECONDS), self._run_ends_at)
         for call in calls:
             spec = offered[call.name]
             self._asked.add(call.call_id)
@@ -58,6 +62,7 @@ class ToolDesk:
                 tool=spec.tool,
                 input=call.input,
                 timeout_s=TOOL_SECONDS,
+                deadline=deadline,
             )
         await self._send()
 
@@ -103,7 +108,8 @@ class ToolDesk:
                 raise outcome
 
     async def _request(self, request: ToolRequested) -> None:
-        with use_span(self._spans.get(request.call_id) or telemetry.tracer().start_span("execute_tool")):
+        span = self._spans.get(request.call_id) or telemetry.tracer().start_span("execute_tool")
+        with use_span(span, record_exception=False, set_status_on_exception=False):
             await self._bus.request_tool(request)
 
     async def _look(self) -> None:

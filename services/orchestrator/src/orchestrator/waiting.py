@@ -20,7 +20,8 @@ async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[N
     assignment.queued = True
     try:
         # A place may have been taken although the call failed: it is given up all the same.
-        await parts.line.join(assignment.request.conversation_id, assignment.trace_id)
+        request = assignment.request
+        await parts.line.join(request.conversation_id, request.trace_id, request.requested_at)
         yield
     finally:
         with suppress(StoreUnavailable):

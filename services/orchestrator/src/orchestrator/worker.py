@@ -8,20 +8,26 @@ from bus import Bus
 from conversations.leases import Leases
 from conversations.store import open_store
 from conversations.waiting import WaitingLine
-from directory.secrets import Sealer
+from directory.known_key import refuse_unknown_key
+from directory.secrets import sealer_of
+from knowledge.embedders import embedder_of
+from knowledge.embeddings import usable
 from limits.limiter import Limiter
 from orchestrator.agents import Agents
+from orchestrator.checking import serving_checks
+from orchestrator.commands import serving_commands
 from orchestrator.exhausted import end_exhausted
 from orchestrator.heartbeat import beat
 from orchestrator.inbox import Inbox
 from orchestrator.listing import ToolListings
 from orchestrator.model import Provider
 from orchestrator.parts import Parts
+from orchestrator.schema_checks import SchemaChecks
 from orchestrator.settings import Settings
+from orchestrator.what_if import serving_what_ifs
 from runtime import logs
 from runtime.health import Health, serve_health
 from runtime.postgres import open_pool
-from runtime.settings import SettingsError
 
 _DRAIN_SECONDS = 4.0
 _POOL = 8
@@ -31,7 +37,12 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
     async with _parts(settings, name, stop) as parts, asyncio.TaskGroup() as background:
         health = Health({"nats": parts.bus.ping, "postgres": parts.store.ping})
-        async with serve_health(health, settings.host, settings.health_port) as port:
+        async with (
+            serving_commands(parts),
+            serving_checks(parts),
+            serving_what_ifs(parts),
+            serve_health(health, settings.host, settings.health_port) as port,
+        ):
             following = await parts.bus.follow_cancels(parts.assignments.cancel)
             beating = background.create_task(beat(parts))
             background.create_task(
@@ -59,16 +70,20 @@ async def _drain(parts: Parts) -> None:
 
 @asynccontextmanager
 async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[Parts]:
-    sealer = _sealer(settings)
+    sealer = sealer_of(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(embedder_of(settings))
         # Opened one after the other, so that they are closed in the opposite order; none of them is slow.
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
         store = await stack.enter_async_context(open_store(settings.database_url))
         pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
+        await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name)
         stack.push_async_callback(limiter.aclose)
         provider = Provider()
         stack.push_async_callback(provider.aclose)
+        schema_checks = SchemaChecks()
+        stack.push_async_callback(schema_checks.aclose)
         yield Parts(
             bus=bus,
             store=store,
@@ -79,13 +94,8 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
             listings=ToolListings(bus),
             provider=provider,
             pool=pool,
+            embedder=await usable(pool, embedder),
+            schema_checks=schema_checks,
             base_url=settings.anthropic_base_url,
             stop=stop,
         )
-
-
-def _sealer(settings: Settings) -> Sealer:
-    try:
-        return Sealer.from_setting(settings.secret_key)
-    except ValueError as error:
-        raise SettingsError(f"AGENTCHAT_SECRET_KEY cannot be used: {error}") from None

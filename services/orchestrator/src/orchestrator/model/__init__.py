@@ -7,5 +7,15 @@ from orchestrator.model.failures import ModelFailure
 from orchestrator.model.provider import Credentials, Meter, OnText, Provider
 from orchestrator.model.reply import Reply
 from orchestrator.model.request import ModelCall
+from orchestrator.model.schema import output_format
 
-__all__ = ["Credentials", "Meter", "ModelCall", "ModelFailure", "OnText", "Provider", "Reply"]
+__all__ = [
+    "Credentials",
+    "Meter",
+    "ModelCall",
+    "ModelFailure",
+    "OnText",
+    "Provider",
+    "Reply",
+    "output_format",
+]

@@ -21,6 +21,8 @@ _MESSAGES = {
     "output_invalid": "The reply is not the JSON that the agent is to give.",
 }
 _KEY = "The model provider does not accept the agent's key."
+_CREDIT = "The model provider account of the agent's key has no credit."
+_PERMISSION = "The agent's key may not use this model."
 _MODEL = "The model provider does not know the agent's model."
 _REQUEST = "The model provider does not accept the request: the agent's model and parameters may not agree."
 _CUT = "The model provider broke off its reply."
@@ -30,7 +32,8 @@ _TOO_LONG = ("prompt is too long", "context window", "context limit", "too many 
 class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
     """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the client.
 
-    `kind` is a word for the log.
+    `kind` is a word for the log. `said` is the provider's own sentence, for whoever checks an agent's
+    settings: it goes into no log and to no client.
     """
 
     def __init__(
@@ -41,12 +44,14 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
         kind: str = "",
         transient: bool = False,
         retry_after: float | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(message or _MESSAGES[code])
         self.code = code
         self.kind = kind or code
         self.transient = transient
         self.retry_after = retry_after
+        self.said = said
 
 
 def cut_short(kind: str) -> ModelFailure:
@@ -89,26 +94,42 @@ def from_error_event(error: WireError | None) -> ModelFailure:
 
 
 def _from_status(error: anthropic.APIStatusError) -> ModelFailure:
-    kind = f"http_{error.status_code}"
-    after = _retry_after(error.response.headers)
-    match error.status_code:
+    status = error.status_code
+    said = error.api_message or ""
+    code, words, transient = _of_status(status, said)
+    return ModelFailure(
+        code,
+        words,
+        kind=f"http_{status}",
+        transient=transient,
+        retry_after=_retry_after(error.response.headers) if transient else None,
+        said=said,
+    )
+
+
+def _of_status(status: int, said: str) -> tuple[str, str | None, bool]:
+    """The code, words other than its own, and whether another try may help."""
+    match status:
+        case 400 | 422 if _says_too_long(said):
+            return "context_too_long", None, False
         case 400 | 422:
-            if _says_too_long(error.api_message or ""):
-                return ModelFailure("context_too_long", kind=kind)
-            return ModelFailure("provider_error", _REQUEST, kind=kind)
-        case 401 | 402 | 403:
-            return ModelFailure("provider_error", _KEY, kind=kind)
+            return "provider_error", _REQUEST, False
+        case 401:
+            return "provider_error", _KEY, False
+        case 402:
+            return "provider_error", _CREDIT, False
+        case 403:
+            return "provider_error", _PERMISSION, False
         case 404:
-            return ModelFailure("provider_error", _MODEL, kind=kind)
+            return "provider_error", _MODEL, False
         case 413:
-            return ModelFailure("context_too_long", kind=kind)
+            return "context_too_long", None, False
         case 408 | 504:
-            return ModelFailure("provider_timeout", kind=kind, transient=True, retry_after=after)
+            return "provider_timeout", None, True
         case 429 | 503 | 529:
-            return ModelFailure("provider_overloaded", kind=kind, transient=True, retry_after=after)
-        case status:
-            transient = status == 409 or status >= 500
-            return ModelFailure("provider_error", kind=kind, transient=transient, retry_after=after)
+            return "provider_overloaded", None, True
+        case _:
+            return "provider_error", None, status == 409 or status >= 500
 
 
 def _says_too_long(message: str) -> bool:

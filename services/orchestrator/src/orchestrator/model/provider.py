@@ -28,6 +28,8 @@ _FIRST_BACKOFF_SECONDS = 0.25
 _TAIL_SECONDS = 0.2
 _CLIENTS = 256
 _KEEPALIVE_SECONDS = 60.0
+_CHECK_SECONDS = 15.0
+_FAULTS = (anthropic.AnthropicError, StreamBroken, httpx2.HTTPError, httpx2.StreamError, OSError)
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -85,6 +87,21 @@ class Provider:
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
+    async def check(self, credentials: Credentials, call: ModelCall) -> None:
+        """Make the call once and hang up at its first event: the provider takes it. Raises ModelFailure."""
+        builder = ReplyBuilder()
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS), self._open(credentials, call) as chunks:
+                async for chunk in chunks:
+                    builder.feed(chunk)
+                    if builder.begun:
+                        return
+            raise cut_short("no_event")
+        except TimeoutError as error:
+            raise timed_out("timeout") from error
+        except _FAULTS as error:
+            raise _failure(error) from error
+
     async def _try(
         self, credentials: Credentials, call: ModelCall, builder: ReplyBuilder, sent: "_Sent"
     ) -> Reply:
@@ -95,12 +112,8 @@ class Provider:
             return builder.whole()
         except TimeoutError as error:
             raise timed_out("idle" if idle.expired() else "timeout") from error
-        except anthropic.AnthropicError as error:
-            raise from_sdk(error) from error
-        except StreamBroken as error:
-            raise cut_short("broken_stream") from error
-        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
-            raise cut_short(type(error).__name__) from error
+        except _FAULTS as error:
+            raise _failure(error) from error
 
     async def _read(
         self, chunks: AsyncIterator[bytes], builder: ReplyBuilder, sent: "_Sent", idle: asyncio.Timeout
@@ -154,6 +167,17 @@ def _http_client(*, trust_env: bool) -> httpx2.AsyncClient:
         follow_redirects=False,
         trust_env=trust_env,
     )
+
+
+def _failure(error: Exception) -> ModelFailure:
+    """What one of _FAULTS comes to."""
+    match error:
+        case anthropic.AnthropicError():
+            return from_sdk(error)
+        case StreamBroken():
+            return cut_short("broken_stream")
+        case _:
+            return cut_short(type(error).__name__)
 
 
 class _Sent:

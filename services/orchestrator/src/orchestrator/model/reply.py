@@ -41,6 +41,11 @@ class ReplyBuilder:
         self._message_id = ""
         self._model = ""
 
+    @property
+    def begun(self) -> bool:
+        """Whether the provider has taken the call."""
+        return bool(self._message_id)
+
     def feed(self, chunk: bytes) -> tuple[str, bool]:
         """The text that `chunk` adds, and whether it held anything but pings."""
         self._bytes += len(chunk)

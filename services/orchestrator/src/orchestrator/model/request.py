@@ -1,12 +1,13 @@
 """The body of a model call (Messages API, `POST /v1/messages`)."""
 
+import hashlib
 from typing import Any
 
 import msgspec
 
 from contracts.values import ToolSpec
+from directory.parameters import DEFAULT_MAX_TOKENS
 
-DEFAULT_MAX_TOKENS = 4096
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
@@ -40,6 +41,18 @@ def body_of(call: ModelCall, *, cache: bool = False) -> dict[str, Any]:
     if cache:
         body.setdefault("cache_control", {"type": "ephemeral"})
     return body
+
+
+def prompt_sha256(call: ModelCall) -> str:
+    """Of the system prompt as it is sent, in hexadecimal."""
+    return hashlib.sha256(call.system.encode()).hexdigest()
+
+
+def tools_sha256(call: ModelCall) -> str:
+    """Of the tools as they are sent, in their order, in hexadecimal."""
+    return hashlib.sha256(
+        msgspec.json.encode([_tool(spec) for spec in call.tools], order="sorted")
+    ).hexdigest()
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:

@@ -90,6 +90,8 @@ class EventReader:
 def _decode(data: bytes) -> WireEvent:
     try:
         return _decoder.decode(data)
+    except RecursionError as error:
+        raise StreamBroken("an event nested without end") from error
     except ValueError:
         # Lone surrogates and stray bytes: rare, and read by a slower, more tolerant parser.
         try:

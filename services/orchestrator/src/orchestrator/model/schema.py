@@ -1,0 +1,152 @@
+"""A JSON Schema in the dialect of the provider's structured output; what that has no words for is described.
+
+Objects are closed, references local and not recursive, numbers and lengths unbounded (platform.claude.com,
+structured outputs, JSON Schema limitations). A reply is validated against the schema itself all the same.
+"""
+
+from typing import Any
+
+import msgspec
+
+Schema = dict[str, Any]
+
+_KEPT = ("title", "enum", "const", "default")
+_SCALAR = (str, int, float, bool, type(None))
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri"}) | frozenset(
+    {"ipv4", "ipv6", "uuid"}
+)
+_HEADS = frozenset({"$schema", "$comment", "examples", "description", "$defs", "definitions", "$ref"})
+_HINT_CHARS = 500
+
+
+class _Inexpressible(Exception):  # noqa: N818 - a property of the schema
+    """The dialect has no form for this schema that lets the model give all that it should."""
+
+
+def output_format(schema: Schema) -> Schema | None:
+    """The schema as `output_config.format.schema`; None where the dialect cannot say it.
+
+    That is so for objects with keys of any name, for values of any kind, for combinations with `allOf`, and
+    for schemas that refer to themselves.
+    """
+    try:
+        return _Translation(schema).root()
+    except _Inexpressible:
+        return None
+
+
+class _Translation:
+    """One schema on its way; `_open` are the references that are being followed."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._definitions: dict[str, Schema] = {}
+        self._names: dict[str, str] = {}
+        self._open: set[str] = set()
+
+    def root(self) -> Schema:
+        found = self._translated(self._schema)
+        return found | ({"$defs": self._definitions} if self._definitions else {})
+
+    def _translated(self, schema: Any) -> Schema:
+        if not isinstance(schema, dict):
+            raise _Inexpressible
+        if "$ref" in schema:
+            return {"$ref": self._reference(schema["$ref"])}
+        schema = _with_single_all_of(schema)
+        found: Schema = {}
+        told = dict(schema)
+        for keyword in _HEADS:
+            told.pop(keyword, None)
+        self._take_kind(schema, found, told)
+        _take_scalars(schema, found, told)
+        if not found:
+            raise _Inexpressible
+        description = _described(schema.get("description"), told)
+        return found | ({"description": description} if description else {})
+
+    def _take_kind(self, schema: Schema, found: Schema, told: Schema) -> None:
+        """What the value is: of a type, or one of several."""
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in schema:
+                found["anyOf"] = [self._translated(one) for one in told.pop(keyword)]
+                return
+        kinds = schema.get("type", "object" if "properties" in schema else None)
+        if kinds is None:
+            return
+        told.pop("type", None)
+        found["type"] = kinds
+        names = [kinds] if isinstance(kinds, str) else kinds
+        if "object" in names:
+            self._take_object(found, told)
+        if "array" in names:
+            self._take_array(schema, found, told)
+        if "string" in names and schema.get("format") in _FORMATS:
+            found["format"] = told.pop("format")
+
+    def _take_object(self, found: Schema, told: Schema) -> None:
+        properties = told.pop("properties", {})
+        if not properties and told.get("additionalProperties") is not False:
+            raise _Inexpressible
+        required = told.pop("required", [])
+        if not set(required) <= properties.keys():
+            raise _Inexpressible
+        told.pop("additionalProperties", None)
+        found["properties"] = {name: self._translated(one) for name, one in properties.items()}
+        found["additionalProperties"] = False
+        found["required"] = required
+
+    def _take_array(self, schema: Schema, found: Schema, told: Schema) -> None:
+        if "items" not in schema:
+            raise _Inexpressible
+        found["items"] = self._translated(told.pop("items"))
+        if schema.get("minItems") in (0, 1):
+            found["minItems"] = told.pop("minItems")
+
+    def _reference(self, target: str) -> str:
+        """A definition of our own for what `target` leads to."""
+        if target in self._open:
+            raise _Inexpressible
+        if target not in self._names:
+            name = self._names[target] = f"definition_{len(self._names) + 1}"
+            self._open.add(target)
+            self._definitions[name] = self._translated(_at(target, self._schema))
+            self._open.discard(target)
+        return f"#/$defs/{self._names[target]}"
+
+
+def _with_single_all_of(schema: Schema) -> Schema:
+    """`allOf` of one thing, as generators write a reference with a description, is that thing."""
+    if "allOf" not in schema:
+        return schema
+    rest = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
+    if len(schema["allOf"]) != 1 or not isinstance(schema["allOf"][0], dict) or "$ref" in schema["allOf"][0]:
+        raise _Inexpressible
+    return schema["allOf"][0] | rest
+
+
+def _take_scalars(schema: Schema, found: Schema, told: Schema) -> None:
+    for keyword in _KEPT:
+        if keyword not in schema:
+            continue
+        values = schema[keyword] if keyword == "enum" else [schema[keyword]]
+        if all(isinstance(value, _SCALAR) for value in values):
+            found[keyword] = told.pop(keyword)
+
+
+def _described(description: Any, told: Schema) -> str:
+    """The description, and behind it the constraints that the dialect has no words for."""
+    parts = [description] if isinstance(description, str) else []
+    if told:
+        hint = msgspec.json.encode(told).decode()
+        parts.append(hint if len(hint) <= _HINT_CHARS else ", ".join(told))
+    return "\n\n".join(parts)
+
+
+def _at(reference: str, root: Schema) -> Any:
+    """What a local reference leads to; it was checked when the schema was saved."""
+    place: Any = root
+    for token in reference.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    return place

@@ -1,0 +1,81 @@
+"""An agent's output type: what it asks of the model, and what it asks of the reply (DESIGN section 6).
+
+`text`: as the model writes it; nothing is added. `markdown`: the model is asked to. `json`: the provider
+enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
+"""
+
+from typing import Any
+
+import msgspec
+
+from directory.agents import AgentConfig
+from directory.parameters import DEFAULT_MAX_TOKENS
+from orchestrator.model import ModelFailure, Reply, output_format
+from orchestrator.schema_checks import SchemaChecks
+
+_MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
+_JSON = (
+    "Your reply is read by a program: reply with one JSON document and nothing else, without a code fence, "
+    "that satisfies this JSON Schema:\n"
+)
+
+
+class Output:
+    """What one agent version is to put out."""
+
+    def __init__(self, agent: AgentConfig, checks: SchemaChecks) -> None:
+        self._agent = agent
+        self._checks = checks
+        self._schema = agent.output_schema if agent.output_type == "json" else None
+        self._format = output_format(self._schema) if self._schema is not None else None
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a reply is sent only when it is whole and checked."""
+        return self._agent.output_type == "json"
+
+    def parameters(self) -> dict[str, Any]:
+        """The agent's parameters, with the format that the provider is to enforce."""
+        if self._format is None:
+            return self._agent.parameters
+        wanted = {"format": {"type": "json_schema", "schema": self._format}}
+        return self._agent.parameters | {
+            "output_config": self._agent.parameters.get("output_config", {}) | wanted
+        }
+
+    def instructed(self, system_prompt: str) -> str:
+        """The system prompt, told the form of the reply where no parameter tells it."""
+        if self._agent.output_type == "markdown":
+            return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
+        if self._schema is not None and self._format is None:
+            return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self._schema).decode()}".lstrip()
+        return system_prompt
+
+    async def prepare(self) -> None:
+        """Have ready what the check of the reply needs."""
+        if self.is_json:
+            await self._checks.warm()
+
+    async def check(self, reply: Reply, text: str) -> None:
+        """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
+        problem = await self._checks.problem(self._agent, text)
+        if not problem:
+            return
+        if reply.stop_reason == "max_tokens":
+            limit = self._agent.parameters.get("max_tokens", DEFAULT_MAX_TOKENS)
+            raise ModelFailure(
+                "output_invalid",
+                f"The reply reached max_tokens ({limit}) before its JSON was whole.",
+                kind="cut",
+            )
+        if reply.stop_reason == "stop_sequence":
+            raise ModelFailure(
+                "output_invalid",
+                "The reply was ended by a stop sequence before its JSON was whole.",
+                kind="cut",
+            )
+        raise ModelFailure(
+            "output_invalid",
+            f"The reply is not the JSON that the agent is to give: {problem}.",
+            kind="schema",
+        )

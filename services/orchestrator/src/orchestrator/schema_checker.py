@@ -1,0 +1,65 @@
+"""`python -m orchestrator.schema_checker`: validates replies against agents' schemas, a line in, a line out.
+
+A process of its own, because a schema is a stranger's program: its patterns can take for ever, and nothing
+in Python interrupts a regular expression. Each check may take so much CPU time; then the system ends this
+process, also if the worker that waits for it is long dead.
+"""
+
+import signal
+import sys
+from typing import Any
+
+import msgspec
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+from referencing import Registry
+
+CPU_SECONDS = 1.0
+_SAID_CHARS = 120
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A schema, and the text that is to be JSON of it."""
+
+    schema: dict[str, Any]
+    text: str
+
+
+def main() -> None:
+    """Answer until the questions end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the questions
+    decoder = msgspec.json.Decoder(Question)
+    for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
+        answer = problem(decoder.decode(line))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def problem(question: Question) -> str:
+    """What is wrong with the text: where, and what the schema says there. "" for nothing.
+
+    No value out of the text is in it.
+    """
+    try:
+        value = msgspec.json.decode(question.text)
+    except (msgspec.DecodeError, RecursionError):
+        return "it is not JSON"
+    try:
+        validator = Draft202012Validator(question.schema, registry=Registry())  # which fetches nothing
+        error = next(validator.iter_errors(value), None)
+    except RecursionError:
+        return "it is nested too deeply to be checked"
+    return "" if error is None else _said(error)
+
+
+def _said(error: ValidationError) -> str:
+    wanted = msgspec.json.encode(error.validator_value).decode()
+    if len(wanted) > _SAID_CHARS:
+        wanted = wanted[:_SAID_CHARS] + "…"
+    return f'at {error.json_path[:_SAID_CHARS]} it does not satisfy "{error.validator}": {wanted}'
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Output types: JSON is sent and saved only if it satisfies the schema; Markdown is asked for."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts import events, frames
+from directory.agents import AgentConfig, McpServer
+from orchestrator.model import output_format
+from orchestrator.schema_checks import SchemaChecks
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, says
+from tests.orchestrator.toolbox import Toolbox
+
+pytestmark = pytest.mark.requirement("OUTPUT-JSON")
+
+PRICE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"item": {"type": "string"}, "price": {"type": "number", "minimum": 0}},
+    "required": ["item", "price"],
+}
+NOT_JSON = "The reply is not the JSON that the agent is to give"
+
+
+async def test_a_reply_that_satisfies_the_schema_is_sent_whole(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says('{"item": "tea",', ' "price": 4.5}'))
+    agent = await working.agent(
+        output_type="json", output_schema=PRICE, parameters={"output_config": {"effort": "low"}}
+    )
+    caller = await working.ask(agent)
+    assert (await caller.until(frames.Completed)).message.content == '{"item": "tea", "price": 4.5}'
+    assert [frame.text for frame in caller.of(frames.Delta)] == ['{"item": "tea", "price": 4.5}']
+    assert provider.calls[0].body["output_config"] == {
+        "effort": "low",
+        "format": {
+            "type": "json_schema",
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "item": {"type": "string"},
+                    "price": {"type": "number", "description": '{"minimum":0}'},
+                },
+                "required": ["item", "price"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (says('{"item": "tea"}'), f'{NOT_JSON}: at $ it does not satisfy "required": ["item","price"].'),
+        (
+            says('{"item": "CANARY", "price": -1}'),
+            f'{NOT_JSON}: at $.price it does not satisfy "minimum": 0.',
+        ),
+        (says('[{"item": "tea", "price": 1}]'), f'{NOT_JSON}: at $ it does not satisfy "type": "object".'),
+        (says('Here you are: {"item": "tea", "price": 1}'), f"{NOT_JSON}: it is not JSON."),
+        (says('{"item": "tea", "price": NaN}'), f"{NOT_JSON}: it is not JSON."),
+        (says('{"a":' * 3000), f"{NOT_JSON}: it is not JSON."),
+        (says(), f"{NOT_JSON}: it is not JSON."),
+        (
+            says('{"item": "te', stop_reason="max_tokens"),
+            "The reply reached max_tokens (50) before its JSON was whole.",
+        ),
+        (
+            says('{"item": "te', stop_reason="stop_sequence"),
+            "The reply was ended by a stop sequence before its JSON was whole.",
+        ),
+    ],
+)
+async def test_any_other_reply_fails_the_run_and_says_why(
+    working: World, provider: ScriptedProvider, answer: Answer, words: str
+) -> None:
+    provider.will(answer)
+    agent = await working.agent(output_type="json", output_schema=PRICE, parameters={"max_tokens": 50})
+    caller = await working.ask(agent)
+    failed = await caller.until(frames.Failed)
+    assert (failed.code, failed.message) == ("output_invalid", words)
+    assert caller.text == ""
+    saved = [event for event in await working.events(caller) if isinstance(event, events.MessageSaved)]
+    assert [message.role for message in saved] == ["user"]
+    assert (await working.run(caller)).usage.total > 0
+
+
+async def test_a_refusal_is_a_refusal_and_not_bad_json(working: World, provider: ScriptedProvider) -> None:
+    provider.will(says("I would rather not", stop_reason="refusal"))
+    caller = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+    assert (await caller.until(frames.Failed)).code == "provider_refused"
+
+
+@pytest.mark.requirement("ROUNDS-MAX")
+async def test_only_the_round_that_asks_for_no_tool_is_the_reply(
+    working: World, provider: ScriptedProvider
+) -> None:
+    reply = '{"item": "tea", "price": 1}'
+    provider.will(
+        asks(("a", "find", "{}"), text="Let me look."),
+        asks(("b", "find", "{}"), text='{"item": 1'),
+        says(reply),
+    )
+    shop = (McpServer(name="shop", url="https://shop.example/mcp"),)
+    async with Toolbox(working.bus).open():
+        agent = await working.agent(
+            output_type="json", output_schema=PRICE, mcp_servers=shop, max_tool_rounds=2
+        )
+        caller = await working.ask(agent)
+        assert (await caller.until(frames.Completed)).message.content == caller.text == reply
+    assert provider.calls[-1].body["tool_choice"] == {"type": "none"}
+
+
+async def test_a_schema_that_the_provider_cannot_enforce_is_told_and_checked(
+    working: World, provider: ScriptedProvider
+) -> None:
+    node = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+    }
+    tree = node | {"$defs": {"node": node}}
+    provider.will(says('{"children": [{"children": []}]}'), says('{"children": [{"children": 1}]}'))
+    agent = await working.agent(output_type="json", output_schema=tree, system_prompt="Draw trees.")
+    await (await working.ask(agent)).until(frames.Completed)
+    failed = await (await working.ask(agent)).until(frames.Failed)
+    assert "$.children[0].children" in failed.message
+    assert all("output_config" not in call.body for call in provider.calls)
+    assert provider.calls[0].body["system"].startswith("Draw trees.\n\nYour reply is read by a program")
+    assert '"$ref":"#/$defs/node"' in provider.calls[0].body["system"]
+
+
+async def test_a_pattern_without_an_end_holds_nobody_up(working: World, provider: ScriptedProvider) -> None:
+    slow = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}}
+    stuck = await working.agent(output_type="json", output_schema=slow)
+    provider.will(says('{"code": "%s!"}' % ("a" * 60)))
+    began = time.monotonic()
+    first = await working.ask(stuck)
+    plain = await working.ask(await working.agent())
+    await plain.until(frames.Completed)
+    failed = await first.until(frames.Failed)
+    assert failed.code == "output_invalid"
+    assert "could not be checked in time" in failed.message
+    again = await working.ask(stuck)
+    assert "could not be checked" in (await again.until(frames.Failed)).message
+    provider.will(says('{"item": "tea", "price": 1}'))
+    other = await working.ask(await working.agent(output_type="json", output_schema=PRICE))
+    await other.until(frames.Completed)
+    assert time.monotonic() - began < 20.0
+
+
+async def test_a_checking_process_that_died_is_replaced_unnoticed() -> None:
+    agent = AgentConfig(
+        name="a", model="m", agent_id="g", account_id="c", version=1, output_type="json", output_schema=PRICE
+    )
+    others, checks = checkers(), SchemaChecks()
+    try:
+        assert await checks.problem(agent, "{}") != ""
+        (first,) = checkers() - others
+        os.kill(first, signal.SIGKILL)
+        assert await checks.problem(agent, '{"item": "tea", "price": 1}') == ""
+        (second,) = checkers() - others
+        assert second != first
+    finally:
+        await checks.aclose()
+    assert checkers() == others
+
+
+def checkers() -> set[int]:
+    """The checking processes of this one."""
+    children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    return {int(pid) for pid in children if b"schema_checker" in Path(f"/proc/{pid}/cmdline").read_bytes()}
+
+
+async def test_replies_are_checked_while_others_are(working: World, provider: ScriptedProvider) -> None:
+    provider.will(says('{"item": "tea", "price": 1}'))
+    agent = await working.agent(output_type="json", output_schema=PRICE)
+    callers = [await working.ask(agent) for _ in range(20)]
+    await asyncio.gather(*(caller.until(frames.Completed) for caller in callers))
+
+
+@pytest.mark.requirement("OUTPUT-MARKDOWN")
+async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("**ok**"))
+    agent = await working.agent(output_type="markdown", system_prompt="Be brief.")
+    for prompt in (None, "Be long."):
+        caller = await working.ask(agent, prompt=prompt)
+        await caller.until(frames.Completed)
+    assert [call.body["system"].partition("\n\n")[0] for call in provider.calls] == ["Be brief.", "Be long."]
+    assert all("Markdown" in call.body["system"] for call in provider.calls)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}),
+        (
+            {"type": "string", "maxLength": 9, "description": "A code."},
+            {"type": "string", "description": 'A code.\n\n{"maxLength":9}'},
+        ),
+        ({"type": ["integer", "null"]}, {"type": ["integer", "null"]}),
+        ({"enum": ["a", 1, None]}, {"enum": ["a", 1, None]}),
+        ({"oneOf": [{"type": "string"}, {"const": 1}]}, {"anyOf": [{"type": "string"}, {"const": 1}]}),
+        ({"allOf": [{"type": "string"}], "title": "T"}, {"type": "string", "title": "T"}),
+        (
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ),
+        ({"$ref": "#/$defs/n"}, {"$ref": "#/$defs/definition_1"}),
+    ],
+)
+def test_a_schema_is_translated_for_the_provider(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+    root = {"type": "object", "properties": {"a": schema}, "$defs": {"n": {"type": "number"}}}
+    found = output_format(root)
+    assert found is not None
+    definitions = found.pop("$defs", None)
+    assert found == {
+        "type": "object",
+        "properties": {"a": sent},
+        "required": [],
+        "additionalProperties": False,
+    }
+    assert definitions == ({"definition_1": {"type": "number"}} if "$ref" in schema else None)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        True,
+        {"type": "object"},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "array"},
+        {"anyOf": [{"required": ["a"]}]},
+        {"allOf": [{"type": "string"}, {"maxLength": 3}]},
+        {"$ref": "#"},
+        {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["c"]},
+    ],
+)
+def test_what_the_provider_has_no_words_for_is_left_to_an_instruction(schema: Any) -> None:
+    assert output_format({"type": "object", "properties": {"a": schema}}) is None

@@ -1,0 +1,198 @@
+"""What-if replays: recorded runs once more, with tools and sources out of the log and nothing left behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+
+from bus import BusUnavailable
+from contracts import subjects, wire
+from contracts.messages import AskedTool, UnavailableServer, WhatIf, WhatIfAnswered
+from directory.agents import McpServer
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, breaks, fails, says
+from tests.orchestrator.toolbox import Toolbox
+
+pytestmark = pytest.mark.requirement("WHAT-IF")
+
+SHOP = (McpServer(name="shop", url="http://127.0.0.1:1/"),)
+_FIND = ("call_a", "find", '{"q": "mugs", "most": 3}')
+_ORDER = ("call_b", "order", '{"id": "mug-1"}')
+
+
+@pytest.fixture
+async def tools(working: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(working.bus).open() as toolbox:
+        yield toolbox
+
+
+async def again(world: World, recorded: Listener, **changes: Any) -> WhatIfAnswered:
+    """The same run once more, with the version that answered unless `changes` say otherwise."""
+    request = recorded.request
+    fields: dict[str, Any] = {
+        "account_id": world.account_id,
+        "agent_id": request.agent_id,
+        "agent_version": 1,
+        "conversation_id": request.conversation_id,
+        "trace_id": request.trace_id,
+        "seconds": 20.0,
+    }
+    return await world.bus.ask(
+        subjects.WHAT_IF, WhatIf(**fields | changes), WhatIfAnswered, timeout=fields["seconds"] + 5
+    )
+
+
+async def recorded(world: World, provider: ScriptedProvider, *answers: Answer, **draft: Any) -> Listener:
+    """A run that has ended."""
+    provider.will(*answers)
+    asked = await world.ask(await world.agent(**draft), "Do you have mugs?")
+    await asked.until_ended()
+    assert (await world.run(asked)).state == "completed"
+    return asked
+
+
+def bodies(provider: ScriptedProvider) -> list[dict[str, Any]]:
+    return [call.body for call in provider.calls]
+
+
+async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
+    working: World, provider: ScriptedProvider, tools: Toolbox
+) -> None:
+    script = (asks(_FIND, _ORDER, text="Let me see. "), asks(_FIND), says("Yes,", " three."))
+    first = await recorded(working, provider, *script, mcp_servers=SHOP)
+    provider.will(says("You are welcome."))
+    second = await working.go_on(first, "Thanks!")
+    await second.until_ended()
+    assert (await working.run(second)).state == "completed"
+    thanked, stored, done = bodies(provider), await working.events(first), len(tools.requested)
+
+    heard: list[Msg] = []
+    async with working.raw() as nats:
+
+        async def hear(message: Msg) -> None:
+            heard.append(message)
+
+        await nats.subscribe("chat.>", cb=hear)
+        await nats.flush()
+        provider.will(*script)
+        answer = await again(working, first)
+        shown = bodies(provider)
+        provider.will(says("You are welcome."))
+        thanks = await again(working, second)
+        await nats.flush()
+
+    assert (answer.outcome, answer.content, answer.rounds) == ("completed", "Let me see. Yes, three.", 3)
+    run = await working.run(first)
+    assert answer.usage == run.usage
+    assert [(call.round, call.name, call.input, call.missed) for call in answer.calls] == [
+        (each.number, call.name, call.input, False) for each in run.rounds for call in each.calls
+    ]
+    results = shown[1]["messages"][-1]["content"]
+    assert [result["content"] for result in results] == [call.output for call in run.rounds[0].calls]
+    assert thanks.content == "You are welcome."
+    assert bodies(provider) == thanked  # the history before it, and no more
+    assert len(shown[0]["messages"]) == 1
+    assert await working.events(first) == stored
+    assert len(tools.requested) == done
+    assert {message.subject for message in heard} <= {subjects.WHAT_IF, subjects.TOOLS_LIST}
+
+
+async def test_a_call_that_the_log_lacks_is_told_and_never_made(
+    working: World, provider: ScriptedProvider, tools: Toolbox
+) -> None:
+    first = await recorded(working, provider, asks(_FIND), says("Yes."), mcp_servers=SHOP)
+    done = len(tools.requested)
+    same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')
+    provider.will(asks(same_input, ("call_2", "find", '{"q": "cups"}')), asks(_FIND, _ORDER), says("No."))
+    answer = await again(working, first)
+    assert (answer.outcome, answer.content) == ("completed", "No.")
+    assert answer.calls == (
+        AskedTool(round=1, name="find", input={"most": 3.0, "q": "mugs"}),
+        AskedTool(round=1, name="find", input={"q": "cups"}, missed=True),
+        AskedTool(round=2, name="find", input={"q": "mugs", "most": 3}, missed=True),  # held once, used once
+        AskedTool(round=2, name="order", input={"id": "mug-1"}, missed=True),
+    )
+    told = provider.calls[1].body["messages"][-1]["content"]
+    assert [result.get("is_error", False) for result in told] == [False, True]
+    assert "holds no result of find" in told[1]["content"]
+    assert len(tools.requested) == done
+
+
+async def test_another_model_and_prompt_take_the_place_of_the_versions(
+    working: World, provider: ScriptedProvider
+) -> None:
+    first = await recorded(working, provider, says("Yes."), system_prompt="Be kind.")
+    provider.will(says("Aye."))
+    answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
+    assert (answer.model, answer.content) == ("other-1", "Aye.")
+    (body,) = bodies(provider)
+    assert (body["model"], body["system"]) == ("other-1", "Be a pirate.")
+    own = await working.ask(first.request.agent_id, prompt="Be mine.")
+    await own.until_ended()
+    provider.will(says("Aye."))
+    await again(working, own, system_prompt="Be a pirate.")
+    assert bodies(provider)[0]["system"] == "Be mine."
+
+
+async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(
+    working: World, provider: ScriptedProvider
+) -> None:
+    first = await recorded(working, provider, says("Yes."))
+    looking = await working.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
+    provider.will(says("Yes."))
+    answer = await again(working, first, agent_id=looking)
+    assert (answer.outcome, answer.sources_missed) == ("completed", True)
+
+
+async def test_what_cannot_be_replayed_is_said(
+    working: World, provider: ScriptedProvider, tools: Toolbox
+) -> None:
+    first = await recorded(working, provider, says("Yes."), mcp_servers=SHOP)
+    other = await working.stranger()
+    assert (await again(working, first, trace_id="f" * 32)).outcome == "not_found"
+    assert (await again(other, first)).outcome == "not_found"
+    unknown = await again(working, first, agent_version=2)
+    assert (unknown.outcome, unknown.code) == ("failed", "agent_not_found")
+    provider.will(fails(401, "authentication_error"))
+    refused = await again(working, first)
+    assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
+    provider.will(asks(_FIND), breaks("Let me", how="hang"))
+    late = await again(working, first, seconds=0.7)
+    assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
+    assert [call.name for call in late.calls] == ["find"]
+    assert late.usage.total > 15  # of the reply that hangs too
+    provider.will(says("Yes."))
+    tools.unavailable = (UnavailableServer(server="crm", reason="refused"),)
+    lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
+    assert (lacking.outcome, lacking.code) == ("failed", "overloaded")
+    assert provider.calls == []
+
+
+async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: ScriptedProvider) -> None:
+    begun = asyncio.Event()
+
+    async def hangs(exchange: Exchange) -> None:
+        begun.set()
+        await exchange.begin()
+        await exchange.left.wait()
+
+    async with world.worker("leaving") as stop:
+        first = await recorded(world, provider, says("Yes."))
+        provider.will(hangs)
+        asking = asyncio.create_task(again(world, first))
+        await begun.wait()
+        stop.set()
+        assert (await asking).outcome == "unavailable"
+    with pytest.raises(BusUnavailable):
+        await again(world, first)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [({"a": 1.0, "b": [2, {"c": 3}]}, {"b": [2.0, {"c": 3.0}], "a": 1}), ("é", "\u00e9"), (None, None)],
+)
+def test_equal_inputs_have_one_canonical_form(one: Any, other: Any) -> None:
+    assert wire.encode_canonical(one) == wire.encode_canonical(other)
+    assert wire.encode_canonical(one) != wire.encode_canonical([other])
