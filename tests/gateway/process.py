@@ -11,12 +11,25 @@ from pathlib import Path
 from typing import Any
 
 START_SECONDS = 20.0
+_HURRIED = """
+import json, sys
+from gateway import protocol, strict
+from gateway.__main__ import main
+for name, value in json.loads(sys.argv.pop(1)).items():
+    module, _, constant = name.partition(".")
+    getattr(globals()[module], constant)
+    setattr(globals()[module], constant, value)
+main()
+"""
 
 
 class GatewayProcess:
-    """`python -m gateway` on a free port."""
+    """`python -m gateway` on a free port; `hurry` sets constants of gateway.protocol and gateway.strict."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None
+    ) -> None:
+        self._command = ("-m", "gateway") if hurry is None else ("-c", _HURRIED, json.dumps(dict(hurry)))
         self._log = folder / "gateway.log"
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")},
@@ -38,9 +51,10 @@ class GatewayProcess:
         return self._process.pid
 
     async def start(self) -> None:
+        self._read, self._lines = 0, []
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "gateway", "--name", "gateway-1", env=self._environ, stderr=log
+                sys.executable, *self._command, "--name", "gateway-1", env=self._environ, stderr=log
             )
         async with asyncio.timeout(START_SECONDS):
             self.port = (await self.line("listening"))["port"]

@@ -41,7 +41,10 @@ class Door:
         method = {"OPTIONS": _NO_METHOD, "HEAD": "GET"}.get(scope["method"], scope["method"])
         inner = {**scope, "method": method, "state": {**scope.get("state", {}), ATTRIBUTE: exchange}}
         try:
-            await self._app(inner, exchange.receive, exchange.send)
+            if _has_another_form(scope):
+                await problems.answer(exchange, Refusal("not_found"))
+            else:
+                await self._app(inner, exchange.receive, exchange.send)
         except Exception:  # noqa: BLE001 - the outermost frame of a request
             self._log.exception("request_failed")
             await problems.answer(exchange, Refusal("internal_error"))
@@ -65,6 +68,12 @@ class Door:
             ms=round(seconds * 1000, 1),
             **fields,
         )
+
+
+def _has_another_form(scope: Scope) -> bool:
+    """An address has one form, so that rules before us can go by it; the router itself takes more."""
+    path = scope["path"]
+    return "//" in path or b"%2f" in scope["raw_path"].lower() or (path.endswith("/") and path != "/")
 
 
 def _context_headers(scope: Scope) -> dict[str, str]:

@@ -40,7 +40,7 @@ def invalid(field: str, message: str) -> Refusal:
     )
 
 
-def body_of(refusal: Refusal, trace_id: str) -> bytes:
+def _body_of(refusal: Refusal, trace_id: str) -> bytes:
     """The problem document."""
     return wire.encode(
         http.Problem(
@@ -55,6 +55,17 @@ def body_of(refusal: Refusal, trace_id: str) -> bytes:
     )
 
 
+def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """The headers of the answer, but for its trace, and its body."""
+    data = _body_of(refusal, trace_id)
+    headers = [(b"content-type", MEDIA_TYPE), (b"content-length", str(len(data)).encode()), *refusal.headers]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.row.status == 401 and not any(name == _CHALLENGE[0] for name, _ in refusal.headers):
+        headers.append(_CHALLENGE)
+    return headers, data
+
+
 async def answer(exchange: Exchange, refusal: Refusal) -> None:
     """Send the refusal. Where a body may still be on its way, the connection ends with it.
 
@@ -63,12 +74,7 @@ async def answer(exchange: Exchange, refusal: Refusal) -> None:
     if exchange.status is not None:
         exchange.abort()
         return
-    data = body_of(refusal, exchange.trace_id)
-    headers = [(b"content-type", MEDIA_TYPE), (b"content-length", str(len(data)).encode()), *refusal.headers]
-    if refusal.retry_after is not None:
-        headers.append((b"retry-after", str(refusal.retry_after).encode()))
-    if refusal.row.status == 401:
-        headers.append(_CHALLENGE)
+    headers, data = head_of(refusal, exchange.trace_id)
     if not exchange.unread:
         await exchange.start(refusal.row.status, headers)
         await exchange.body(data)

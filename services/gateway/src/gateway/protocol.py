@@ -1,96 +1,241 @@
-"""uvicorn's HTTP protocol, made strict: bounded request heads, our form of answer to what does not parse.
+"""uvicorn's HTTP protocol, made strict: one reading of every request, bounded in size and in time.
 
-uvicorn waits without end for the rest of a request's head, takes heads of any size, and answers malformed
-requests in plain text (RELIABILITY 2.3, S16).
+uvicorn waits without end for the rest of a request, takes heads and chunk extensions of any size, and answers
+what does not parse in plain text, before the answers that are still due. It stops reading behind an offer to
+upgrade, and adds trailers to the headers (RELIABILITY 2.3, S14 to S16).
 """
 
 import asyncio
+import http
 import secrets
-from typing import Any
+from typing import Any, Literal
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from gateway.exchange import ABORT
-from gateway.problems import MEDIA_TYPE, Refusal, body_of
+from gateway.heads import check_head, without_offer
+from gateway.problems import Refusal, head_of
+from runtime import logs
 
 HEAD_SECONDS = 10.0
+BODY_SECONDS = 12.0  # behind the body's readers, who say what is wrong
+LINGER_SECONDS = 2.0
 MAX_HEAD_BYTES = 64 * 1024
+MAX_FRAMING_BYTES = 64 * 1024
+MAX_CONNECTIONS = 10_000
+_SPARE_CONNECTIONS = 100  # beyond the bound, to be told so
 
-
-class HeadTooLarge(Exception):  # noqa: N818 - raised into the parser, which reports it as malformed
-    """The request line and headers are larger than MAX_HEAD_BYTES."""
+Place = Literal["between", "head", "body"]
 
 
 class StrictProtocol(HttpToolsProtocol):
-    """One connection."""
+    """One connection. Answers go out in the order of their requests, a refusal in its place among them."""
 
-    _head_bytes = 0
-    _head_timer: asyncio.TimerHandle | None = None
+    def __init__(self, *args: Any, max_connections: int = MAX_CONNECTIONS, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._max_connections = max_connections
+        self._place: Place = "between"
+        self._messages = 0
+        self._head_bytes = 0
+        self._body_bytes = 0
+        self._framing_bytes = 0
+        self._is_offer = False
+        self._active: Any = None  # the RequestResponseCycle that is being answered
+        self._refusal: Refusal | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows it
-        self._expect_head()
+        if len(self.connections) > self._max_connections + _SPARE_CONNECTIONS:
+            self.transport.abort()
+        else:
+            self._arm(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
+        self._disarm()
+        if self._active is not None:
+            _end(self._active)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return  # behind what was no request there is none
+        self._unset_keepalive_if_required()
+        place, message, body_bytes = self._place, self._messages, self._body_bytes
+        try:
+            self._feed(data)
+            if (place, message) == (self._place, self._messages):
+                self._count_within(len(data) - (self._body_bytes - body_bytes))
+        except Refusal as refusal:
+            self._refuse(refusal)
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal_in(error))
+        else:
+            if self._timer is None and self._place == "between" and not self._is_answering():
+                self._arm(HEAD_SECONDS)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
+        self._place = "head"
+        self._messages += 1
         self._head_bytes = 0
-        if self._head_timer is None:
-            self._expect_head()
+        if self._timer is None:
+            self._arm(HEAD_SECONDS)
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._count_head(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
+        """Trailers are counted and dropped: they must not pass for headers (RFC 9110 section 6.5.1)."""
+        self._count_head(len(name) + len(value) + 4)
+        if self._place == "head":
+            super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        self._head_arrived()
+        version = self.parser.get_http_version()
+        check_head(self.parser.get_method(), self.url, version, self.headers)
+        self._is_offer = self.parser.should_upgrade()
+        if self._is_offer:
+            return  # see _feed
+        if len(self.connections) > self._max_connections and self.url != b"/healthz":
+            raise Refusal("overloaded", "The server has too many connections.")
+        if version == "1.0":
+            self.expect_100_continue = False  # RFC 9110 section 10.1.1
         super().on_headers_complete()
+        self._place = "body"
+        self._framing_bytes = 0
+        self._arm(BODY_SECONDS)
 
-    def send_400_response(self, msg: str) -> None:
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        self._framing_bytes -= 8 * len(body)  # a byte a chunk is no abuse
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_offer:
+            return
+        self._disarm()
+        self._place = "between"
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._refusal is not None and not self._is_answering():
+            self._send_refusal(self._refusal)
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._active = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _feed(self, data: bytes) -> None:
+        """An offer to upgrade is declined by going on as if it was not made (RFC 9110 section 7.8)."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method, version = self.parser.get_method(), self.parser.get_http_version()
+            head = without_offer(method, self.url, version, self.headers)
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self._feed(head + data[offer.args[0] :])
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > MAX_HEAD_BYTES:
+            raise Refusal("invalid_request", f"The request's head is larger than {MAX_HEAD_BYTES} bytes.")
+
+    def _count_within(self, size: int) -> None:
+        """Count what the parser keeps to itself: a header not yet whole, sizes and extensions of chunks."""
+        if self._place == "head":
+            self._count_head(size)
+        elif self._place == "body":
+            self._framing_bytes += size
+            if self._framing_bytes > MAX_FRAMING_BYTES:
+                raise Refusal("invalid_request", "The chunks of the body have too much around them.")
+
+    def _is_answering(self) -> bool:
+        return self._active is not None and not self._active.response_complete
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """End the connection with `refusal`, behind the answers to whole requests that are still due."""
+        self._disarm()
+        self._refusal = refusal
+        if self._place == "body":
+            if self._active is self.cycle:
+                _end(self.cycle)
+                self._active = None
+                if self.cycle.response_started:
+                    self._hang_up()
+                    return
+            else:
+                self.pipeline.popleft()  # the newest
+        if not self._is_answering():
+            self._send_refusal(refusal)
+
+    def _send_refusal(self, refusal: Refusal) -> None:
         """In the form of all our errors; such a request has no trace but the one made here."""
-        trace_id = secrets.token_hex(16)
-        data = body_of(Refusal("invalid_request", msg), trace_id)
-        lines = (
-            b"HTTP/1.1 400 Bad Request",
-            b"content-type: " + MEDIA_TYPE,
-            b"content-length: %d" % len(data),
+        if self.transport.is_closing():
+            return
+        trace_id, status = secrets.token_hex(16), refusal.row.status
+        headers, data = head_of(refusal, trace_id)
+        lines = [
+            f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}".encode(),
+            *(name + b": " + value for name, value in headers),
             b"x-trace-id: " + trace_id.encode(),
             b"connection: close",
             b"",
-            data,
-        )
+            b"" if self._place == "head" and self.parser.get_method() == b"HEAD" else data,
+        ]
         self.transport.write(b"\r\n".join(lines))
-        self.transport.close()
+        reason = refusal.detail
+        logs.get_logger("gateway").info("request_refused", trace_id=trace_id, status=status, reason=reason)
+        self._hang_up()
 
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > MAX_HEAD_BYTES:
-            raise HeadTooLarge
+    def _hang_up(self) -> None:
+        """Say that this is all, and read on for a moment.
 
-    def _expect_head(self) -> None:
-        self._head_timer = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._head_late)
+        Closing on unread bytes resets the connection, and the answer may be lost.
+        """
+        self._disarm()
+        self._unset_keepalive_if_required()
+        if not self.transport.is_closing():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
-    def _head_arrived(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, self._late, seconds)
 
-    def _head_late(self) -> None:
-        self._head_timer = None
-        self.transport.close()
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self, seconds: float) -> None:
+        """Time in which we did not read, or in which an answer is due anyway, is not the client's."""
+        self._timer = None
+        if self.flow.read_paused or (self._place != "body" and self._is_answering()):
+            self._arm(seconds)
+        elif self._place == "between":
+            self.transport.close()
+        else:
+            self._refuse(Refusal("invalid_request", f"The {self._place} did not arrive in time."))
 
 
-def install() -> None:
-    """Have uvicorn use it wherever it is told to use httptools: uvicorn looks protocols up in this table."""
-    from uvicorn import config
+def _end(cycle: Any) -> None:
+    """Tell a request's application that nobody listens any more."""
+    if not cycle.response_complete:
+        cycle.disconnected = True
+    cycle.message_event.set()
 
-    table: dict[Any, str] = config.HTTP_PROTOCOLS
-    table["httptools"] = f"{__name__}:{StrictProtocol.__name__}"
+
+def _refusal_in(error: httptools.HttpParserError) -> Refusal:
+    """What was raised in a callback, or what the parser itself does not take."""
+    if isinstance(error.__context__, Refusal):
+        return error.__context__
+    if isinstance(error, httptools.HttpParserCallbackError):
+        return Refusal("invalid_request", "The request is not valid HTTP.")
+    return Refusal("invalid_request", f"The request is not valid HTTP: {error}")

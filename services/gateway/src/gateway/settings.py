@@ -4,21 +4,48 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from runtime.settings import Setting
+from directory.secrets import Sealer, sealer_of
+from knowledge.settings import EmbedderSettings
+from runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
+Connections = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+
 Level = Literal["debug", "info", "warning", "error"]
 
+AdminToken = Annotated[str, msgspec.Meta(min_length=16)]
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one."""
+
+class Settings(EmbedderSettings, frozen=True, kw_only=True):
+    """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one.
+
+    Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
+    `max_connections` is of this process; fewer where the system gives it fewer files.
+    """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
     redis_url: Annotated[str, Setting("AGENTCHAT_REDIS_URL", secret=True)]
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
+    max_connections: Annotated[Connections, Setting("AGENTCHAT_MAX_CONNECTIONS")] = 10_000
+    admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
+    secret_key: Annotated[str | None, Setting("AGENTCHAT_SECRET_KEY", secret=True)] = None
+    previous_secret_keys: Annotated[
+        tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
+    ] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def check(self) -> None:
+        """What is needed only with other settings. Raises SettingsError."""
+        if self.admin_token is not None:
+            self.sealer()
+
+    def sealer(self) -> Sealer:
+        """What seals the agents' secrets. Raises SettingsError."""
+        if self.secret_key is None:
+            raise SettingsError("AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it")
+        return sealer_of(self.secret_key, self.previous_secret_keys)

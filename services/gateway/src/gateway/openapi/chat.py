@@ -1,0 +1,166 @@
+"""Asking: both chat endpoints, their stream in both forms, and cancelling."""
+
+import json
+from typing import Any
+
+from contracts import http, wire
+from contracts.examples import AT, CONVERSATION, REPLY, TRACE
+from contracts.values import Message, Source, ToolCall
+from gateway.openapi.answers import KEYED, RATE_LIMIT, refusals, success
+from gateway.openapi.operations import AGENT_ID, IDEMPOTENCY_KEY, STREAM_FORM, operation
+from gateway.openapi.schemas import ref
+
+_MESSAGE = Message(
+    id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
+)
+_TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
+_SOURCE = Source(
+    index=1,
+    id="returns#2",
+    title="Returns",
+    url="https://shop.example/returns",
+    source_type="document",
+    score=0.83,
+    snippet="You may return an order within 30 days.",
+)
+_DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
+_ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
+STREAMS: dict[str, tuple[http.StreamEvent, ...]] = {
+    "form 1": (
+        http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE),
+        *_DELTAS,
+        http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE),
+    ),
+    "form 1, with retrieval": (
+        http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE),
+        http.SourcesEvent(sources=(_SOURCE,)),
+        *_DELTAS,
+        http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE),
+    ),
+    "form 1, failed": (http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE), _DELTAS[0], _ERROR),
+    "form 2": (
+        http.StartEvent(conversation_id=CONVERSATION),
+        http.ToolCallEvent(name=_TOOL_CALL.name, input=_TOOL_CALL.input),
+        *_DELTAS,
+        http.MessageDoneEvent(message=_MESSAGE, tool_calls=(_TOOL_CALL,)),
+    ),
+    "form 2, failed": (http.StartEvent(conversation_id=CONVERSATION), _ERROR),
+}
+"""An example of each kind of stream."""
+
+_BODY = {
+    "required": True,
+    "description": "At most 1 MiB and 32 levels deep, every name once. A field that is not known is refused.",
+    "content": {
+        "application/json": {
+            "schema": ref(http.ChatBody),
+            "examples": {
+                "new": {"summary": "A new conversation", "value": {"message": "Where is my order ORD-1001?"}},
+                "more": {
+                    "summary": "The next message of one",
+                    "value": {"message": "And the other one?", "conversation_id": CONVERSATION},
+                },
+                "prompt": {
+                    "summary": "With a system prompt of its own",
+                    "value": {"message": "Hello!", "conversation_id": None, "prompt": "Answer in French."},
+                },
+            },
+        }
+    },
+}
+_EVENT = {
+    "description": "One event: one line of JSON. Lines that begin with a colon are to be ignored.",
+    "type": "object",
+    "required": ["data"],
+    "properties": {
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"anyOf": [ref("EventOfForm1"), ref("EventOfForm2")]},
+        }
+    },
+}
+_ASKING = (
+    *KEYED,
+    *("agent_not_found", "conversation_not_found", "conversation_busy", "idempotency_conflict", "cancelled"),
+    *("unsupported_media_type", "message_too_large", "rate_limited", "quota_exceeded"),
+    *("server_shutdown", "deadline_exceeded"),
+)
+_FAILING = (
+    *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
+    *("output_invalid", "generation_interrupted"),
+)
+
+
+def paths() -> dict[str, Any]:
+    """The addresses by their paths."""
+    return {
+        "/v1/chat": {"post": _post_chat()},
+        "/v1/chat/stream": {"post": _post_stream()},
+        "/v1/chat/{trace_id}/cancel": {"post": _post_cancel()},
+    }
+
+
+def _post_chat() -> dict[str, Any]:
+    reply = http.ChatReply(conversation_id=CONVERSATION, message=_MESSAGE)
+    with_tools = http.ChatReply(conversation_id=CONVERSATION, message=_MESSAGE, tool_calls=(_TOOL_CALL,))
+    examples = {"text": json.loads(wire.encode(reply)), "with tools": json.loads(wire.encode(with_tools))}
+    return operation(
+        "chat",
+        "chat",
+        "Send a message, get the reply as JSON.",
+        {
+            **success("The saved reply.", ref(http.ChatReply), examples, headers=RATE_LIMIT),
+            **refusals(*_ASKING, *_FAILING, headers=RATE_LIMIT),
+        },
+        parameters=[AGENT_ID, IDEMPOTENCY_KEY],
+        body=_BODY,
+    )
+
+
+def _post_stream() -> dict[str, Any]:
+    examples = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in STREAMS.items()}
+    return operation(
+        "streamChat",
+        "chat",
+        "Send a message, get the reply as server-sent events.",
+        {
+            **success(
+                "The message is saved, and these are the events of its reply. The contents of the `delta` "
+                "events, joined, are the reply; the last event is one `done` or one `error`.",
+                _EVENT,
+                examples,
+                media_type="text/event-stream",
+                headers=RATE_LIMIT,
+            ),
+            **refusals(*_ASKING, "plan_upgrade_required", *_FAILING, headers=RATE_LIMIT),
+        },
+        description="Form 1 has the events meta, sources (where retrieval ran), delta, done, error. Form 2 "
+        "has start, delta, tool_call, done (with the saved message and the calls' outputs), error.",
+        parameters=[AGENT_ID, STREAM_FORM, IDEMPOTENCY_KEY],
+        body=_BODY,
+    )
+
+
+def _post_cancel() -> dict[str, Any]:
+    trace_id = {
+        "name": "trace_id",
+        "in": "path",
+        "required": True,
+        "description": "The X-Trace-Id of the request that began the run.",
+        "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+        "example": TRACE,
+    }
+    examples = {"cancelling": json.loads(wire.encode(http.Cancelling(trace_id=TRACE)))}
+    return operation(
+        "cancelChat",
+        "chat",
+        "Cancel a run that is under way or in line.",
+        {
+            **success("It is being cancelled.", ref(http.Cancelling), examples, status=202),
+            **refusals(*KEYED, "not_found", "run_ended", "message_too_large"),
+        },
+        description="Its stream ends with the error `cancelled`, a waiting JSON call with 409 `cancelled`; "
+        "the text so far is saved.",
+        parameters=[trace_id],
+    )

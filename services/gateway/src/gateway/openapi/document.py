@@ -1,0 +1,63 @@
+"""The whole document."""
+
+from typing import Any
+
+from contracts import errors
+from gateway.admin import described
+from gateway.body import MAX_MESSAGE_BYTES
+from gateway.openapi import chat, conversations, plain, schemas
+from gateway.openapi.answers import elsewhere
+
+_ABOUT = f"""\
+Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
+conversations back.
+
+A message has at most {MAX_MESSAGE_BYTES} bytes of UTF-8. Every answer carries X-Trace-Id. Every refusal is a
+problem document (RFC 9457), whose `code` is the same as that of a stream's `error` event.
+
+An address that does not exist is answered with 404 `not_found`, a method that an address does not have with
+405 `method_not_allowed` and Allow. No CORS header is ever sent, since a key does not belong in a browser."""
+
+_TAGS = (
+    {"name": "chat", "description": "Ask an agent, and cancel what was asked."},
+    {"name": "conversations", "description": "Read conversations back, and delete them."},
+    {"name": "service", "description": "What needs no key."},
+)
+_KEY = {
+    "type": "apiKey",
+    "in": "header",
+    "name": "X-Api-Key",
+    "description": "The account's key, `sk-ac-` and 43 characters. No other scheme counts.",
+}
+
+
+def document(admin: bool = False) -> dict[str, Any]:
+    """The document, OpenAPI 3.1; with the addresses of administration where that door is open."""
+    paths: dict[str, Any] = {**chat.paths(), **conversations.paths(), **plain.paths()}
+    tags: list[Any] = [*_TAGS]
+    schemes: dict[str, Any] = {"key": _KEY}
+    types = schemas.TYPES
+    if admin:
+        paths |= described.paths()
+        tags.append(described.TAG)
+        schemes |= described.SECURITY_SCHEMES
+        types = (*types, *(kind for kind in described.TYPES if kind not in types))
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Agent Chat Service", "version": "1", "description": _ABOUT},
+        "tags": tags,
+        "security": [{"key": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.components(types),
+            "responses": {
+                "NotFound": elsewhere("not_found"),
+                "MethodNotAllowed": elsewhere("method_not_allowed"),
+            },
+            "securitySchemes": schemes,
+        },
+        "x-error-codes": {
+            row.code: {"status": row.status, "title": row.title, "advice": row.advice}
+            for row in errors.ERRORS.values()
+        },
+    }
