@@ -5,7 +5,7 @@ import asyncio
 import nats
 import pytest
 
-from bus import Bus, BusUnavailable, FeedConflict
+from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
 from contracts import examples, messages, subjects, wire
 from tests.bus.nats_server import NatsServer
 
@@ -61,13 +61,13 @@ async def test_a_slow_answer_is_given_up_in_time(bus: Bus) -> None:
 @pytest.mark.requirement("PROJECTION-FEED")
 async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
-        assert await bus.last_event() == (0, 0)
+        assert await bus.feed_end() == FeedEnd(sequence=0, position=0)
         assert await _append(bus, position=11, after=0) == 1
         assert await _append(bus, position=12, after=1) == 2
-        assert await bus.last_event() == (2, 12)
+        assert await bus.feed_end() == FeedEnd(sequence=2, position=12)
         with pytest.raises(FeedConflict):
             await _append(bus, position=13, after=1)
-        assert await bus.last_event() == (2, 12)
+        assert await bus.feed_end() == FeedEnd(sequence=2, position=12)
 
 
 @pytest.mark.requirement("PROJECTION-FEED")
@@ -75,7 +75,7 @@ async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_serv
     async with Bus.connect(nats_server.url, name="test") as bus:
         assert await _append(bus, position=11, after=0) == 1
         assert await _append(bus, position=11, after=0) == 1
-        assert await bus.last_event() == (1, 11)
+        assert await bus.feed_end() == FeedEnd(sequence=1, position=11)
 
 
 @pytest.mark.requirement("PROJECTION-FEED")

@@ -57,6 +57,25 @@ def bodies(provider: ScriptedProvider) -> list[dict[str, Any]]:
     return [call.body for call in provider.calls]
 
 
+async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: ScriptedProvider) -> None:
+    begun = asyncio.Event()
+
+    async def hangs(exchange: Exchange) -> None:
+        begun.set()
+        await exchange.begin()
+        await exchange.left.wait()
+
+    async with world.worker("leaving") as stop:
+        first = await recorded(world, provider, says("Yes."))
+        provider.will(hangs)
+        asking = asyncio.create_task(again(world, first))
+        await begun.wait()
+        stop.set()
+        assert (await asking).outcome == "unavailable"
+    with pytest.raises(BusUnavailable):
+        await again(world, first)
+
+
 async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
     working: World, provider: ScriptedProvider, tools: Toolbox
 ) -> None:
@@ -168,25 +187,6 @@ async def test_what_cannot_be_replayed_is_said(
     lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
     assert (lacking.outcome, lacking.code) == ("failed", "overloaded")
     assert provider.calls == []
-
-
-async def test_a_worker_that_stops_gives_its_replays_up(world: World, provider: ScriptedProvider) -> None:
-    begun = asyncio.Event()
-
-    async def hangs(exchange: Exchange) -> None:
-        begun.set()
-        await exchange.begin()
-        await exchange.left.wait()
-
-    async with world.worker("leaving") as stop:
-        first = await recorded(world, provider, says("Yes."))
-        provider.will(hangs)
-        asking = asyncio.create_task(again(world, first))
-        await begun.wait()
-        stop.set()
-        assert (await asking).outcome == "unavailable"
-    with pytest.raises(BusUnavailable):
-        await again(world, first)
 
 
 @pytest.mark.parametrize(

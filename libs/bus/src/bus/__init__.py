@@ -5,9 +5,22 @@ made anew, and what was accepted is in Postgres.
 """
 
 from bus.bus import Bus
+from bus.commands import erase_conversation
 from bus.dead import Exhausted
 from bus.delivery import Delivery
 from bus.errors import BusUnavailable, FeedConflict
+from bus.feed import FeedEnd
+from bus.follow import Wanted
 from bus.traces import Subscription
 
-__all__ = ["Bus", "BusUnavailable", "Delivery", "Exhausted", "FeedConflict", "Subscription"]
+__all__ = [
+    "Bus",
+    "BusUnavailable",
+    "Delivery",
+    "Exhausted",
+    "FeedConflict",
+    "FeedEnd",
+    "Subscription",
+    "Wanted",
+    "erase_conversation",
+]

@@ -2,17 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal
 
-from bus import connection, dead, feed, rpc, streams
+from bus import checks, connection, dead, feed, follow, forget, rpc, streams
 from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
 from bus.errors import BusUnavailable
+from bus.feed import FeedEnd
 from bus.jetstream import JetStream
 from bus.traces import Subscription, Traces
 from contracts import frames, messages, subjects, wire
+from contracts.feed import FeedEvent
 from contracts.wire import M
 
 _PING_SECONDS = 1.5
@@ -149,6 +151,10 @@ class Bus:
         """One request and its reply, within `timeout` seconds; nobody serving is said at once."""
         return await rpc.ask(self._connection, subject, message, reply, timeout)
 
+    async def check_agent(self, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:
+        """Whether an agent's tool servers and model provider work just now, within 20 s. Never raises."""
+        return await checks.check_agent(self._connection, account_id, agent_id, agent_version)
+
     async def publish_event(
         self,
         subject: str,
@@ -168,9 +174,39 @@ class Bus:
             expected_last_sequence=expected_last_sequence,
         )
 
-    async def last_event(self) -> tuple[int, int]:
-        """(last sequence of EVENTS, the log position of its newest message or 0); see `feed.last_event`."""
-        return await feed.last_event(self._jetstream)
+    async def publish_events(self, events: Sequence[FeedEvent], end: FeedEnd) -> FeedEnd:
+        """Append events behind `end`, and return the new end; see `feed`. Raises FeedConflict too."""
+        return await feed.publish_events(self._jetstream, events, end)
+
+    async def feed_end(self) -> FeedEnd:
+        """Where EVENTS ends."""
+        return await feed.feed_end(self._jetstream)
+
+    async def oldest_event(self) -> int:
+        """The log position of the oldest event in EVENTS, 0 where it holds none."""
+        return await feed.oldest_event(self._jetstream)
+
+    async def clear_feed(self) -> FeedEnd:
+        """Empty EVENTS, to be fed again from what is returned."""
+        return await feed.clear(self._jetstream)
+
+    def follow_events(
+        self, wanted: follow.Wanted, *, away: Callable[[BusUnavailable], None]
+    ) -> AsyncIterator[FeedEvent]:
+        """The events of EVENTS and those that come, without end; see `follow`."""
+        return follow.follow_events(self._connection, self._jetstream, wanted, away)
+
+    async def forget_events(self, positions: Iterable[int], *, overwrite: bool = True) -> None:
+        """Remove the events of these log positions from EVENTS; see `forget.forget_events`."""
+        await forget.forget_events(self._jetstream, positions, overwrite=overwrite)
+
+    async def forget_runs(self, trace_ids: Collection[str]) -> None:
+        """Remove what TRACES and the queues hold of these runs, and what DEAD holds that names one."""
+        await forget.forget_runs(self._jetstream, trace_ids)
+
+    async def forget_mentions(self, conversation_id: str) -> None:
+        """Remove the requests, queued or dead, that name this conversation."""
+        await forget.forget_mentions(self._jetstream, conversation_id)
 
     async def _provision_at_start(self) -> None:
         """JetStream may need a moment longer than its port."""

@@ -1,8 +1,36 @@
 """The EVENTS stream: every stored event once, in log order, and how far that has come."""
 
-from bus.errors import FeedConflict
-from bus.jetstream import JetStream
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from bus.errors import BusUnavailable, FeedConflict
+from bus.jetstream import JetStream, StoredMessage
 from contracts import subjects
+from contracts.feed import FeedEvent
+
+EVERY_EVENT = "chat.events.>"
+_MESSAGE_ID = "nats-msg-id"
+_EXPECTED_LAST_MESSAGE = "Nats-Expected-Last-Msg-Id"
+_CLEARINGS = 100
+
+
+class FeedEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """Where EVENTS ends: the last sequence that it gave, and the log position of its newest message.
+
+    The position is 0 where EVENTS holds no message: with sequence 0 it is new or wiped, with another its
+    messages were all removed, by age or by hand. `edition` stands behind the position in message ids. It
+    changes when EVENTS is emptied to be fed again, because the server goes on knowing the ids of what it
+    removed for two minutes, and would take the same events for duplicates.
+    """
+
+    sequence: int
+    position: int
+    edition: str = ""
+
+    def message_id(self, position: int) -> str:
+        return f"{position}{self.edition}"
 
 
 async def publish_event(
@@ -25,19 +53,98 @@ async def publish_event(
     except FeedConflict:
         # The server compares sequences before it looks for a duplicate: an earlier try may have been stored.
         stored = await jetstream.message(subjects.EVENTS, expected_last_sequence + 1)
-        if stored is None or stored.headers.get("nats-msg-id") != message_id:
+        if stored is None or stored.headers.get(_MESSAGE_ID) != message_id:
             raise
         return stored.sequence
 
 
-async def last_event(jetstream: JetStream) -> tuple[int, int]:
-    """(last sequence of EVENTS, log position of its newest message).
+async def publish_events(jetstream: JetStream, events: Sequence[FeedEvent], end: FeedEnd) -> FeedEnd:
+    """Append events behind `end`, all at once; returns the new end.
 
-    The position is 0 where EVENTS holds no message: (0, 0) is a new or wiped stream, (n, 0) one whose
-    messages were all removed, by age or by erasure.
+    Each states its place and the event before it. Both are needed: with the place alone, an event whose
+    predecessor was refused could be taken, because the message that stands in the predecessor's place has
+    made the sequence right. Raises FeedConflict, BusUnavailable; then the end is to be looked up again.
     """
-    message = await jetstream.last_message(subjects.EVENTS, "chat.events.>")
-    sequence = await jetstream.last_sequence(subjects.EVENTS)
+    results = await asyncio.gather(
+        *(
+            publish_event(
+                jetstream,
+                event.subject,
+                event.data,
+                event.headers | _behind(events, place, end),
+                message_id=end.message_id(event.position),
+                expected_last_sequence=end.sequence + place,
+            )
+            for place, event in enumerate(events)
+        ),
+        return_exceptions=True,
+    )
+    for expected, result in enumerate(results, start=end.sequence + 1):
+        if isinstance(result, BaseException):
+            raise result
+        if result != expected:
+            raise FeedConflict(expected - 1)
+    return FeedEnd(
+        sequence=end.sequence + len(events),
+        position=events[-1].position if events else end.position,
+        edition=end.edition,
+    )
+
+
+async def feed_end(jetstream: JetStream) -> FeedEnd:
+    """Where EVENTS ends now."""
+    # In this order: what is published in between is the newest message, and says its own sequence.
+    sequence, _ = await jetstream.state(subjects.EVENTS)
+    message = await jetstream.last_message(subjects.EVENTS, EVERY_EVENT)
     if message is None:
-        return sequence, 0
-    return sequence, int(message.headers.get(subjects.POSITION_HEADER.lower(), "0"))
+        return FeedEnd(sequence=sequence, position=0)
+    _, mark, edition = message.headers.get(_MESSAGE_ID, "").partition(".")
+    return FeedEnd(
+        sequence=max(sequence, message.sequence), position=position_of(message), edition=mark + edition
+    )
+
+
+async def clear(jetstream: JetStream) -> FeedEnd:
+    """Remove every message of EVENTS; consumers and the count of sequences stay. Returns the empty end."""
+    for _ in range(_CLEARINGS):  # a leader may be publishing
+        await jetstream.purge(subjects.EVENTS, EVERY_EVENT)
+        sequence, messages = await jetstream.state(subjects.EVENTS)
+        if messages == 0:
+            return FeedEnd(sequence=sequence, position=0, edition=f".{sequence}")
+    raise BusUnavailable("EVENTS does not become empty")
+
+
+async def oldest_event(jetstream: JetStream) -> int:
+    """The log position of the oldest message of EVENTS, 0 where it holds none."""
+    message = await jetstream.next_message(subjects.EVENTS, EVERY_EVENT, 1)
+    return position_of(message) if message else 0
+
+
+async def first_where(
+    jetstream: JetStream, reached: Callable[[StoredMessage], bool], low: int, high: int
+) -> StoredMessage | None:
+    """The first event that `reached` holds for, as for all behind it: a search by halves of sequences.
+
+    It is sought from sequence `low` on, and is at `high` at the latest. Mostly the first look finds it.
+    """
+    found = await jetstream.next_message(subjects.EVENTS, EVERY_EVENT, low)
+    if found is None or reached(found):
+        return found
+    low = found.sequence + 1
+    while low < high:
+        middle = (low + high) // 2
+        found = await jetstream.next_message(subjects.EVENTS, EVERY_EVENT, middle)
+        if found is None or reached(found):
+            high = middle
+        else:
+            low = found.sequence + 1
+    return await jetstream.next_message(subjects.EVENTS, EVERY_EVENT, low)
+
+
+def position_of(message: StoredMessage) -> int:
+    """The log position of an event."""
+    return int(message.headers.get(subjects.POSITION_HEADER.lower(), "0"))
+
+
+def _behind(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:
+    return {_EXPECTED_LAST_MESSAGE: end.message_id(events[place - 1].position)} if place else {}

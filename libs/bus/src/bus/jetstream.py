@@ -114,11 +114,11 @@ class JetStream:
             body = {"stream_name": name, "config": consumer}
             self._check(await self.call(f"CONSUMER.CREATE.{name}.{consumer['name']}", body), name)
 
-    async def last_sequence(self, stream: str) -> int:
-        """The sequence of the last message ever stored in `stream`, 0 if there was none."""
+    async def state(self, stream: str) -> tuple[int, int]:
+        """(sequence of the last message ever stored in `stream`, how many messages it holds)."""
         reply = await self.call(f"STREAM.INFO.{stream}")
         self._check(reply, stream)
-        return reply.state.last_seq if reply.state else 0
+        return (reply.state.last_seq, reply.state.messages) if reply.state else (0, 0)
 
     async def last_message(self, stream: str, subject: str) -> StoredMessage | None:
         """The newest message on `subject` (wildcards allowed) that `stream` holds."""
@@ -128,13 +128,25 @@ class JetStream:
         """One message by its sequence."""
         return await self._direct_get(stream, {"seq": sequence})
 
-    async def delete(self, stream: str, sequence: int) -> None:
-        """Remove one message; it is no error if it is gone."""
-        await self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": True})
+    async def delete(self, stream: str, sequence: int, *, overwrite: bool = False) -> None:
+        """Remove one message, and `overwrite` what is stored of it; it is no error if it is gone."""
+        reply = await self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": not overwrite})
+        if reply.error is not None and await self.message(stream, sequence) is not None:
+            self._check(reply, f"to delete a message of {stream}")
 
-    async def messages(self, stream: str, subject: str) -> AsyncIterator[StoredMessage]:
-        """What `stream` holds on `subject` (wildcards allowed), oldest first. Needs nats-server 2.11."""
-        start = 1
+    async def purge(self, stream: str, subject: str) -> None:
+        """Remove all messages on `subject` (wildcards allowed)."""
+        self._check(await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}), f"to purge {subject}")
+
+    async def next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:
+        """The first message on `subject` (wildcards allowed) from sequence `start` on."""
+        return await self._direct_get(stream, {"seq": start, "next_by_subj": subject})
+
+    async def messages(self, stream: str, subject: str, start: int = 1) -> AsyncIterator[StoredMessage]:
+        """What `stream` holds on `subject` (wildcards allowed) from sequence `start` on, oldest first.
+
+        Needs nats-server 2.11.
+        """
         while True:
             batch, more = await self._batch(stream, subject, start)
             for message in batch:

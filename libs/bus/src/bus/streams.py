@@ -43,7 +43,7 @@ STREAMS: tuple[dict[str, Any], ...] = (
         max_age=15 * _MINUTE,
         max_bytes=256 * _MIB,
     ),
-    _stream(subjects.EVENTS, "chat.events.>", max_age=30 * _DAY),
+    _stream(subjects.EVENTS, "chat.events.>", max_age=subjects.EVENTS_KEPT_DAYS * _DAY),
     _stream(subjects.DEAD, "chat.dead.>", max_age=30 * _DAY),
     _stream(
         ADVISORIES,

@@ -39,6 +39,16 @@ class ConversationStore:
         self._cache.put(conversation, sum(len(row.state) for row in rows))
         return conversation
 
+    async def load_unread(self, conversation_id: str) -> Conversation:
+        """Account and version alone, for a conversation with events that cannot be decoded.
+
+        Raises StoreUnavailable.
+        """
+        rows = await self._log.rows(conversation_id)
+        accounts = await self._log.accounts_of([conversation_id])
+        bare = Conversation(conversation_id=conversation_id, account_id=accounts.get(conversation_id))
+        return at_version_of(bare, rows)
+
     async def append(self, conversation: Conversation, new: Sequence[events.Event]) -> Conversation:
         """Store the events behind `conversation.version`, all or none, and return the state after them.
 
@@ -47,17 +57,23 @@ class ConversationStore:
         """
         if not new:
             return conversation
-        stored = _stored(conversation, new)
-        append = Append(conversation.conversation_id, conversation.version, stored)
+        facts = [(mapper.topic_of(event), mapper.state_of(event)) for event in new]
+        await self.append_stored(conversation.conversation_id, conversation.version, facts)
+        following = evolve_all(conversation, new)
+        self._cache.put(following, sum(len(state) for _, state in facts))
+        return following
+
+    async def append_stored(
+        self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
+    ) -> None:
+        """Store events as they are, in (topic, state), behind `version`, all or none: see `append`."""
+        append = Append(conversation_id, version, _stored(conversation_id, version, facts))
         self._writer.submit(append)
         try:
             async with asyncio.timeout(_APPEND_SECONDS):
                 await append.done
         except TimeoutError as error:
             raise StoreUnavailable("the append was not confirmed in time") from error
-        following = evolve_all(conversation, new)
-        self._cache.put(following, sum(len(event.state) for event in stored))
-        return following
 
     async def ping(self) -> None:
         """A health check."""
@@ -85,13 +101,8 @@ async def _watch(datastore: Datastore) -> None:
         datastore.cut_overdue()
 
 
-def _stored(conversation: Conversation, new: Sequence[events.Event]) -> list[StoredEvent]:
+def _stored(conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]) -> list[StoredEvent]:
     return [
-        StoredEvent(
-            originator_id=conversation.conversation_id,
-            originator_version=version,
-            topic=mapper.topic_of(event),
-            state=mapper.state_of(event),
-        )
-        for version, event in enumerate(new, start=conversation.version + 1)
+        StoredEvent(originator_id=conversation_id, originator_version=number, topic=topic, state=state)
+        for number, (topic, state) in enumerate(facts, start=version + 1)
     ]

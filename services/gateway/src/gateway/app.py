@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from litestar import Litestar, Request, Response, get, post
+from litestar import Litestar, Request, Response, delete, get, post
 from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp
@@ -12,7 +12,8 @@ from litestar.types import ASGIApp
 from bus import BusUnavailable
 from contracts import wire
 from conversations.errors import StoreUnavailable
-from gateway import chat, exchange, openapi, problems, reads
+from gateway import cancel, chat, deletes, events, exchange, openapi, problems, reads
+from gateway.admin.door import handlers
 from gateway.door import Door
 from gateway.exchange import ClientGone, Exchange
 from gateway.parts import Parts
@@ -26,11 +27,11 @@ AnyRequest = Request[Any, Any, Any]
 def build(parts: Parts) -> Door:
     """The ASGI application over `parts`."""
     app = Litestar(
-        [*_chat_routes(parts), *_read_routes(parts), *_plain_routes(parts)],
+        [*_chat_routes(parts), *_read_routes(parts), *_plain_routes(parts), *_admin_routes(parts)],
         openapi_config=None,  # gateway.openapi
         logging_config=None,  # runtime.logs
         exception_handlers={HTTPException: _router_error, Exception: _failure},
-        request_max_body_size=None,  # gateway.body alone reads bodies
+        request_max_body_size=None,  # gateway.strict alone reads bodies
     )
     return Door(app)
 
@@ -44,7 +45,15 @@ def _chat_routes(parts: Parts) -> list[HTTPRouteHandler]:
     async def post_chat_stream() -> ASGIApp:
         return _endpoint(lambda e: chat.stream(parts, e))
 
-    return [post_chat, post_chat_stream]
+    @post("/v1/chat/{trace_id:str}/cancel", status_code=202)
+    async def post_cancel(trace_id: str) -> ASGIApp:
+        return _endpoint(lambda e: cancel.cancel(parts, e, trace_id))
+
+    @get("/v1/chat/{trace_id:str}/events")
+    async def get_events(trace_id: str) -> ASGIApp:
+        return _endpoint(lambda e: events.events(parts, e, trace_id))
+
+    return [post_chat, post_chat_stream, post_cancel, get_events]
 
 
 def _read_routes(parts: Parts) -> list[HTTPRouteHandler]:
@@ -60,12 +69,16 @@ def _read_routes(parts: Parts) -> list[HTTPRouteHandler]:
     async def get_messages(conversation_id: str) -> ASGIApp:
         return _endpoint(lambda e: reads.list_messages(parts, e, conversation_id))
 
-    return [get_conversations, get_conversation, get_messages]
+    @delete("/v1/conversations/{conversation_id:str}", status_code=200)
+    async def delete_conversation(conversation_id: str) -> ASGIApp:
+        return _endpoint(lambda e: deletes.delete_conversation(parts, e, conversation_id))
+
+    return [get_conversations, get_conversation, get_messages, delete_conversation]
 
 
 def _plain_routes(parts: Parts) -> list[HTTPRouteHandler]:
     """Health, and the description of the API: these need no key."""
-    described = openapi.document()
+    described = openapi.document(admin=parts.admin is not None)
     document, page = wire.encode(described), openapi.page(described)
 
     @get("/healthz")
@@ -82,9 +95,14 @@ def _plain_routes(parts: Parts) -> list[HTTPRouteHandler]:
 
     @get("/docs")
     async def get_docs() -> ASGIApp:
-        return _endpoint(lambda e: e.answer(200, b"text/html; charset=utf-8", page))
+        return _endpoint(lambda e: e.answer(200, b"text/html; charset=utf-8", page, openapi.PAGE_HEADERS))
 
     return [get_healthz, get_readyz, get_openapi, get_docs]
+
+
+def _admin_routes(parts: Parts) -> list[HTTPRouteHandler]:
+    """None where the door is shut: its addresses are then as unknown as any other."""
+    return [] if parts.admin is None else handlers(parts.admin, _endpoint)
 
 
 async def _ready(parts: Parts, current: Exchange) -> None:

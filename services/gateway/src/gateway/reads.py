@@ -14,6 +14,7 @@ from contracts import http, ids, wire
 from contracts.values import Role
 from conversations.conversation import Conversation, Run
 from conversations.projections.conversations import TITLE_LENGTH, ConversationRow, conversations_of
+from conversations.travel import WRONG_PLACE, Place, parse_place, past_of
 from gateway import auth
 from gateway.exchange import Exchange
 from gateway.parts import Parts
@@ -48,13 +49,14 @@ async def list_conversations(parts: Parts, exchange: Exchange) -> None:
 
 
 async def get_conversation(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
-    """GET /v1/conversations/{conversation_id}: the same fields as in the list."""
+    """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
     found = await _owned(parts, exchange, conversation_id)
+    exchange.headers.append((b"x-conversation-version", str(found.version).encode()))
     await exchange.json(wire.encode(_row(found)))
 
 
 async def list_messages(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
-    """GET /v1/conversations/{conversation_id}/messages: the oldest first."""
+    """GET /v1/conversations/{conversation_id}/messages: the oldest first, those of now or `at` a place."""
     found = await _owned(parts, exchange, conversation_id)
     limit, after = _paging(exchange, str)
     messages = [message for run in found.runs for message in _messages(found.conversation_id, run)]
@@ -69,15 +71,33 @@ async def list_messages(parts: Parts, exchange: Exchange, conversation_id: str) 
 
 
 async def _owned(parts: Parts, exchange: Exchange, conversation_id: str) -> Conversation:
-    """The caller's conversation, folded from the log. Raises Refusal, in the same words for every reason."""
+    """The caller's conversation, folded from the log up to the place that `at` names.
+
+    Raises Refusal, in the same words for every reason that it is not found.
+    """
     caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
     conversation_id = conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
-    found = await parts.log.conversation(conversation_id)
+    place = _place(exchange)
+    past = await past_of(parts.log, conversation_id, place)
+    found = past.conversation
     if found.account_id != caller.account_id or found.erased or not found.runs:
         raise Refusal("conversation_not_found")
+    if isinstance(place, int) and place > past.head:
+        raise invalid("at", f"The conversation is at version {past.head}.")
     return found
+
+
+def _place(exchange: Exchange) -> Place | None:
+    """The place that `at` names, None for now. Raises Refusal."""
+    given = _query(exchange, "at").get("at")
+    if given is None:
+        return None
+    try:
+        return parse_place(given[0])
+    except ValueError:
+        raise invalid("at", f"This {WRONG_PLACE}.") from None
 
 
 def _row(conversation: Conversation) -> ConversationRow:
@@ -119,18 +139,28 @@ def _messages(conversation_id: str, run: Run) -> list[MessageRow]:
 
 def _paging(exchange: Exchange, kind: type[T]) -> tuple[int, T | None]:
     """`limit` and the place that `cursor` names. Raises Refusal."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    text = query.get("limit", [str(DEFAULT_LIMIT)])[-1]
+    query = _query(exchange, "limit", "cursor")
+    text = query.get("limit", [str(DEFAULT_LIMIT)])[0]
     if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MAX_LIMIT):
         raise invalid("limit", f"This must be a whole number from 1 to {MAX_LIMIT}.")
-    cursor = query.get("cursor", [""])[-1]
+    cursor = query.get("cursor", [""])[0]
     if not cursor:
         return int(text), None
     try:
-        place = msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=kind)
+        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        place = msgspec.json.decode(data.replace(b"\\u0000", b"?"), type=kind)  # no place holds NUL
     except (binascii.Error, ValueError, msgspec.DecodeError):
         raise invalid("cursor", "This is not a cursor that the service has given out.") from None
     return int(text), place
+
+
+def _query(exchange: Exchange, *names: str) -> dict[str, list[str]]:
+    """The parameters of the query, those of `names` once at most. Raises Refusal."""
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    for name in names:
+        if len(query.get(name, ())) > 1:
+            raise invalid(name, "This parameter is given twice.")
+    return query
 
 
 async def _send_page(

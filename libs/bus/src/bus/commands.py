@@ -1,0 +1,38 @@
+"""What else writes to conversations than their runs: commands to the orchestrators, by request and reply."""
+
+import contextlib
+
+from bus.bus import Bus
+from bus.errors import BusUnavailable
+from contracts import messages, subjects
+
+ERASE_TRIES = 7
+ERASE_SECONDS = 2.0
+
+
+async def erase_conversation(bus: Bus, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
+    """Erase a conversation: True if it was there and is gone for every reader from now on.
+
+    False: the account has no such conversation; it may be unknown, another's, or erased before. Raises
+    BusUnavailable where nobody serves or Postgres does not answer: whether it happened is then unknown. To
+    ask again is safe, and true again if it is by the same `trace_id` (that of the request for it, 32 hex).
+    """
+    command = messages.EraseConversation(
+        trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
+    )
+    answer = await _asked(bus, command)
+    if answer.outcome == "unavailable":
+        raise BusUnavailable("the conversation could not be erased just now")
+    return answer.outcome == "erased"
+
+
+async def _asked(bus: Bus, command: messages.EraseConversation) -> messages.EraseAnswered:
+    """Of whichever worker answers first: one that is frozen takes a command and never does.
+
+    One that only takes longer goes on, and the next to be asked finds it done.
+    """
+    subject = subjects.commands(command.account_id)
+    for _ in range(ERASE_TRIES - 1):
+        with contextlib.suppress(BusUnavailable):
+            return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_SECONDS)
+    return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_SECONDS)

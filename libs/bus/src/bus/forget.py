@@ -1,0 +1,70 @@
+"""Removes what the streams hold of an erased conversation.
+
+EVENTS is found by log position: its messages are in the order of the log, so a search by halves finds one in
+a few looks, and mostly the first look does. The queues and DEAD are short and read through.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from bus.feed import first_where, position_of
+from bus.jetstream import JetStream, StoredMessage
+from contracts import subjects
+
+_AT_ONCE = 50
+_QUEUES = (
+    (subjects.REQUESTS, "chat.requests.>"),
+    (subjects.TOOLS, "chat.tools.requests.>"),
+    (subjects.DEAD, "chat.dead.>"),
+)
+_TRACE_ID = re.compile(rb"[0-9a-f]{32}")
+
+
+async def forget_events(jetstream: JetStream, positions: Iterable[int], *, overwrite: bool) -> None:
+    """Remove the events of these log positions; what EVENTS does not hold is passed over.
+
+    To `overwrite` them too costs the server 10 ms each, since it reads the whole block (up to 8 MB); else
+    their bytes stay in its files until it compacts the block.
+    """
+    sequence, _ = await jetstream.state(subjects.EVENTS)
+    low, end = 1, sequence + 1
+    place: tuple[int, int] | None = None  # sequence and position of the event found last
+    for position in sorted(positions):
+        # No two events have one position: so many positions on is at most so many sequences on.
+        high = end if place is None else min(end, place[0] + position - place[1])
+        found = await first_where(jetstream, partial(_is_from, position), low, high)
+        if found is None:
+            return
+        low = found.sequence
+        place = (found.sequence, position_of(found))
+        if place[1] == position:
+            await jetstream.delete(subjects.EVENTS, found.sequence, overwrite=overwrite)
+
+
+def _is_from(position: int, message: StoredMessage) -> bool:
+    return position_of(message) >= position
+
+
+async def forget_runs(jetstream: JetStream, trace_ids: Collection[str]) -> None:
+    """Remove frames and tool results of these runs, and whatever the queues and DEAD hold that names one."""
+    live = [name(trace_id) for trace_id in trace_ids for name in (subjects.trace, subjects.tool_results)]
+    for start in range(0, len(live), _AT_ONCE):
+        batch = live[start : start + _AT_ONCE]
+        await asyncio.gather(*(jetstream.purge(subjects.TRACES, name) for name in batch))
+    wanted = {trace_id.encode() for trace_id in trace_ids}
+    await _erase_where(jetstream, lambda data: not wanted.isdisjoint(_TRACE_ID.findall(data)))
+
+
+async def forget_mentions(jetstream: JetStream, conversation_id: str) -> None:
+    """Remove the requests, queued or dead, that name this conversation."""
+    name = conversation_id.encode()
+    await _erase_where(jetstream, lambda data: name in data)
+
+
+async def _erase_where(jetstream: JetStream, is_meant: Callable[[bytes], bool]) -> None:
+    for stream, subject in _QUEUES:
+        found = [each.sequence async for each in jetstream.messages(stream, subject) if is_meant(each.data)]
+        for sequence in found:
+            await jetstream.delete(stream, sequence, overwrite=True)

@@ -1,0 +1,161 @@
+"""To append ConversationErased is to erase: nothing earlier is left, and nothing later gets in."""
+
+import asyncio
+from typing import Any
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from contracts.events import ConversationErased, Event
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows
+from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.leases import Leases
+from conversations.log import open_log
+from conversations.projections.conversations import conversations_of
+from conversations.store import ConversationStore
+from conversations.waiting import WaitingLine
+from runtime.postgres import Pool, connection
+from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, started, trace, turn
+
+pytestmark = pytest.mark.requirement("ERASE")
+
+ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
+
+
+async def told(store: ConversationStore, *stored: Event) -> Conversation:
+    return await store.append(Conversation(conversation_id=new_id()), stored)
+
+
+async def rows(pool: Pool, query: str, *parameters: object) -> list[tuple[Any, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute(query.encode(), parameters)).fetchall()
+
+
+async def note_of(pool: Pool, conversation_id: str) -> Erasure | None:
+    found = [each for each in await due_erasures(pool, limit=1000) if each.conversation_id == conversation_id]
+    return found[0] if found else None
+
+
+async def test_one_event_is_left_and_what_is_to_be_removed_elsewhere_is_written_down(
+    store: ConversationStore, pool: Pool
+) -> None:
+    thread = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    query = "SELECT notification_id, topic FROM conversation_events WHERE originator_id = %s ORDER BY 1"
+    before = [position for position, _ in await rows(pool, query, thread.conversation_id)]
+    erased = await store.append(thread, [ERASED])
+    ((position, topic),) = await rows(pool, query, thread.conversation_id)
+    assert topic == "conversation_erased.v1"
+    traces = sorted({trace("a"), trace("b")})
+    assert await note_of(pool, thread.conversation_id) == Erasure(
+        thread.conversation_id, position, before, traces, 0
+    )
+    loaded = await store.load(thread.conversation_id)
+    assert (loaded.version, loaded.erased, loaded.runs) == (erased.version, True, ())
+
+
+async def test_whoever_still_appends_is_refused_at_every_version(store: ConversationStore) -> None:
+    thread = await told(store, began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    await store.append(thread, [ERASED])
+    for version in (0, 3, thread.version, thread.version + 1, thread.version + 9):
+        late = Conversation(conversation_id=thread.conversation_id, version=version)
+        with pytest.raises(VersionConflict):
+            await store.append(late, [asked("c")])
+        with pytest.raises(VersionConflict):
+            await store.append(late, [replace(ERASED, trace_id=trace("another"))])
+
+
+async def test_appends_that_share_a_transaction_with_a_refused_one_are_stored(
+    store: ConversationStore,
+) -> None:
+    gone = await told(store, began())
+    others = [await told(store, began()) for _ in range(10)]
+    await store.append(gone, [ERASED])
+    outcomes = await asyncio.gather(
+        *(store.append(each, [asked(f"w{number}")]) for number, each in enumerate(others)),
+        store.append(Conversation(conversation_id=gone.conversation_id, version=5), [asked("late")]),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes.pop(), VersionConflict)
+    assert [each.version for each in outcomes if isinstance(each, Conversation)] == [2] * 10
+
+
+async def test_a_service_can_remove_events_in_no_other_way(store: ConversationStore, pool: Pool) -> None:
+    thread = await told(store, began())
+    for statement in (
+        "DELETE FROM conversation_events",
+        "UPDATE conversation_events SET topic = 'conversation_erased.v1'",
+        "TRUNCATE conversation_events",
+        "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
+        "INSERT INTO erasures (conversation_id, position, positions, trace_ids) VALUES ('a', 1, '{}', '{}')",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await rows(pool, statement)
+    assert (await store.load(thread.conversation_id)).version == 1
+
+
+async def test_a_conversation_that_cannot_be_read_can_be_erased(
+    store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
+    thread = await told(store, began())
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
+            " VALUES (%s, 2, 'unheard_of.v9', '\\xff00')",
+            [thread.conversation_id],
+        )
+    with pytest.raises(UnreadableEvent):
+        await store.load(thread.conversation_id)
+    bare = await store.load_unread(thread.conversation_id)
+    assert (bare.account_id, bare.version) == (ACCOUNT, 2)
+    await store.append(bare, [ERASED])
+    assert (await store.load(thread.conversation_id)).erased
+
+
+async def test_rows_beside_the_log_go_too_and_the_second_pass_ends_it(
+    store: ConversationStore, pool: Pool
+) -> None:
+    thread = await told(store, began(), asked("r"), started("r"))
+    await Leases(pool, "worker").acquire(trace("r"))
+    await WaitingLine(pool, "worker").join(thread.conversation_id, trace("r"), AT)
+    await store.append(thread, [ERASED])
+    first = await note_of(pool, thread.conversation_id)
+    assert first is not None
+    await forget_rows(pool, first)
+    for table in ("run_leases", "waiting_line"):
+        assert await rows(pool, f"SELECT 1 FROM {table} WHERE trace_id = %s", trace("r")) == []
+    await end_pass(pool, first)
+    assert await note_of(pool, thread.conversation_id) is None
+    await rows(pool, "UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
+    second = await note_of(pool, thread.conversation_id)
+    assert second is not None
+    assert (second.positions, second.passes) == (first.positions, 1)
+    await end_pass(pool, second)
+    assert await rows(pool, "SELECT 1 FROM erasures WHERE conversation_id = %s", thread.conversation_id) == []
+
+
+async def test_a_list_leaves_it_out_before_the_read_model_knows(
+    store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
+    from tests.conversations.test_projections import follow
+
+    thread, other = await told(store, began(), asked("l")), await told(store, began(), asked("m"))
+    async with open_log(migrated_database_url) as log:
+        await follow(pool, log)
+    await store.append(thread, [ERASED])
+    listed = {row.conversation_id for row in await conversations_of(pool, ACCOUNT, limit=100)}
+    assert thread.conversation_id not in listed
+    assert other.conversation_id in listed
+
+
+async def test_those_who_wait_are_behind_the_one_who_goes_before_all(pool: Pool) -> None:
+    line, conversation_id = WaitingLine(pool, "worker"), new_id()
+    await line.join(conversation_id, trace("first"), AT)
+    assert await line.is_first(conversation_id, trace("first"))
+    await line.go_before_all(conversation_id, trace("erase"))
+    assert not await line.is_first(conversation_id, trace("first"))
+    assert not await line.is_first(conversation_id, trace("newcomer"))
+    await line.leave(trace("erase"))
+    assert await line.is_first(conversation_id, trace("first"))

@@ -1,0 +1,115 @@
+"""A recorded run beside its replay: what counts as the same, and what it cost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.messages import AskedTool, WhatIfAnswered
+from contracts.values import Message, Usage
+from conversations.conversation import Call, Round, Run
+from ops.errors import SetupError
+from ops.replay.what_if_compare import compared, summarised
+from ops.replay.what_if_prices import Price, Prices, read_prices
+
+pytestmark = pytest.mark.requirement("WHAT-IF")
+
+_CALLS = (
+    Call(call_id="a", name="find", input={"q": "mugs"}, output="[]", ms=300),
+    Call(call_id="b", name="order", input={"n": 1}, output="{}", ms=900),
+)
+_RUN = Run(
+    trace_id="t",
+    agent_id="g",
+    user_message_id="m",
+    user_text="Mugs?",
+    requested_at="2026-11-21T09:30:00.000000Z",
+    ended_at="2026-11-21T09:30:02.500000Z",
+    model="one",
+    rounds=(Round(number=1, calls=_CALLS), Round(number=2, text="Yes. We do.")),
+    reply=Message(id="r", conversation_id="c", content="Yes. We do.", token_count=30, created_at=""),
+    state="completed",
+    usage=Usage(input_tokens=20, output_tokens=10),
+)
+_SAME = WhatIfAnswered(
+    outcome="completed",
+    model="one",
+    content="Yes. We do.",
+    rounds=2,
+    calls=(
+        AskedTool(round=1, name="order", input={"n": 1.0}),
+        AskedTool(round=1, name="find", input={"q": "mugs"}),
+    ),
+    usage=Usage(input_tokens=20, output_tokens=10),
+    ms=1_200,
+)
+
+
+def answer(**changes: Any) -> WhatIfAnswered:
+    fields = {name: getattr(_SAME, name) for name in _SAME.__struct_fields__}
+    return WhatIfAnswered(**fields | changes)
+
+
+def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
+    done = compared("c", _RUN, _SAME, None, diff=True)
+    assert (done.same_tools, done.same_answer, done.diverges, done.alike) == (True, True, False, 1.0)
+    assert done.recorded.seconds == 1.6  # the slower one of two tools at a time is left out
+    assert (done.replayed.seconds, done.recorded.cost) == (1.2, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tools", "text"),
+    [
+        ({"content": "Yes. We don't."}, True, False),
+        ({"calls": _SAME.calls[:1]}, False, True),
+        ({"calls": (*_SAME.calls, _SAME.calls[0])}, False, True),
+        ({"calls": (AskedTool(round=2, name="order", input={"n": 1}), _SAME.calls[1])}, False, True),
+        ({"outcome": "failed", "code": "provider_error", "content": ""}, True, False),
+    ],
+)
+def test_every_other_difference_is_one(changes: dict[str, Any], tools: bool, text: bool) -> None:
+    done = compared("c", _RUN, answer(**changes), None, diff=True)
+    assert (done.same_tools, done.same_answer, done.diverges) == (tools, text, True)
+    assert done.diff
+
+
+def test_the_diff_names_calls_and_sentences() -> None:
+    missed = AskedTool(round=1, name="find", input={"q": "cups"}, missed=True)
+    done = compared(
+        "c", _RUN, answer(calls=(missed, _SAME.calls[0]), content="Yes. We did."), None, diff=True
+    )
+    assert done.missed == ('find {"q":"cups"}',)
+    assert done.diff is not None
+    lines = done.diff.splitlines()
+    assert {'-find {"q":"mugs"}', '+find {"q":"cups"}', "-We do.", "+We did."} <= set(lines)
+    assert 0 < done.alike < 1
+
+
+def test_costs_are_told_only_where_every_price_is() -> None:
+    prices = Prices(models={"one": Price(input=1.0, output=10.0)})
+    known = compared("c", _RUN, _SAME, prices, diff=False)
+    assert known.recorded.cost == pytest.approx(0.00012)
+    other = compared("c", _RUN, answer(model="two"), prices, diff=False)
+    cached = compared("c", _RUN, answer(usage=Usage(cache_read_tokens=5)), prices, diff=False)
+    assert (other.replayed.cost, cached.replayed.cost) == (None, None)
+    summary = summarised([known, other])
+    assert summary.recorded.cost == pytest.approx(0.00024)
+    assert (summary.again.cost, summary.recorded.tokens, summary.diverging) == (None, 60, 0)
+
+
+def test_what_was_not_replayed_counts_for_nothing() -> None:
+    lost = compared("c", _RUN, WhatIfAnswered(outcome="unavailable"), None, diff=False)
+    summary = summarised([lost, compared("c", _RUN, _SAME, None, diff=False)])
+    assert (summary.replayed, summary.not_replayed, summary.diverging) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"models": {"one": {"input": -1, "output": 2}}}', '{"one": {"input": 1}}', "\xff"]
+)
+def test_a_price_table_that_is_none_is_said(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.json"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SetupError, match="is no price table"):
+        read_prices(file)
+    with pytest.raises(SetupError, match="cannot be read"):
+        read_prices(tmp_path / "none.json")

@@ -1,0 +1,141 @@
+"""A deleted conversation is gone for every reader, and its content from everywhere that anything is kept."""
+
+import asyncio
+import contextlib
+import secrets
+
+import httpx
+import pytest
+
+from directory.administration.audit import record
+from directory.agents import Retrieval
+from knowledge.administration import create_knowledge_base
+from knowledge.audit import Audit
+from knowledge.drafts import Draft
+from knowledge.importing import import_document
+from ops import demo
+from ops.harness import RunningStack
+from runtime.postgres import connection, open_pool
+from tests.system.calling import Caller, Event, MakeAgent, events_of
+from tests.system.scanning import places_of
+
+pytestmark = pytest.mark.requirement("ERASE")
+
+
+class Canary:
+    """Words that stand nowhere else: in a message, its prompt, its idempotency key, and in a document."""
+
+    def __init__(self) -> None:
+        words = [f"canary-{secrets.token_hex(8)}" for _ in range(4)]
+        self.message, self.prompt, self.key, self.document = words
+
+    async def shelf(self, stack: RunningStack) -> Retrieval:
+        """A knowledge base with the document."""
+        audit = Audit("tests", record)
+        async with open_pool(stack.environment.database_url, role=None) as pool:
+            async with connection(pool, seconds=10) as conn:
+                base = await create_knowledge_base(conn, demo.LOAD_ACCOUNT_ID, name="Canary", audit=audit)
+            draft = Draft(name="valves", text=f"A zip that is stuck wants the oil {self.document}.")
+            await import_document(pool, demo.LOAD_ACCOUNT_ID, base.knowledge_base_id, draft, audit=audit)
+        return Retrieval(knowledge_base_id=base.knowledge_base_id)
+
+    async def places(self, stack: RunningStack) -> dict[str, set[str]]:
+        """Where they stand, beside the table of the knowledge base itself."""
+        words = {name: str(word) for name, word in vars(self).items()}
+        found = await places_of(stack, list(words.values()))
+        return {name: set(found[word]) - {"table public.chunks"} for name, word in words.items()}
+
+
+async def delete(caller: Caller, conversation_id: str) -> httpx.Response:
+    key = {"X-Api-Key": caller.headers["X-Api-Key"]}
+    return await caller.http.delete(f"{caller.base_url}/v1/conversations/{conversation_id}", headers=key)
+
+
+async def listed(caller: Caller) -> set[str]:
+    page = (await caller.get("/v1/conversations", limit=100)).json()
+    return {row["conversation_id"] for row in page["data"]}
+
+
+async def test_what_was_said_is_nowhere_after_it_was_deleted(
+    stack: RunningStack, make_agent: MakeAgent
+) -> None:
+    canary, gateways = Canary(), stack.environment.gateway_urls
+    model = "demo-echo?tool=open_support_ticket"
+    one = await make_agent(model, shop=True, retrieval=await canary.shelf(stack))
+    other = one.at(gateways[1])
+    question = f"Open a ticket for customer CUST-001 with this subject: zip {canary.message} is stuck."
+    one.headers["Idempotency-Key"] = canary.key
+    first = await one.stream(question, form=1, prompt=f"You are {canary.prompt}.")
+    del one.headers["Idempotency-Key"]
+    thread, trace_id = first[0]["conversation_id"], first[0]["trace_id"]
+    assert canary.document in str(first[1]["sources"])
+    second = (await other.chat(question, conversation_id=thread)).json()
+    assert canary.message in second["tool_calls"][0]["input"]["subject"]
+    assert canary.message in second["tool_calls"][0]["output"]
+
+    before = await canary.places(stack)
+    async with asyncio.timeout(20):
+        while not {"stream EVENTS", "table public.messages"} <= before["message"]:
+            before = await canary.places(stack)
+    log, events = "table public.conversation_events", "stream EVENTS"
+    assert before["message"] >= {log, "stream TRACES"}
+    assert before["prompt"] >= {log, events}
+    assert before["key"] == {"table public.idempotency_keys"}
+    assert before["document"] >= {log, events, "stream TRACES"}
+
+    assert (await delete(other, thread)).status_code == 204
+    for reader in (one, other):
+        for path in (f"/v1/conversations/{thread}", f"/v1/conversations/{thread}/messages"):
+            assert (await reader.get(path)).status_code == 404
+        assert thread not in await listed(reader)
+        assert (await reader.chat("again", conversation_id=thread)).json()["code"] == "conversation_not_found"
+        assert (await delete(reader, thread)).json()["code"] == "conversation_not_found"
+    cancelled = await one.http.post(f"{one.base_url}/v1/chat/{trace_id}/cancel", headers=one.headers)
+    assert cancelled.status_code == 404
+
+    left = await canary.places(stack)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(20):
+            while any(left.values()):
+                left = await canary.places(stack)
+    assert not any(left.values()), left
+    assert len(await rows_of(stack, thread)) == 1
+
+
+async def rows_of(stack: RunningStack, thread: str) -> list[tuple[object, ...]]:
+    async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
+        query = "SELECT topic FROM conversation_events WHERE originator_id = %s"
+        return await (await conn.execute(query, [thread])).fetchall()
+
+
+async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, make_agent: MakeAgent) -> None:
+    slow = await make_agent("demo-load?deltas=400&delay_ms=50")
+    other = slow.at(stack.environment.gateway_urls[1])
+    events: list[Event] = []
+    async with slow.opened("tell me") as response:
+        waiting: list[asyncio.Task[httpx.Response]] = []
+        async for event in events_of(response):
+            events.append(event)
+            if len(events) == 5:
+                thread = events[0]["conversation_id"]
+                waiting = [
+                    asyncio.create_task(each.chat("me too", conversation_id=thread)) for each in (slow, other)
+                ]
+                deleting = asyncio.create_task(delete(other, thread))
+    assert (await deleting).status_code == 204
+    assert (events[-1]["type"], events[-1]["code"]) == ("error", "cancelled")
+    for answer in await asyncio.gather(*waiting):
+        assert (answer.status_code, answer.json()["code"]) == (404, "conversation_not_found")
+    busy = asyncio.create_task(other.chat("tell me"))
+    thread = await newest(other, thread)
+    assert (await delete(slow, thread)).status_code == 204
+    assert ((await busy).status_code, (await busy).json()["code"]) == (409, "cancelled")
+
+
+async def newest(caller: Caller, before: str) -> str:
+    """The account's newest conversation, once there is one behind `before`."""
+    found = before
+    async with asyncio.timeout(10):
+        while found <= before:
+            found = max(await listed(caller), default="")
+    return found
