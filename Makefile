@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs fuzz bench lock clean
+.PHONY: help setup run test check format docs fuzz bench bench-replay lock clean
 
 help: ## list every target
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv with everything pinned by requirements.lock
 
@@ -34,12 +34,17 @@ format: $(READY) ## rewrite the code to the house format
 
 docs: $(READY) ## write the generated pages of docs/ anew
 	@$(BIN)/python -m contracts.pages > docs/errors.md
+	@$(BIN)/python -m contracts.asyncapi > docs/asyncapi.json
+	@$(BIN)/python -m contracts.schemas docs/schemas
 
 fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks (nightly)
 	@$(BIN)/python -m tests.fuzz.run
 
 bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
 	@$(BIN)/agentchat bench
+
+bench-replay: $(READY) ## measure rebuilds against the library's runner, time travel and live lag
+	@$(BIN)/python -m ops.bench_replay.run
 
 lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.toml files
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \

@@ -12,16 +12,10 @@ from ops.prepare import migrate
 from ops.settings import Counts
 from ops.stack import Servers
 from tests.system.collector import Collector, collector
+from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests run in several processes: those of one file in one of them, all that need the stack in one."""
-    for item in items:
-        group = "stack" if "stack" in getattr(item, "fixturenames", ()) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
@@ -77,10 +71,18 @@ def spans() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="session")
-async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
+def indiscreet() -> Iterator[Indiscreet]:
+    """A tool server that the stack may call, and that repeats the headers it gets."""
+    with indiscreet_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def stack(spans: Collector, indiscreet: Indiscreet) -> AsyncIterator[RunningStack]:
     """The whole system, two of each service that may run twice. Who breaks it waits until it has healed."""
     counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-    async with running_stack(counts, {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}) as running:
+    more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint, "AGENTCHAT_MCP_ALLOW": indiscreet.host}
+    async with running_stack(counts, more) as running:
         yield running
 
 

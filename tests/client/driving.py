@@ -9,6 +9,8 @@ from agentchat_client import (
     AgentChat,
     AgentChatError,
     AsyncAgentChat,
+    AsyncChatStream,
+    ChatStream,
     Conversation,
     Delta,
     Event,
@@ -58,6 +60,7 @@ class Driver(Protocol):
 
     def chat(self, *args: Any, **options: Any) -> Reply: ...
     def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard: ...
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard: ...
     def conversations(self, limit: int | None = None) -> list[Conversation]: ...
     def conversation(self, conversation_id: str) -> Conversation: ...
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
@@ -76,7 +79,13 @@ class SyncDriver:
         return self.client.chat(*args, **options)
 
     def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
-        with self.client.stream(message, **options) as stream:
+        return self._heard(self.client.stream(message, **options), at_most)
+
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard:
+        return self._heard(self.client.events(trace_id, last_event_id, **options), 1000)
+
+    def _heard(self, opened: ChatStream, at_most: int) -> Heard:
+        with opened as stream:
             heard = Heard(stream)
             try:
                 for event in stream:
@@ -135,10 +144,13 @@ class AsyncDriver:
         return self._run(self.client.chat(*args, **options))
 
     def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
-        return self._run(self._hear(message, at_most, options))
+        return self._run(self._heard(self.client.stream(message, **options), at_most))
 
-    async def _hear(self, message: str, at_most: int, options: dict[str, Any]) -> Heard:
-        async with self.client.stream(message, **options) as stream:
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard:
+        return self._run(self._heard(self.client.events(trace_id, last_event_id, **options), 1000))
+
+    async def _heard(self, opened: AsyncChatStream, at_most: int) -> Heard:
+        async with opened as stream:
             heard = Heard(stream)
             try:
                 async for event in stream:

@@ -6,6 +6,7 @@ from agentchat_client import (
     ChatError,
     Delta,
     Done,
+    InvalidRequest,
     InvalidResponse,
     Message,
     MessageDone,
@@ -279,3 +280,30 @@ def test_a_stream_is_tried_again_before_it_has_begun(serve: Serve, connect: Conn
     first, second = clock.slept
     assert 0 <= first <= 0.5
     assert 2 <= second <= 3
+
+
+@pytest.mark.requirement("CLIENT", "JOIN")
+def test_a_stream_that_breaks_off_is_gone_on_with_behind_its_last_whole_event(
+    serve: Serve, connect: Connect
+) -> None:
+    def marked(*events: object, first: int = 0) -> bytes:
+        return b"".join(b"id: %d\n" % n + lines(event) for n, event in enumerate(events, first))
+
+    whole = marked(META, HELLO, ADA, DONE_1)
+    server = serve(
+        unfinished(whole[: whole.index(b"Ada")], then="close"),
+        chunks(marked(ADA, DONE_1, first=2)),
+        problem(410, "cursor_expired"),
+    )
+    client = connect(server)
+    first = client.join(TRACE, form=1)
+    assert isinstance(first.failure, StreamInterrupted)
+    assert first.stream.last_event_id == "1"
+    second = client.join(TRACE, first.stream.last_event_id)
+    assert first.stream.text + second.stream.text == "Grüße, Ada."
+    assert (second.stream.ended, second.stream.last_event_id) == (True, "3")
+    with pytest.raises(InvalidRequest):
+        client.join(TRACE, "other")
+    assert [asked.target for asked in server.requests] == [f"/v1/chat/{TRACE}/events"] * 3
+    assert [asked.headers.get("last-event-id") for asked in server.requests] == [None, "1", "other"]
+    assert [asked.headers.get("x-stream-form") for asked in server.requests] == ["1", None, None]

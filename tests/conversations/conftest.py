@@ -19,7 +19,7 @@ async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
 
 @pytest.fixture
 async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(migrated_database_url) as opened:
+    async with open_pool(migrated_database_url, max_size=9) as opened:
         yield opened
 
 

@@ -105,12 +105,15 @@ async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) ->
     assert await _count(pool, "run_leases") == 0
 
 
+_FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"
+
+
 @pytest.mark.requirement("CONV-BUSY")
 async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> None:
     line, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
-    await line.join("c", trace("a"))
-    await elsewhere.join("c", trace("b"))
-    await line.join("c", trace("a"))
+    await elsewhere.join("c", trace("b"), _SECOND)
+    await line.join("c", trace("a"), _FIRST)  # heard of later, asked before
+    await line.join("c", trace("a"), _SECOND)
     assert await line.is_first("c", trace("a"))
     assert not await elsewhere.is_first("c", trace("b"))
     await line.leave(trace("a"))
@@ -121,7 +124,7 @@ async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> N
 async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
     assert await line.is_first("c", trace("z"))
-    await line.join("c", trace("a"))
+    await line.join("c", trace("a"), _FIRST)
     assert not await line.is_first("c", trace("z"))
     assert await line.is_first("other", trace("z"))
 
@@ -129,19 +132,19 @@ async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None
 @pytest.mark.requirement("CONV-BUSY")
 async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
     dead, line = WaitingLine(pool, "one"), WaitingLine(pool, "two")
-    await dead.join("c", trace("a"))
-    await line.join("c", trace("b"))
+    await dead.join("c", trace("a"), _FIRST)
+    await line.join("c", trace("b"), _SECOND)
     await age(pool, "waiting_line", LEASE_SECONDS)
     await line.renew()
     assert await line.is_first("c", trace("b"))
-    await line.join("c", trace("a"))  # its message has come to another worker
+    await line.join("c", trace("a"), _FIRST)  # its message has come to another worker
     assert not await line.is_first("c", trace("b"))
     assert await line.is_first("c", trace("a"))
 
 
 @pytest.mark.requirement("CONV-BUSY")
 async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
-    await WaitingLine(pool, "one").join("c", trace())
+    await WaitingLine(pool, "one").join("c", trace(), _FIRST)
     await age(pool, "waiting_line", 3600 + LEASE_SECONDS)
     await forget_expired_places(pool)
     assert await _count(pool, "waiting_line") == 0

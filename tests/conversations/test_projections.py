@@ -15,6 +15,7 @@ from conversations.projections import conversations, messages, open_runs
 from conversations.projections.conversations import ConversationRow, conversations_of
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Projection
+from conversations.projections.rebuilding import rebuild
 from conversations.store import ConversationStore
 from runtime.postgres import Connection, Pool, connection
 from tests.conversations.given import ACCOUNT, AT, LATER, answered, asked, began, failed, said, started, turn
@@ -145,19 +146,18 @@ async def test_rebuilt_in_batches_of_any_size_equals_live(
     expected = await contents(pool)
     assert [len(table) for table in expected] == [7, 21, 7]
     for version, size in ((2, 1), (3, 7), (4, 500)):
-        await follow(pool, log, [replace(each, version=version) for each in ALL], size)
+        await rebuild(pool, log, [replace(each, version=version) for each in ALL], batch=size)
         assert await contents(pool) == expected
 
 
-async def test_a_new_version_of_one_read_model_rebuilds_it_beside_the_others(
+async def test_a_read_model_of_another_version_is_left_alone_and_the_others_go_on(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
     await told(store, began(), *turn("a", "Hello", "Hi"))
     await follow(pool, log)
-    expected = await contents(pool)
+    await told(store, began(), *turn("b", "Hello", "Hi"))
     await follow(pool, log, [conversations.PROJECTION, replace(messages.PROJECTION, version=2)])
-    assert await contents(pool) == expected
-    assert {version for (version,) in await rows(pool, "SELECT version FROM projection_positions")} == {1, 2}
+    assert [len(table) for table in await contents(pool)] == [2, 2, 0]
 
 
 async def test_two_followers_apply_each_event_once(store: ConversationStore, log: Log, pool: Pool) -> None:
@@ -194,7 +194,7 @@ async def test_an_event_that_a_table_cannot_hold_is_parked_and_the_others_go_on(
         ("conversations", poisoned),
         ("messages", poisoned),
     ]
-    assert "NUL" in parked[0][2]
+    assert "Unicode escape" in parked[0][2]
     counts = await rows(pool, "SELECT message_count FROM conversations ORDER BY conversation_id")
     assert counts == [(2,), (1,), (2,)]
 
@@ -213,7 +213,9 @@ async def test_an_event_that_cannot_be_read_is_parked_and_the_others_go_on(
     after = await told(store, began())
     await follow(pool, log)
     parked = await rows(pool, "SELECT projection, conversation_id FROM parked_events ORDER BY 1")
-    assert parked == [(name, poisoned) for name in sorted(TABLES)]
+    # An event that a read model has no use for does not have to be read for it.
+    takers = ["conversations"] if topic == "conversation_started.v1" else sorted(TABLES)
+    assert parked == [(name, poisoned) for name in takers]
     assert len(await conversations_of(pool, ACCOUNT, limit=10)) == 2
     assert after
 

@@ -36,8 +36,9 @@ class EventReader:
             waiting += piece
             while b"\n\n" in waiting:
                 block, _, waiting = waiting.partition(b"\n\n")
-                if block.startswith(b"data: "):
-                    yield json.loads(block[6:])
+                line = block.rpartition(b"\n")[2]  # behind the `id:` that some have
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
         assert not waiting
 
 

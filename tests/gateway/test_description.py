@@ -1,40 +1,166 @@
 """The description of the API, and the span of a request."""
 
 import gzip
+import html.parser
 import http.server
 import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from contracts import errors
+from gateway import openapi
 from tests.gateway.client import Client
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 
+Json = dict[str, Any]
 
-@pytest.mark.requirement("PROBLEM-JSON", "CHAT-JSON")
-async def test_the_api_describes_itself_and_fetches_nothing_from_elsewhere(client: Client) -> None:
-    document = (await client.http.get(f"{client.url}/openapi.json")).json()
-    assert list(document["paths"]) == [
-        "/v1/chat",
-        "/v1/chat/stream",
-        "/v1/conversations",
-        "/v1/conversations/{conversation_id}",
-        "/v1/conversations/{conversation_id}/messages",
-    ]
+
+def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def examples(document: Json) -> Iterator[tuple[Json, Any]]:
+    """Each example with its schema. Those of a stream are its whole text, and so its events one by one."""
+    for _, _, operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            if "example" in parameter:
+                yield parameter["schema"], parameter["example"]
+        answers = operation["responses"].values()
+        for holder in (
+            operation.get("requestBody", {}),
+            *answers,
+            *document["components"]["responses"].values(),
+        ):
+            for header in holder.get("headers", {}).values():
+                if "example" in header:
+                    yield header["schema"], header["example"]
+            for media_type, content in holder.get("content", {}).items():
+                values = [each["value"] for each in content.get("examples", {}).values()]
+                values += [content["example"]] if "example" in content else []
+                for value in values:
+                    if media_type != "text/event-stream":
+                        yield content["schema"], value
+                        continue
+                    lines = [line for line in value.split("\n") if line.startswith("data: ")]
+                    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+                    form = "EventOfForm1" if events[0]["type"] == "meta" else "EventOfForm2"
+                    yield from (({"$ref": f"#/components/schemas/{form}"}, event) for event in events)
+
+
+@pytest.mark.requirement("OPENAPI")
+@pytest.mark.parametrize("admin", [False, True])
+def test_the_document_is_openapi_and_its_examples_are_what_it_says(admin: bool) -> None:
+    document = json.loads(json.dumps(openapi.document(admin)))
+    OPENAPI_31_VALIDATOR.validate(document)
     schemas = document["components"]["schemas"]
-    assert schemas["ChatBody"]["properties"].keys() == {"message", "conversation_id", "prompt"}
-    assert schemas["ChatBody"]["additionalProperties"] is False
+    for schema in schemas.values():
+        Draft202012Validator.check_schema(schema)
     references = {part.split('"')[0] for part in json.dumps(document).split("#/components/schemas/")[1:]}
     assert references <= schemas.keys()
+    checked = 0
+    for schema, value in examples(document):
+        whole = {**schema, "components": document["components"]}
+        Draft202012Validator(whole, format_checker=FormatChecker()).validate(value)
+        checked += 1
+    assert checked > 100
+
+
+@pytest.mark.requirement("OPENAPI", "ERROR-TABLE")
+def test_every_operation_tells_its_codes_and_headers() -> None:
+    document = openapi.document(admin=True)
+    told = set()
+    names = set()
+    for method, path, operation in operations(document):
+        assert operation["summary"], path
+        assert operation["tags"], path
+        names.add(operation["operationId"])
+        answers = operation["responses"]
+        assert {"400", "500", "503"} <= answers.keys(), (method, path)
+        assert ("401" in answers) == (operation.get("security", document["security"]) != [])
+        for status, answer in answers.items():
+            assert answer["description"], (method, path, status)
+            assert "X-Trace-Id" in answer["headers"]
+            assert status != "401" or "WWW-Authenticate" in answer["headers"]
+            assert status not in ("429", "503") or "Retry-After" in answer["headers"]
+            problem = answer.get("content", {}).get("application/problem+json", {})
+            for code, example in problem.get("examples", {}).items():
+                assert example["value"]["status"] == int(status) == errors.error(code).status
+                told.add(code)
+    assert len(names) == len([*operations(document)])
+    told |= {"not_found", "method_not_allowed"}
+    assert errors.ERRORS.keys() == told
+
+
+@pytest.mark.requirement("OPENAPI", "NO-CORS")
+async def test_the_document_is_served_and_its_page_shows_all_of_it(client: Client) -> None:
+    served = await client.http.get(f"{client.url}/openapi.json")
+    document = served.json()
+    assert document == json.loads(json.dumps(openapi.document()))
+    assert {(method, path) for method, path, _ in operations(document)} == {
+        ("post", "/v1/chat"),
+        ("post", "/v1/chat/stream"),
+        ("post", "/v1/chat/{trace_id}/cancel"),
+        ("get", "/v1/chat/{trace_id}/events"),
+        ("get", "/v1/conversations"),
+        ("get", "/v1/conversations/{conversation_id}"),
+        ("delete", "/v1/conversations/{conversation_id}"),
+        ("get", "/v1/conversations/{conversation_id}/messages"),
+        *(("get", path) for path in ("/healthz", "/readyz", "/openapi.json", "/docs")),
+    }
     page = await client.http.get(f"{client.url}/docs")
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert "://" not in page.text
-    assert all(code in page.text for code in errors.ERRORS)
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    shown = Shown()
+    shown.feed(page.text)
+    assert shown.open == []
+    assert not shown.tags & {"script", "link", "img", "iframe", "object"}
+    assert all(address.startswith(("#", "/")) and address[:2] != "//" for address in shown.addresses)
+    assert {address[1:] for address in shown.addresses if address.startswith("#")} <= shown.ids
+    for method, path, operation in operations(document):
+        told = [f"{method.upper()} {path}", operation["summary"], *operation["responses"]]
+        told += [parameter["name"] for parameter in operation.get("parameters", ())]
+        assert all(words in shown.text for words in told), path
+    assert all(code in shown.text for code in errors.ERRORS)
+    assert 'data: {"type":"sources"' in shown.text
+
+
+class Shown(html.parser.HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.ids: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in ("meta", "html"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("href", "src", "action"):
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.add(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "html":
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from contracts import frames
 from contracts.values import Message, Source, ToolCall
 from conversations.conversation import Call, Round, Run
-from gateway.updates import (
+from contracts.updates import (
+    CANCELLED,
     INTERRUPTED,
     Broken,
     Finished,
@@ -276,6 +277,62 @@ def test_a_refusal_counts_only_before_the_start() -> None:
     refused = frames.Refused(seq=0, attempt=0, code="conversation_busy", message="busy")
     assert feed(View(), refused) == [Broken("conversation_busy", "busy")]
     assert feed(View(), ACCEPTED, refused) == [Started()]
+
+
+@pytest.mark.requirement("IDEMPOTENCY")
+def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
+    earlier, later = (
+        frames.Refused(seq=0, attempt=attempt, code="overloaded", message="late") for attempt in (1, 2)
+    )
+    view = View(publication=2)
+    assert feed(view, earlier) == []
+    assert (view.feed_all([earlier, later]), view.refused) == ([Broken("overloaded", "late")], True)
+
+
+@pytest.mark.requirement("IDEMPOTENCY", "STREAM-CONCAT")
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(streaming: bool) -> None:
+    call = Call(call_id="call", name="find", input={"q": 1}, output="{}")
+    rounds = (
+        Round(number=1, text="Let me see.", cuts=(3, 11), calls=(call,)),
+        Round(number=2, text="Done", cuts=(4,)),
+    )
+    ended = run(
+        state="completed", reply=message("Let me see.Done"), rounds=rounds, sources=(SOURCE,), retrieves=True
+    )
+    view = View(streaming=streaming)
+    told = view.feed_log(ended)
+    assert [update for update in told if not isinstance(update, Text)] == [
+        Started(),
+        Sources((SOURCE,)),
+        ToolStarted("call", "find", {"q": 1}),
+        Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
+    ]
+    pieces = [update.text for update in told if isinstance(update, Text)]
+    assert pieces == (["Let", " me see.", "Done"] if streaming else [])
+    assert view.started
+    assert view.ended
+    assert not view.refused
+
+
+@pytest.mark.requirement("IDEMPOTENCY", "CANCEL-HTTP")
+def test_a_cancelled_run_is_told_from_the_log_in_the_words_of_its_worker() -> None:
+    cancelled = run(state="cancelled", code="cancelled", rounds=(Round(number=1, text="He", cuts=(2,)),))
+    assert View().feed_log(cancelled) == [Started(), Text("He"), CANCELLED]
+    live = View()
+    feed(live, ACCEPTED, delta(2, "He"))
+    assert live.feed_log(cancelled) == [CANCELLED]
+
+
+@pytest.mark.requirement("ERASE")
+def test_a_run_of_an_erased_conversation_ends() -> None:
+    live, new = View(), View()
+    feed(live, ACCEPTED)
+    assert live.feed_erased() == [CANCELLED]
+    assert [update.code for update in new.feed_erased() if isinstance(update, Broken)] == [
+        "conversation_not_found"
+    ]
+    assert live.feed_erased() == []
 
 
 PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)

@@ -23,6 +23,10 @@ class Worker:
         async with asyncio.timeout(10):
             return Turn(self.bus, await self._of(message).get())
 
+    def untaken(self, message: str) -> int:
+        """How many requests with this message nobody has asked for by `next`."""
+        return self._of(message).qsize()
+
     def _of(self, message: str) -> asyncio.Queue[messages.ChatRequested]:
         return self._requests.setdefault(message, asyncio.Queue())
 

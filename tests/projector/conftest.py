@@ -9,6 +9,7 @@ import nats.js.errors
 import psycopg
 import pytest
 from nats.aio.client import Client
+from nats.js.api import RawStreamMsg
 
 from bus import Bus
 from conversations.log import Log, open_log
@@ -35,11 +36,23 @@ class Streams:
         if state.messages == 0:
             return []
         sequences = range(state.first_seq, state.last_seq + 1)
-        messages = [await self._jetstream.get_msg(stream, sequence) for sequence in sequences]
-        return [Published(str(each.subject), each.data or b"", each.headers or {}) for each in messages]
+        messages = [await self._message(stream, sequence) for sequence in sequences]
+        return [
+            Published(str(each.subject), each.data or b"", each.headers or {}) for each in messages if each
+        ]
+
+    async def _message(self, stream: str, sequence: int) -> RawStreamMsg | None:
+        try:
+            return await self._jetstream.get_msg(stream, sequence)
+        except nats.js.errors.NotFoundError:
+            return None  # removed
 
     async def count(self, stream: str) -> int:
-        return int((await self._jetstream.stream_info(stream)).state.messages)
+        """How many messages it holds, 0 where it is gone."""
+        try:
+            return int((await self._jetstream.stream_info(stream)).state.messages)
+        except nats.js.errors.NotFoundError:
+            return 0
 
     async def grown(self, stream: str, count: int) -> None:
         """Wait until it holds so many messages."""
@@ -78,7 +91,8 @@ async def bus(fresh_nats_url: str, streams: Streams) -> AsyncIterator[Bus]:
 async def emptied(migrated_database_url: str) -> None:
     tables = (
         "conversation_events, run_leases, waiting_line, conversations, messages, open_runs,"
-        " projection_positions, parked_events, run_requests"
+        " projection_positions, parked_events, run_requests, erasures, usage, runs, tools,"
+        " feed_days"
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(f"TRUNCATE {tables}".encode())

@@ -8,10 +8,10 @@ import pytest
 from bus import Bus, FeedConflict
 from contracts.ids import new_id
 from conversations.conversation import Conversation
+from conversations.feeding import remember_fed
 from conversations.log import Log
 from conversations.store import ConversationStore
 from projector.feed import BATCH, Feed
-from projector.feed_position import remember_fed
 from projector.following import Following
 from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, asked, began, turn

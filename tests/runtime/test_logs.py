@@ -94,6 +94,31 @@ def test_keys_are_struck_out_wherever_they_stand(lines: Lines) -> None:
     assert lines.only()["nested"] == {"deep": ["sk-***"]}
 
 
+@pytest.mark.parametrize(
+    "key",
+    ["sk-ac-" + "k" * 43, "sk-ant-api03-" + "A_b-9" * 18, "sk-proj-" + "x" * 40, "sk-" + "T3" * 24],
+    ids=["ours", "anthropic", "project", "old"],
+)
+@pytest.mark.parametrize(
+    "text", ["{}", "key={}&x=1", '"{}"', "x_{}", "line\n{}", "tab\t{}", "\x1b{}", "Bearer {}."]
+)
+def test_every_kind_of_key_is_struck_out(lines: Lines, key: str, text: str) -> None:
+    try:
+        int(text.format(key))
+    except ValueError:
+        logs.get_logger("door").exception("failed", shown=[text.format(key)])
+    logging.getLogger("library").warning("sent %s", text.format(key))
+    for line in lines.all():
+        assert key[-8:] not in json.dumps(line)
+        assert "sk-***" in json.dumps(line)
+
+
+def test_words_that_only_look_a_little_like_a_key_stay(lines: Lines) -> None:
+    logs.get_logger("door").info("task-oriented-assistant and sk-short", file="disk-usage-of-everything")
+    assert lines.only()["event"] == "task-oriented-assistant and sk-short"
+    assert lines.only()["file"] == "disk-usage-of-everything"
+
+
 def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:
     endless: list[Any] = []
     endless.append(endless)

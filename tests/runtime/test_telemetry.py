@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import subprocess
 import sys
@@ -44,6 +45,33 @@ def test_a_child_is_of_its_parents_trace_with_a_span_of_its_own() -> None:
         assert trace.get_current_span() is outer
     assert inner.get_span_context().trace_id == outer.get_span_context().trace_id
     assert inner.get_span_context().span_id != outer.get_span_context().span_id
+
+
+@pytest.mark.requirement("SECRETS-NOWHERE")
+def test_a_span_tells_the_kind_of_a_failure_and_none_of_its_words(exported: InMemorySpanExporter) -> None:
+    with (
+        contextlib.suppress(ValueError),
+        telemetry.new_trace("outer"),
+        telemetry.tracer().start_as_current_span("inner", record_exception=True),
+    ):
+        raise ValueError("hunter2")
+    spans = exported.get_finished_spans()
+    assert [span.name for span in spans] == ["inner", "outer"]
+    for span in spans:
+        assert "hunter2" not in span.to_json()
+        assert span.status.status_code is trace.StatusCode.ERROR
+        assert (span.attributes or {})[genai.ERROR_TYPE] == "ValueError"
+
+
+@pytest.mark.requirement("SECRETS-NOWHERE")
+def test_what_a_span_was_told_of_its_failure_stays(exported: InMemorySpanExporter) -> None:
+    with contextlib.suppress(ValueError), telemetry.tracer().start_as_current_span("work") as span:
+        span.set_attribute(genai.ERROR_TYPE, "timeout")
+        span.set_status(trace.Status(trace.StatusCode.ERROR, "provider_timeout"))
+        raise ValueError("no")
+    [ended] = exported.get_finished_spans()
+    assert (ended.attributes or {})[genai.ERROR_TYPE] == "timeout"
+    assert ended.status.description == "provider_timeout"
 
 
 @pytest.mark.requirement("TRACE-ID")

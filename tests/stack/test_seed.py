@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from directory.administration import change_agent, revoke_key
+from directory.administration import change_agent, revoke_key, rotate_key
 from directory.agent_draft import AgentChanges
 from directory.agents import AgentConfig, load_agent, provider_key
 from directory.caller import resolve
@@ -99,6 +99,26 @@ async def test_another_secret_key_seals_the_provider_key_anew(migrated_database_
         assert agent is not None
         assert await provider_key(pool, sealer, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+
+
+async def test_a_rotated_demo_key_does_not_come_back(migrated_database_url: str) -> None:
+    once = msgspec.structs.replace(_DEMO, starter_api_key=Secrets().starter_api_key)
+    await seed(migrated_database_url, _SECRETS.secret_key, once)
+    async with open_pool(migrated_database_url) as pool:
+        found = await resolve(pool, once.starter_api_key, None)
+        assert found is not None
+        async with connection(pool) as conn:
+            issued = await rotate_key(conn, found[0].key_id, actor="test")
+        await seed(migrated_database_url, _SECRETS.secret_key, once)
+        assert await resolve(pool, once.starter_api_key, None) is None
+        assert await resolve(pool, issued.key, None) is not None
+
+
+async def test_with_the_previous_secret_key_at_hand_what_was_sealed_stays(migrated_database_url: str) -> None:
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    before = await _agent(migrated_database_url)
+    await seed(migrated_database_url, Secrets().secret_key, _DEMO, [_SECRETS.secret_key])
+    assert await _agent(migrated_database_url) == before
 
 
 async def test_a_revoked_demo_key_stays_revoked(migrated_database_url: str) -> None:

@@ -78,9 +78,10 @@ def test_a_wrong_setting(tmp_path: Path, variable: str, value: str) -> None:
     assert variable in _only_line(refused)
 
 
-def test_a_secret_key_that_is_none(tmp_path: Path) -> None:
-    refused = _agentchat("up", AGENTCHAT_RUN_DIR=str(tmp_path), AGENTCHAT_SECRET_KEY="short")
-    assert "AGENTCHAT_SECRET_KEY" in _only_line(refused)
+@pytest.mark.parametrize("variable", ["AGENTCHAT_SECRET_KEY", "AGENTCHAT_SECRET_KEY_PREVIOUS"])
+def test_a_secret_key_that_is_none(tmp_path: Path, variable: str) -> None:
+    refused = _agentchat("up", **{"AGENTCHAT_RUN_DIR": str(tmp_path), variable: "short"})
+    assert f"{variable} must be" in _only_line(refused)
     assert "short" not in refused.stderr
 
 

@@ -1,4 +1,4 @@
-"""A collector of spans: OTLP over HTTP, as any OpenTelemetry collector takes it."""
+"""A collector of spans and counters: OTLP over HTTP, as any OpenTelemetry collector takes it."""
 
 import contextlib
 import gzip
@@ -6,7 +6,9 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
@@ -16,6 +18,7 @@ class Collector:
     def __init__(self) -> None:
         self.endpoint = ""
         self._spans: list[tuple[str, Span]] = []
+        self._counts: dict[tuple[str, str], int] = {}
         self._arrived = threading.Condition()
 
     def take(self, body: bytes) -> None:
@@ -26,6 +29,23 @@ class Collector:
                 for scope in resource.scope_spans:
                     self._spans += [(names["service.name"], span) for span in scope.spans]
             self._arrived.notify_all()
+
+    def take_metrics(self, body: bytes) -> None:
+        """Counters are cumulative: what came last stands."""
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            for metric in (each for scope in resource.scope_metrics for each in scope.metrics):
+                for point in metric.sum.data_points:
+                    said = sorted(f"{pair.key}={_value(pair.value)}" for pair in point.attributes)
+                    self._counts[metric.name, ",".join(said)] = point.as_int
+
+    def counts_of(self, name: str) -> dict[str, int]:
+        """The values of a counter by its attributes, such as {"reason=timeout": 1}."""
+        return {said: value for (counter, said), value in self._counts.items() if counter == name}
+
+    def everything(self) -> str:
+        """All that was exported, as text."""
+        with self._arrived:
+            return " ".join(str(span) for _, span in self._spans)
 
     def spans_of(self, trace_id: str, services: set[str], seconds: float = 20) -> list[tuple[str, Span]]:
         """The spans of a trace, once every one of `services` has sent some. Raises TimeoutError."""
@@ -39,6 +59,10 @@ class Collector:
             raise TimeoutError(f"spans came only of {sorted({name for name, _ in found()})}")
 
 
+def _value(value: AnyValue) -> object:
+    return getattr(value, value.WhichOneof("value") or "string_value")
+
+
 @contextlib.contextmanager
 def collector() -> Iterator[Collector]:
     """A collector on a free loopback port."""
@@ -47,7 +71,8 @@ def collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            collected.take(gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body)
+            plain = gzip.decompress(body) if self.headers["Content-Encoding"] == "gzip" else body
+            (collected.take_metrics if self.path == "/v1/metrics" else collected.take)(plain)
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()

@@ -45,13 +45,16 @@ def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
 
 @pytest.fixture
 async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[MakeAgent]:
-    """Makes agents of the account without limits; `shop=True` gives one the demo server's tools."""
+    """Makes agents of the account without limits; `shop=True` adds the demo server's tools, or `allowed`."""
     found = stack.environment
     sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url, role=None) as pool:
 
-        async def make(model: str, *, shop: bool = False, **draft: Any) -> Caller:
-            servers = (McpServer(name="shop", url=f"{found.mcp_base_url}/api/mcp"),) if shop else ()
+        async def make(
+            model: str, *, shop: bool = False, allowed: tuple[str, ...] | None = None, **draft: Any
+        ) -> Caller:
+            server = McpServer(name="shop", url=f"{found.mcp_base_url}/api/mcp", allowed_tools=allowed)
+            servers = (server,) if shop else ()
             wanted = AgentDraft(
                 name="test", model=model, mcp_servers=servers, provider_key="offline", **draft
             )

@@ -1,8 +1,11 @@
 """Answers out of a knowledge base: sources before the deltas, and a reply that cites them."""
 
+import json
+
 import pytest
 
 from ops.harness import RunningStack
+from runtime.postgres import connection, open_pool
 from tests.system.calling import Caller, text_of
 
 QUESTION = "How many days do I have to return an order?"
@@ -43,3 +46,13 @@ async def test_json_and_form_2_answer_from_the_same_documents(policies: Caller, 
     assert "[1]" in body["message"]["content"]
     events = await policies.stream(QUESTION, form=2)
     assert {event["type"] for event in events} == {"start", "delta", "done"}
+
+
+@pytest.mark.requirement("SOURCES")
+async def test_the_log_holds_the_sources_that_were_sent(policies: Caller, stack: RunningStack) -> None:
+    events = await policies.stream(QUESTION, form=1)
+    query = "SELECT convert_from(state, 'UTF8') FROM conversation_events WHERE originator_id = %s"
+    async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
+        rows = await (await conn.execute(query, [events[0]["conversation_id"]])).fetchall()
+    stored = [json.loads(state) for (state,) in rows]
+    assert [event["sources"] for event in stored if "sources" in event] == [events[1]["sources"]]

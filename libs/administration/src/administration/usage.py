@@ -15,6 +15,7 @@ from conversations.spending import MonthSpent, RunTokens
 from limits import KeptMonth, Limiter, RedisAway
 
 MAX_DIFFERENCES = 20
+_TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
@@ -143,15 +144,16 @@ async def _recount(
 
     if not mend:
         await count()
-    elif admin.limiter is None:
+        return found[-1]
+    if admin.limiter is None:
         raise Unavailable("this needs Redis, and none was given")
-    else:
-        try:
-            if not await admin.limiter.recount_month(account_id, count):
-                raise Unavailable("somebody else counted this month meanwhile")
-        except RedisAway as error:
-            raise Unavailable(f"Redis does not answer: {error}") from error
-    return found[-1]
+    try:
+        for _ in range(_TRIES):
+            if await admin.limiter.recount_month(account_id, count):
+                return found[-1]
+    except RedisAway as error:
+        raise Unavailable(f"Redis does not answer: {error}") from error
+    raise Unavailable("others counted this month meanwhile")
 
 
 async def _cached(admin: Admin, account_id: str, month: str) -> KeptMonth | None:

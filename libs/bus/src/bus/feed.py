@@ -92,7 +92,15 @@ async def publish_events(jetstream: JetStream, events: Sequence[FeedEvent], end:
 
 
 async def feed_end(jetstream: JetStream) -> FeedEnd:
-    """Where EVENTS ends now."""
+    """Where EVENTS ends now; it is made anew should it be gone."""
+    try:
+        return await _feed_end(jetstream)
+    except BusUnavailable:
+        await jetstream.provision()
+        return await _feed_end(jetstream)
+
+
+async def _feed_end(jetstream: JetStream) -> FeedEnd:
     # In this order: what is published in between is the newest message, and says its own sequence.
     sequence, _ = await jetstream.state(subjects.EVENTS)
     message = await jetstream.last_message(subjects.EVENTS, EVERY_EVENT)

@@ -84,6 +84,12 @@ class AsyncAgentChat:
         call = self._service.stream(message, conversation_id, prompt, agent_id, idempotency_key, form)
         return AsyncChatStream(self._sender, call)
 
+    def events(
+        self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
+    ) -> "AsyncChatStream":
+        """As `AgentChat.events`."""
+        return AsyncChatStream(self._sender, calls.events(trace_id, last_event_id, form))
+
     def conversations(self, limit: int | None = None) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
         return self._listed(Paging("/v1/conversations", limit), Page[Conversation])

@@ -154,6 +154,16 @@ def cancel(trace_id: str) -> Call:
     return Call(method="POST", path=f"/v1/chat/{_segment(trace_id)}/cancel")
 
 
+def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
+    """GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
+    headers = {"Accept-Encoding": "identity"}
+    if last_event_id is not None:
+        headers["Last-Event-ID"] = _header("last_event_id", last_event_id)
+    if form is not None:
+        headers["X-Stream-Form"] = str(form)
+    return Call(method="GET", path=f"/v1/chat/{_segment(trace_id)}/events", headers=headers)
+
+
 def reason(lost: Exception) -> str:
     """Why no answer came, in words; some of httpx's errors have none."""
     return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__

@@ -96,6 +96,16 @@ class AgentChat:
         call = self._service.stream(message, conversation_id, prompt, agent_id, idempotency_key, form)
         return ChatStream(self._sender, call)
 
+    def events(
+        self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
+    ) -> "ChatStream":
+        """Join the stream of a run under way, or read that of an ended one again, by its trace.
+
+        With the `last_event_id` of such a stream it goes on behind that event. `form` None is that of the
+        request. Entering raises NotFound for an unknown run, ApiError `cursor_expired` for a foreign id.
+        """
+        return ChatStream(self._sender, calls.events(trace_id, last_event_id, form))
+
     def conversations(self, limit: int | None = None) -> Iterator[Conversation]:
         """The account's threads, the newest first, page by page; the list may lag by a moment."""
         return self._listed(Paging("/v1/conversations", limit), Page[Conversation])

@@ -8,14 +8,18 @@ from agentchat_client.events import Event
 from agentchat_client.models import Message, Source, ToolRun
 
 _PREFIX = b"data: "
+_ID = b"id: "
 
 
 class LineReader:
     """The specification's client read rule: lines end with \\n and with nothing else; those that begin with
     `data: ` count. A carriage return at a line's end is white space to JSON.
+
+    `id` is the one that was read last, where the stream has ids: it stands before its event.
     """
 
     def __init__(self) -> None:
+        self.id: str | None = None
         self._waiting: list[bytes] = []
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -32,12 +36,15 @@ class LineReader:
         self._waiting.clear()
         if line.startswith(_PREFIX):
             yield line.removeprefix(_PREFIX)
+        elif line.startswith(_ID):
+            self.id = line.removeprefix(_ID).decode("latin-1").strip()
 
 
 class Transcript:
     """What one stream has said so far. `ended` is set by its final event.
 
-    `sources` come with form 1, `message` and `tool_calls` with the end of form 2.
+    `sources` come with form 1, `message` and `tool_calls` with the end of form 2. `last_event_id` is for
+    `events`, to go on behind the last event; streams of `stream` have none.
     """
 
     def __init__(self) -> None:
@@ -47,6 +54,7 @@ class Transcript:
         self.message: Message | None = None
         self.tool_calls: tuple[ToolRun, ...] = ()
         self.ended = False
+        self.last_event_id: str | None = None
         self._pieces: list[str] = []
         self._lines = LineReader()
 
@@ -87,6 +95,7 @@ class Transcript:
             raise InvalidResponse(
                 f"The stream holds a line that is no event: {error}", self.trace_id
             ) from error
+        self.last_event_id = self._lines.id  # of an event that has come whole
         if isinstance(event, events.Failure):
             raise ChatError(event.code, event.message, self.trace_id, self.conversation_id)
         if event is not None:

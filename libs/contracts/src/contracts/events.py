@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts.values import Form, Role, Source, Usage
+from contracts.values import Form, Role, RunSpent, Source, Usage
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -35,7 +35,10 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
 
 
 class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
-    """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt."""
+    """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt.
+
+    `worker` is the name of its process and an id that is new at each start of it.
+    """
 
     attempt: int
     agent_version: int
@@ -45,6 +48,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     max_tool_rounds: int = 8
     retrieves: bool = False
     on_interruption: Literal["continue", "fail"] = "continue"
+    worker: str | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
@@ -65,11 +69,24 @@ class Delta(Fact, frozen=True, kw_only=True, tag="delta.v1"):
 
 
 class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
-    """A whole model reply: the content blocks that must go back to the model in the next round."""
+    """A whole model reply: the content blocks that must go back to the model in the next round.
+
+    `prompt_sha256` is of the system prompt as it was sent, `tools_sha256` of the tools that were offered with
+    it, both in hexadecimal: replies with equal ones were asked for with the same prefix.
+    """
 
     round: int
     blocks: tuple[dict[str, Any], ...]
     stop_reason: str
+    usage: Usage
+    prompt_sha256: str | None = None
+    tools_sha256: str | None = None
+
+
+class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
+    """A worker that stops gave up a model call, and another one makes it again. What the first one cost."""
+
+    round: int
     usage: Usage
 
 
@@ -114,9 +131,13 @@ class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
 
 
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
-    """All earlier events of the conversation were removed on the account's request."""
+    """All earlier events of the conversation were removed on the account's request.
+
+    `spent` keeps what its runs cost: to delete a conversation gives no tokens back.
+    """
 
     account_id: str
+    spent: tuple[RunSpent, ...] = ()
 
 
 Event = (
@@ -126,6 +147,7 @@ Event = (
     | SourcesRetrieved
     | Delta
     | ModelReplied
+    | ReplyLost
     | ToolCalled
     | ToolReturned
     | RunCompleted
@@ -141,6 +163,7 @@ EVENTS: tuple[type[Fact], ...] = (
     SourcesRetrieved,
     Delta,
     ModelReplied,
+    ReplyLost,
     ToolCalled,
     ToolReturned,
     RunCompleted,
@@ -151,6 +174,6 @@ EVENTS: tuple[type[Fact], ...] = (
 """Every event type, in the order a conversation meets them."""
 
 
-def tag_of(event: Fact) -> str:
-    """The stored tag of an event, for example `message_saved.v1`."""
+def tag_of(event: Fact | type[Fact]) -> str:
+    """The stored tag of an event or of its type, for example `message_saved.v1`."""
     return str(event.__struct_config__.tag)

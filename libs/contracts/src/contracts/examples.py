@@ -1,7 +1,7 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
 from contracts import events, frames, messages
-from contracts.values import Message, Source, ToolSpec, Usage
+from contracts.values import Message, RunSpent, Source, ToolSpec, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -22,6 +22,15 @@ _SOURCE = Source(
     score=0.83,
     snippet="You may return an order within 30 days.",
 )
+_SPENT = RunSpent(
+    trace_id=TRACE,
+    agent_id=AGENT,
+    model="demo-shop-1",
+    state="completed",
+    ended_at=AT,
+    rounds=1,
+    usage=_USAGE,
+)
 _MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
@@ -31,7 +40,15 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.MessageSaved(
         trace_id=TRACE, at=AT, message_id=USER_MESSAGE, role="user", agent_id=AGENT, content="Where is it?"
     ),
-    events.RunStarted(trace_id=TRACE, at=AT, attempt=1, agent_version=3, model="demo-shop-1", form="form1"),
+    events.RunStarted(
+        trace_id=TRACE,
+        at=AT,
+        attempt=1,
+        agent_version=3,
+        model="demo-shop-1",
+        form="form1",
+        worker="orchestrator-1/0192f0c1-0000-7000-8000-0000000000e1",
+    ),
     events.SourcesRetrieved(trace_id=TRACE, at=AT, sources=(_SOURCE,)),
     events.Delta(trace_id=TRACE, at=AT, round=1, text="It has shipped.", cuts=(3, 15)),
     events.ModelReplied(
@@ -41,7 +58,10 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         blocks=({"type": "text", "text": "It has shipped."},),
         stop_reason="end_turn",
         usage=_USAGE,
+        prompt_sha256="d9ed06c2fb09eab6d64c92d5f2e8cc4fa5d3a8ba3ab3e9c1e1c5cf9d1d3c1f05",
+        tools_sha256="4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945",
     ),
+    events.ReplyLost(trace_id=TRACE, at=AT, round=2, usage=Usage(input_tokens=431, output_tokens=8)),
     events.ToolCalled(
         trace_id=TRACE, at=AT, round=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}
     ),
@@ -51,7 +71,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.RunCompleted(trace_id=TRACE, at=AT, usage=_USAGE, rounds=1),
     events.RunFailed(trace_id=TRACE, at=AT, code="provider_timeout", message="The provider did not answer."),
     events.RunCancelled(trace_id=TRACE, at=AT),
-    events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+    events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
 )
 
 MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
@@ -77,6 +97,7 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
         server="shop",
         tool="get_order",
         input={"order_id": "ORD-1001"},
+        deadline="2026-11-21T09:30:36.123456Z",
     ),
     messages.ToolFinished(trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41),
     messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
@@ -94,7 +115,46 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
         ),
         unavailable=(messages.UnavailableServer(server="crm", reason="connection refused"),),
     ),
+    messages.CheckTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
+    messages.ToolsChecked(
+        servers=(
+            messages.ServerCheck(
+                name="shop",
+                ok=False,
+                tools=21,
+                allowed=1,
+                missing=("get_ordr",),
+                detail="The allow-list names tools that the server does not list: get_ordr.",
+                ms=48,
+            ),
+        )
+    ),
+    messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
+    messages.ModelChecked(provider=messages.ProviderCheck(ok=True, code="ok", ms=412)),
     messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),
+    messages.EraseConversation(trace_id=TRACE, account_id=ACCOUNT, conversation_id=CONVERSATION),
+    messages.EraseAnswered(outcome="erased"),
+    messages.WhatIf(
+        account_id=ACCOUNT,
+        agent_id=AGENT,
+        agent_version=4,
+        conversation_id=CONVERSATION,
+        trace_id=TRACE,
+        model="demo-shop-1",
+        system_prompt="You are the shop's assistant. Be brief.",
+    ),
+    messages.WhatIfAnswered(
+        outcome="completed",
+        model="demo-shop-1",
+        content="It has shipped.",
+        rounds=2,
+        calls=(
+            messages.AskedTool(round=1, name="get_order", input={"order_id": "ORD-1001"}),
+            messages.AskedTool(round=1, name="track", input={"order_id": "ORD-1001"}, missed=True),
+        ),
+        usage=_USAGE,
+        ms=812,
+    ),
     messages.DeadLettered(
         stream="REQUESTS", subject=f"chat.requests.{ACCOUNT}", reason="not valid JSON", payload="{"
     ),

@@ -29,7 +29,7 @@ class Accepted(LiveFrame, frozen=True, kw_only=True):
 
 
 class Refused(LiveFrame, frozen=True, kw_only=True):
-    """Nothing was saved; `code` is one of `contracts.errors`."""
+    """Nothing was saved; `code` is one of `contracts.errors`. `attempt` is that of the request refused."""
 
     code: str
     message: str

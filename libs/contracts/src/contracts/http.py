@@ -80,6 +80,13 @@ class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
     message: str
 
 
+class Cancelling(msgspec.Struct, frozen=True, kw_only=True):
+    """Reply of `POST /v1/chat/{trace_id}/cancel`: the run is told to end."""
+
+    trace_id: str
+    status: str = "cancelling"
+
+
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     """One field that is wrong: `field` is its name or JSON path, or a header's name."""
 

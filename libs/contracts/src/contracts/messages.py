@@ -3,11 +3,11 @@
 Requests are imperative or end in Requested; any of them may be delivered more than once.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from contracts.values import Form, ToolSpec
+from contracts.values import Form, ToolSpec, Usage
 
 
 class BusMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -39,7 +39,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 class ToolRequested(BusMessage, frozen=True, kw_only=True):
     """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
 
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself.
+    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is on
+    the clock of Postgres: a call that has not begun by then is not run, for nobody waits for it any more.
     """
 
     trace_id: str
@@ -51,6 +52,7 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True):
     tool: str
     input: dict[str, Any]
     timeout_s: float = 30.0
+    deadline: str | None = None
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True):
@@ -85,11 +87,165 @@ class ToolsListed(BusMessage, frozen=True, kw_only=True):
     unavailable: tuple[UnavailableServer, ...] = ()
 
 
+class CheckTools(BusMessage, frozen=True, kw_only=True):
+    """Ask for a look at an agent version's MCP servers as they are now, on `chat.tools.check`."""
+
+    account_id: str
+    agent_id: str
+    agent_version: int
+
+
+class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of connecting to one MCP server; `detail` says what is wrong, in words fit to be shown.
+
+    `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
+    `missing` are entries of its allow-list that the server does not list; then `ok` is false too.
+    """
+
+    name: str
+    ok: bool
+    tools: int = 0
+    allowed: int = 0
+    missing: tuple[str, ...] = ()
+    detail: str = ""
+    ms: int = 0
+
+
+class ToolsChecked(BusMessage, frozen=True, kw_only=True):
+    """The enabled MCP servers of an agent version, in its order."""
+
+    servers: tuple[ServerCheck, ...]
+
+
+class CheckModel(BusMessage, frozen=True, kw_only=True):
+    """Ask for one small model call with an agent version's key and parameters, on `chat.models.check`."""
+
+    account_id: str
+    agent_id: str
+    agent_version: int
+
+
+ProviderCode = Literal[
+    "ok",
+    "authentication",
+    "permission",
+    "billing",
+    "model_not_found",
+    "bad_parameter",
+    "overloaded",
+    "timeout",
+    "unreachable",
+    "no_key",
+    "key_unreadable",
+    "agent_not_found",
+    "unavailable",
+    "provider_error",
+]
+"""What a check of the provider comes to; `unavailable`: no orchestrator did it."""
+
+
+class ProviderCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of the model call; `detail` says what is wrong, in words fit to be shown."""
+
+    ok: bool
+    code: ProviderCode
+    detail: str = ""
+    ms: int = 0
+
+
+class ModelChecked(BusMessage, frozen=True, kw_only=True):
+    """The model provider, as an agent version meets it."""
+
+    provider: ProviderCheck
+
+
+class AgentCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an agent version needs of others: its tool servers and its model provider."""
+
+    servers: tuple[ServerCheck, ...]
+    provider: ProviderCheck
+
+    @property
+    def ok(self) -> bool:
+        """Whether all of it works."""
+        return self.provider.ok and all(server.ok for server in self.servers)
+
+
 class CancelRequested(BusMessage, frozen=True, kw_only=True):
     """Cancel a run, on `chat.control.cancel.<trace_id>`."""
 
     trace_id: str
     account_id: str
+
+
+class EraseConversation(BusMessage, frozen=True, kw_only=True):
+    """Erase a conversation of an account, by request and reply on `chat.commands.<account_id>`.
+
+    `trace_id` is that of the request for it; the ConversationErased that is stored carries it.
+    """
+
+    trace_id: str
+    account_id: str
+    conversation_id: str
+
+
+EraseOutcome = Literal["erased", "not_found", "unavailable"]
+"""`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
+
+
+class EraseAnswered(BusMessage, frozen=True, kw_only=True):
+    """What has become of an EraseConversation; `erased` says that it is gone for every reader."""
+
+    outcome: EraseOutcome
+
+
+class WhatIf(BusMessage, frozen=True, kw_only=True):
+    """Ask for a recorded run again with another agent version, on `chat.replay.what_if`.
+
+    `trace_id` is the recorded run's. `model` and `system_prompt`, where given, take the place of the
+    version's own. Tools and sources are the log's; the model is called. `seconds` bounds it all.
+    """
+
+    account_id: str
+    agent_id: str
+    agent_version: int
+    conversation_id: str
+    trace_id: str
+    model: str | None = None
+    system_prompt: str | None = None
+    seconds: float = 120.0
+
+
+class AskedTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call of a replayed run. `missed`: the log holds no result for it, and the model was told so."""
+
+    round: int
+    name: str
+    input: dict[str, Any]
+    missed: bool = False
+
+
+WhatIfOutcome = Literal["completed", "failed", "not_found", "unavailable"]
+"""`failed`: as a run fails, with a code. `unavailable`: nothing is known of the run; ask again."""
+
+
+class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
+    """What the other version did, as far as it came; nothing of it is stored.
+
+    `ms` is the time that it took, with no time for tools. `sources_missed`: it retrieves, and the log holds
+    no retrieval of the run.
+    """
+
+    outcome: WhatIfOutcome
+    code: str | None = None
+    detail: str | None = None
+    model: str = ""
+    content: str = ""
+    rounds: int = 0
+    calls: tuple[AskedTool, ...] = ()
+    sources_missed: bool = False
+    usage: Usage = Usage()
+    ms: int = 0
 
 
 class DeadLettered(BusMessage, frozen=True, kw_only=True):
@@ -107,6 +263,14 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     ToolFinished,
     ListTools,
     ToolsListed,
+    CheckTools,
+    ToolsChecked,
+    CheckModel,
+    ModelChecked,
     CancelRequested,
+    EraseConversation,
+    EraseAnswered,
+    WhatIf,
+    WhatIfAnswered,
     DeadLettered,
 )

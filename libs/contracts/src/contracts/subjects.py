@@ -10,6 +10,14 @@ EVENTS = "EVENTS"
 DEAD = "DEAD"
 
 TOOLS_LIST = "chat.tools.list"
+TOOLS_CHECK = "chat.tools.check"
+MODELS_CHECK = "chat.models.check"
+WHAT_IF = "chat.replay.what_if"
+
+ALL_COMMANDS = "chat.commands.*"
+
+EVENTS_KEPT_DAYS = 30
+"""EVENTS keeps an event for so long after it was published there."""
 
 CONVERSATION_HEADER = "Chat-Conversation-Id"
 POSITION_HEADER = "Chat-Log-Position"
@@ -65,6 +73,11 @@ def commands(account_id: str) -> str:
 def events(account_id: str, event_name: str) -> str:
     """Where a stored event is copied to; `event_name` is its class name."""
     return f"chat.events.{token(account_id)}.{event_name}"
+
+
+def fed(account_id: str | None = None, event_name: str | None = None) -> str:
+    """The stored events of an account or of all, of one name or of all."""
+    return f"chat.events.{'*' if account_id is None else token(account_id)}.{event_name or '*'}"
 
 
 def dead(stream: str) -> str:

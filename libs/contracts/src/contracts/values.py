@@ -35,6 +35,18 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run that has ended cost; nothing of what was said in it."""
+
+    trace_id: str
+    agent_id: str
+    model: str
+    state: Literal["completed", "failed", "cancelled"]
+    ended_at: str
+    rounds: int
+    usage: Usage
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A passage that retrieval found (specification, Resources: Source)."""
 

@@ -4,7 +4,7 @@ Decoding raises `msgspec.DecodeError` (or its subclass `ValidationError`) for by
 should be, text that is no UTF-8 and nesting without end included; nothing else.
 """
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from contracts import events, frames, messages
 from contracts.http import StreamEvent
 
 _encoder = msgspec.json.Encoder()
+_canonical_encoder = msgspec.json.Encoder(order="deterministic")
 _event_decoder: msgspec.json.Decoder[events.Event] = msgspec.json.Decoder(events.Event)
 _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames.Frame)
 
@@ -23,6 +24,11 @@ _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES
 def encode(value: object) -> bytes:
     """Any value of this package as JSON."""
     return _encoder.encode(value)
+
+
+def encode_canonical(value: Any) -> bytes:
+    """A value that came of JSON, in the one form that all equal ones have: 1.0 is 1, and keys are sorted."""
+    return _canonical_encoder.encode(_whole(value))
 
 
 def decode_event(data: bytes) -> events.Event:
@@ -40,6 +46,18 @@ def decode_message(cls: type[M], data: bytes) -> M:
     message = _decoded(_message_decoders[cls], data)
     assert isinstance(message, cls)
     return message
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_whole(item) for item in value]
+        case dict():
+            return {key: _whole(item) for key, item in value.items()}
+        case _:
+            return value
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:

@@ -72,14 +72,22 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread at a version: the version of its last event, 0 if it does not exist."""
+    """A thread at a version: the version of its last event, 0 if it does not exist.
+
+    `erased_by` is the trace of the request by which it was erased.
+    """
 
     conversation_id: str
     version: int = 0
     account_id: str | None = None
     started_at: str | None = None
     runs: tuple[Run, ...] = ()
-    erased: bool = False
+    erased_by: str | None = None
+
+    @property
+    def erased(self) -> bool:
+        """Whether it is gone for every reader."""
+        return self.erased_by is not None
 
     @property
     def active(self) -> Run | None:
@@ -97,6 +105,7 @@ RunEvent = (
     | events.SourcesRetrieved
     | events.Delta
     | events.ModelReplied
+    | events.ReplyLost
     | events.ToolCalled
     | events.ToolReturned
     | events.RunCompleted
@@ -132,7 +141,9 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
             return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
         case events.ConversationErased():
             runs.clear()
-            return replace(conversation, version=version, account_id=event.account_id, erased=True)
+            return replace(
+                conversation, version=version, account_id=event.account_id, erased_by=event.trace_id
+            )
         case events.MessageSaved(role="user"):
             runs.append(_requested(event))
         case _:
@@ -170,6 +181,8 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
             )
         case events.ModelReplied():
             return _replied(run, event)
+        case events.ReplyLost():
+            return replace(run, usage=run.usage + event.usage)
         case events.ToolCalled():
             call = Call(call_id=event.call_id, name=event.name, input=event.input)
             return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))

@@ -3,7 +3,8 @@
 ConversationsError
 ├── StoreUnavailable
 ├── VersionConflict
-└── UnreadableEvent
+├── UnreadableEvent
+└── RebuildUnderWay
 """
 
 
@@ -34,3 +35,11 @@ class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that 
         super().__init__(f"{topic}: {reason}")
         self.topic = topic
         self.reason = reason
+
+
+class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """Another process builds this read model in the same place."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is being built by another process")
+        self.name = name

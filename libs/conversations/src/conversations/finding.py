@@ -3,7 +3,10 @@
 import msgspec
 from psycopg import sql
 
+from contracts.values import Form
+from conversations.conversation import Run, fold
 from conversations.database import using
+from conversations.log import Log
 from runtime.postgres import Pool
 
 # Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
@@ -27,11 +30,14 @@ BEGUN_AT = sql.SQL("""(
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`begun_at` is the version of the run's user message; None for a request that still stands in line."""
+    """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
+    still stands in line.
+    """
 
     conversation_id: str
     account_id: str
     begun_at: int | None
+    form: Form | None
 
 
 async def find_run(pool: Pool, trace_id: str) -> Found | None:
@@ -43,17 +49,32 @@ async def find_run(pool: Pool, trace_id: str) -> Found | None:
         row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
-    return Found(conversation_id=row[0], account_id=row[1], begun_at=row[2])
+    return Found(conversation_id=row[0], account_id=row[1], begun_at=row[2], form=row[3])
+
+
+async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
+    """A run out of the log, with its conversation's id. Raises StoreUnavailable, UnreadableEvent.
+
+    None where it is unknown or erased, or has not begun.
+    """
+    found = await find_run(pool, trace_id)
+    if found is None or found.begun_at is None:
+        return None
+    stored = await Log(pool).events(found.conversation_id, found.begun_at - 1)
+    own = (event for event in stored if event.trace_id == trace_id)
+    run = fold(found.conversation_id, own).run(trace_id)
+    return None if run is None else (found.conversation_id, run)
 
 
 _FIND = """
 SELECT conversation_id,
        (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM conversation_events
          WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
-       version - 1
-  FROM (SELECT originator_id AS conversation_id, originator_version AS version
+       version - 1, form
+  FROM (SELECT originator_id AS conversation_id, originator_version AS version,
+               convert_from(state, 'UTF8')::json ->> 'form' AS form
           FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s
          UNION ALL
-        SELECT conversation_id, NULL FROM waiting_line WHERE trace_id = %s) AS found
+        SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
  ORDER BY version LIMIT 1
 """

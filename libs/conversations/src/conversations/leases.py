@@ -32,6 +32,11 @@ class Leases:
         self._worker = f"{worker}/{new_id()}"
         self._held: set[str] = set()
 
+    @property
+    def worker(self) -> str:
+        """The worker's name, and an id of this start of its process."""
+        return self._worker
+
     async def acquire(self, trace_id: str) -> Held | None:
         """Take the lease, for ten seconds; None while anybody holds it, this worker too."""
         async with using(self._pool) as conn:

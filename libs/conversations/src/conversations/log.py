@@ -41,9 +41,12 @@ class Log:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def read(self, after: int, limit: int) -> list[LogEntry]:
-        """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes."""
-        return await self._entries(_READ, (after, limit, PAGE_BYTES))
+    async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
+        """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes.
+
+        Those with a topic in `without` come with an empty state: to read it would be for nothing.
+        """
+        return await self._entries(_READ, (list(without), after, limit, PAGE_BYTES))
 
     async def rows(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
@@ -68,6 +71,11 @@ class Log:
         async with using(self._pool) as conn:
             row = await (await conn.execute(_HEAD)).fetchone()
         return int(row[0]) if row else 0
+
+    async def conversation_ids(self, after: str, limit: int) -> list[str]:
+        """Up to `limit` ids of conversations behind `after`, in their order; those erased too."""
+        async with using(self._pool) as conn:
+            return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
 
     async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
         """The account of each conversation, by the first event that is left of it."""
@@ -99,11 +107,12 @@ def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversat
 
 _COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
 _READ = sql.SQL(
-    "SELECT {columns} FROM ("
+    "SELECT notification_id, originator_id, originator_version, topic,"
+    "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
     "    FROM (SELECT * FROM {table} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY notification_id"
-).format(columns=_COLUMNS, table=_TABLE)
+).format(table=_TABLE)
 _ROWS = sql.SQL(
     "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
     " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"
@@ -113,3 +122,12 @@ _ACCOUNTS = sql.SQL(
     "SELECT id, (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM {} WHERE originator_id = id"
     " ORDER BY originator_version LIMIT 1) FROM unnest(%s::text[]) AS id"
 ).format(_TABLE)
+# From one id to the next by the index: a conversation has many rows.
+_IDS = sql.SQL(
+    "WITH RECURSIVE ids AS ("
+    "  (SELECT originator_id AS id FROM {table} WHERE originator_id > %s ORDER BY 1 LIMIT 1)"
+    "  UNION ALL"
+    "  SELECT (SELECT originator_id FROM {table} WHERE originator_id > id ORDER BY 1 LIMIT 1)"
+    "    FROM ids WHERE id IS NOT NULL"
+    ") SELECT id FROM ids WHERE id IS NOT NULL LIMIT %s"
+).format(table=_TABLE)

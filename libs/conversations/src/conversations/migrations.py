@@ -1,11 +1,12 @@
 """The tables of this package, made once by the database's owner before any service starts.
 
 The event table and the type of its rows are as the eventsourcing library's recorder would create them. What
-services may do with each table is granted here: events they may read and append, never change or remove.
+services may do with each table is granted here: events they may read and append, never change or remove. To
+append ConversationErased removes the conversation's other events (`erasures`); nothing else does.
 """
 
-from conversations import requests_again
-from conversations.projections import conversations, follower, messages, open_runs
+from conversations import erasures, feeding, finding, idempotency, requests_again
+from conversations.projections import conversations, follower, messages, open_runs, runs, shadow, tools, usage
 from runtime import migrations
 
 _EVENTS = """
@@ -59,7 +60,19 @@ _DERIVED = "\n".join(
     )
 )
 
-STEPS = (_EVENTS, _LEASES, _DERIVED)
+STEPS = (
+    _EVENTS,
+    _LEASES,
+    _DERIVED,
+    erasures.TABLES,
+    usage.PROJECTION.tables,
+    finding.INDEX,
+    idempotency.TABLES,
+    runs.PROJECTION.tables,
+    tools.PROJECTION.tables,
+    shadow.TABLES,
+    feeding.TABLES,
+)
 
 
 async def migrate(database_url: str) -> None:

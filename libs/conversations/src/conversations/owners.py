@@ -8,7 +8,8 @@ from conversations.errors import UnreadableEvent
 from conversations.log import Log, LogEntry
 
 MAX_KNOWN = 20_000
-_NAMING = frozenset({"conversation_started.v1", "conversation_erased.v1"})
+NAMING = frozenset({"conversation_started.v1", "conversation_erased.v1"})
+"""The tags of the events that say it."""
 
 
 class Owners:
@@ -22,7 +23,7 @@ class Owners:
     async def of(self, entries: Sequence[LogEntry]) -> dict[str, str]:
         """The account of each conversation in `entries`; one without a readable beginning is left out."""
         for entry in entries:
-            if entry.topic in _NAMING:
+            if entry.topic in NAMING:
                 self._learn(entry)
         wanted = {entry.conversation_id for entry in entries}
         unknown = wanted - self._accounts.keys()

@@ -69,9 +69,15 @@ _EXPIRED = Refusal(code="overloaded", message="The request was not taken up in t
 
 
 def open_turn(
-    conversation: Conversation, request: ChatRequested, agent: AgentFacts, *, now: str, expired: bool
+    conversation: Conversation,
+    request: ChatRequested,
+    agent: AgentFacts,
+    *,
+    now: str,
+    expired: bool,
+    worker: str | None = None,
 ) -> Opening:
-    """What is to become of a request, given its conversation.
+    """What is to become of a request, given its conversation; `worker` would take it up.
 
     `expired`: its deadline has passed, by Postgres' clock; it is void unless something was appended for it.
     A conversation that is unknown, erased or another account's is not found, in the same words.
@@ -82,26 +88,26 @@ def open_turn(
         return _NOT_FOUND
     run = conversation.run(request.trace_id)
     if run is not None:
-        return _reopen(run, request, agent, now)
+        return _reopen(run, request, agent, now, worker)
     if expired:
         return _EXPIRED
     active = conversation.active
     if active is not None:
         return Wait(trace_id=active.trace_id)
-    return Begin(events=_first_events(conversation, request, agent, now))
+    return Begin(events=_first_events(conversation, request, agent, now, worker))
 
 
-def _reopen(run: Run, request: ChatRequested, agent: AgentFacts, now: str) -> Opening:
+def _reopen(run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None) -> Opening:
     if run.state != "running":
         return Ended(run=run)
     if run.attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS:
         code = "generation_interrupted" if run.text else "internal_error"
         return GiveUp(events=fail(run, code, "The run was interrupted too many times.", now))
-    return Resume(events=(_run_started(request, agent, run.attempt + 1, now),))
+    return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker),))
 
 
 def _first_events(
-    conversation: Conversation, request: ChatRequested, agent: AgentFacts, now: str
+    conversation: Conversation, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
 ) -> tuple[events.Event, ...]:
     message = events.MessageSaved(
         trace_id=request.trace_id,
@@ -111,14 +117,16 @@ def _first_events(
         agent_id=request.agent_id,
         content=request.message,
     )
-    started = _run_started(request, agent, 1, now)
+    started = _run_started(request, agent, 1, now, worker)
     if conversation.version > 0:
         return (message, started)
     first = events.ConversationStarted(trace_id=request.trace_id, at=now, account_id=request.account_id)
     return (first, message, started)
 
 
-def _run_started(request: ChatRequested, agent: AgentFacts, attempt: int, now: str) -> events.RunStarted:
+def _run_started(
+    request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None
+) -> events.RunStarted:
     return events.RunStarted(
         trace_id=request.trace_id,
         at=now,
@@ -130,6 +138,7 @@ def _run_started(request: ChatRequested, agent: AgentFacts, attempt: int, now: s
         max_tool_rounds=agent.max_tool_rounds,
         retrieves=agent.retrieves,
         on_interruption=agent.on_interruption,
+        worker=worker,
     )
 
 

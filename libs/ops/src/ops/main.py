@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
+from ops.admin.app import app as admin
 from ops.errors import StackError
+from ops.replay.commands import app as replay
 
 app = typer.Typer(
     help="Agent Chat Service: run it, and look at what runs.",
@@ -15,6 +17,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.add_typer(admin, name="admin")
+app.add_typer(replay, name="replay")
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 
 
@@ -66,13 +70,77 @@ def migrate() -> None:
 
 @app.command()
 def bench() -> None:
-    """Measure idle memory, time to the first delta and many paced streams; takes about 30 s.
+    """Measure memory, time to the first delta, also beside a flood, and many paced streams; takes about 45 s.
 
     Measures the running stack with its offline model, or starts one for the time.
     """
     from ops.bench.run import bench as measure
 
     measure()
+
+
+@app.command()
+def chat(
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", help="Send this, write the reply, end; `-`: all of stdin."),
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="An agent: its id, or a name that /agent lists.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", "-c", help="Go on with the thread of this id.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="The service; else AGENTCHAT_BASE_URL.")] = None,
+    form: Annotated[
+        int | None, typer.Option(min=1, max=2, help="Stream form: 1 tells sources, 2 tools. Chosen if unset.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Whole replies, a line of JSON each.")] = False,
+) -> None:
+    """Talk with an agent in the terminal; /help lists the commands there.
+
+    It asks the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. Without
+    a terminal each line of stdin is a message of one thread, and the replies are plain text on stdout.
+    """
+    from ops.chat.command import chat as run
+
+    raise typer.Exit(
+        run(
+            message=message,
+            base_url=base_url,
+            agent=agent,
+            conversation=conversation,
+            form=form,
+            as_json=as_json,
+        )
+    )
+
+
+@app.command()
+def tail(
+    account: Annotated[str | None, typer.Option(help="Only this account's events.")] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="Only events of this name, such as RunFailed; may be repeated."),
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", "-c", help="Only this conversation's events.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="A log position, a time (ISO 8601) or an age (15m, 2h); else from now."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
+) -> None:
+    """Show stored events as they come, until Ctrl-C: time, account, conversation, trace, type, content.
+
+    Reads the EVENTS stream of the running stack, or of AGENTCHAT_NATS_URL. On a terminal ids are cut to
+    their ends; elsewhere they are whole.
+    """
+    from datetime import UTC, datetime
+
+    from ops.tail.command import tail as run
+    from ops.tail.wanted import read
+
+    run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 
 
 def main() -> None:

@@ -4,13 +4,17 @@ import asyncio
 
 from gateway.settings import Settings
 from runtime import worker
-from runtime.settings import load_or_exit
+from runtime.settings import SettingsError, load_or_exit, refuse
 
 
 def main() -> None:
     """Run the process; never returns."""
     arguments = worker.parse_process_args()
     settings = load_or_exit(Settings)
+    try:
+        settings.check()
+    except SettingsError as error:
+        refuse(error)
 
     from runtime import logs, telemetry
 

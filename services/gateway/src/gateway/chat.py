@@ -7,32 +7,30 @@ out only when the user's message is saved (DESIGN section 3).
 import contextlib
 from collections.abc import AsyncIterator
 
-from contracts import http, ids, messages, wire
+from contracts import http, ids, messages, sse, wire
+from contracts.updates import Broken, Finished
 from contracts.values import Form
 from conversations.idempotency import Claim
 from directory.caller import Caller
-from gateway import auth, body, sse
+from gateway import auth, body
 from gateway.admission import admitted
 from gateway.exchange import ClientGone, Exchange
+from gateway.forms import FORMS, NAME, wrong_form
 from gateway.idempotency import key_of
 from gateway.launch import launched
 from gateway.live import LiveRun
 from gateway.parts import Parts
-from gateway.problems import Refusal, invalid
+from gateway.problems import Refusal
 from gateway.stream import EventStream
-from gateway.updates import Broken, Finished
-
-_FORM_HEADER = b"x-stream-form"
-_FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
 
 
 async def stream(parts: Parts, exchange: Exchange) -> None:
     """POST /v1/chat/stream."""
-    asked = exchange.header(_FORM_HEADER) or [b"%d" % parts.stream_form]
-    chosen = _FORMS.get(asked[0]) if len(asked) == 1 else None
+    asked = exchange.header(NAME.lower().encode()) or [b"%d" % parts.stream_form]
+    chosen = FORMS.get(asked[0]) if len(asked) == 1 else None
     async with _accepted(parts, exchange, chosen) as (claim, run):
         encoder = sse.Encoder(chosen or "form1", claim.conversation_id, claim.trace_id)
-        await EventStream(exchange, run, encoder).serve()
+        await EventStream(exchange, run, lambda: encoder.encode(run.take())).serve()
 
 
 async def reply(parts: Parts, exchange: Exchange) -> None:
@@ -73,7 +71,7 @@ async def _accepted(
         if form == "form2" and not caller.plan.form2_streaming:
             raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
         if form is None:
-            raise invalid("X-Stream-Form", "This header must be 1 or 2, or be left out.")
+            raise wrong_form()
         key.check()
         agent = auth.check_agent(agent_id, found)
         content = await body.read(exchange, caller.plan.max_message_bytes)

@@ -1,8 +1,10 @@
 """From one bus subscription for each trace to any number of readers of it."""
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 
-from bus import Bus, Subscription
+from bus import Bus, BusUnavailable, Subscription
 from contracts import frames
 
 Deliver = Callable[[frames.Frame], None]
@@ -11,7 +13,7 @@ Deliver = Callable[[frames.Frame], None]
 class _Topic:
     def __init__(self) -> None:
         self.readers: list[Deliver] = []
-        self.subscription: Subscription | None = None
+        self.subscribing: asyncio.Future[Subscription] | None = None
 
     def deliver(self, frame: frames.Frame) -> None:
         for reader in tuple(self.readers):
@@ -26,25 +28,24 @@ class Fanout:
         self._topics: dict[str, _Topic] = {}
 
     async def join(self, trace_id: str, deliver: Deliver) -> None:
-        """Have `deliver` called with each frame of the trace from now on."""
-        topic = self._topics.get(trace_id)
-        if topic is None:
-            topic = self._topics[trace_id] = _Topic()
-            topic.readers.append(deliver)
-            topic.subscription = await self._bus.follow_trace(trace_id, topic.deliver)
-        else:
-            topic.readers.append(deliver)
+        """Have `deliver` called with each frame of the trace from now on. Raises BusUnavailable."""
+        topic = self._topics.setdefault(trace_id, _Topic())
+        topic.readers.append(deliver)
+        if topic.subscribing is None:
+            topic.subscribing = asyncio.ensure_future(self._bus.follow_trace(trace_id, topic.deliver))
+        await asyncio.shield(topic.subscribing)
 
     async def leave(self, trace_id: str, deliver: Deliver) -> None:
         """Undo a `join`; with its last reader the subscription ends."""
         topic = self._topics.get(trace_id)
-        if topic is None:
+        if topic is None or deliver not in topic.readers:
             return
         topic.readers.remove(deliver)
         if not topic.readers:
             del self._topics[trace_id]
-            if topic.subscription is not None:
-                await topic.subscription.close()
+            if topic.subscribing is not None:
+                with contextlib.suppress(BusUnavailable):
+                    await (await topic.subscribing).close()
 
     def __len__(self) -> int:
         """How many traces are followed."""

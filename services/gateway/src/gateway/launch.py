@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bus import BusUnavailable
 from contracts.messages import ChatRequested
+from contracts.updates import Broken
 from conversations.idempotency import Claim
 from gateway.admission import Slot
 from gateway.exchange import ClientGone, Exchange
@@ -16,7 +17,7 @@ from gateway.idempotency import Key
 from gateway.live import LiveRun
 from gateway.parts import Parts
 from gateway.problems import Refusal
-from gateway.updates import Broken
+from gateway.stream import Followed
 from runtime import logs
 
 ACCEPT_SECONDS = 15.0
@@ -50,7 +51,7 @@ async def launched(
         )
         exchange.answer_as(claim.trace_id)
         try:
-            async with following as run, _watched(exchange, run):
+            async with following as run, watched(exchange, run):
                 if await launch.begun(claim, run):
                     yield claim, run
                     return
@@ -165,8 +166,8 @@ async def _wait(run: LiveRun) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _watched(exchange: Exchange, run: LiveRun) -> AsyncIterator[None]:
-    """Notice that the client has gone."""
+async def watched(exchange: Exchange, run: Followed) -> AsyncIterator[None]:
+    """Notice that the client has gone: `run` is then told."""
 
     async def watch() -> None:
         await exchange.disconnected()

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 
 from bus import Bus, BusUnavailable
 from contracts import frames
+from contracts.updates import Broken, Text, Update, Waiting
 from conversations.errors import StoreUnavailable
 from gateway.run_log import RunLog
-from gateway.updates import Broken, Text, Update, Waiting
 from gateway.view import View
 from runtime import logs
 
@@ -23,7 +23,7 @@ _REPAIR_SECONDS = 5.0
 _WAITING_UPDATES = 256
 _WAITING_CHARACTERS = 64 * 1024
 
-TOO_LONG = Broken("deadline_exceeded", "The run took too long.")
+TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
 
 
 class LiveRun:

@@ -7,7 +7,9 @@ import msgspec
 from bus import Bus
 from conversations.log import Log
 from directory.last_used import LastUsed
+from gateway.admin.door import AdminDoor
 from gateway.runs import Runs
+from gateway.stories import Stories
 from limits import Limiter
 from runtime.health import Health
 from runtime.postgres import Pool
@@ -16,7 +18,8 @@ from runtime.postgres import Pool
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """`stream_form` is the form of streams whose request does not choose one.
 
-    What `advisory` looks at is shown beside `health`, but the gateway is ready without it.
+    What `advisory` looks at is shown beside `health`, but the gateway is ready without it. `admin` is None
+    where the admin API is off.
     """
 
     pool: Pool
@@ -25,6 +28,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     log: Log
     runs: Runs
+    stories: Stories
     health: Health
     advisory: Health
     stream_form: Literal[1, 2]
+    admin: AdminDoor | None = None

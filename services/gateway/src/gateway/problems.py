@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from contracts import errors, http, wire
+from contracts.problems import problem
 from gateway.exchange import Exchange
 
 MEDIA_TYPE = b"application/problem+json"
@@ -42,17 +43,7 @@ def invalid(field: str, message: str) -> Refusal:
 
 def _body_of(refusal: Refusal, trace_id: str) -> bytes:
     """The problem document."""
-    return wire.encode(
-        http.Problem(
-            type=f"urn:agent-chat:problem:{refusal.row.code}",
-            title=refusal.row.title,
-            status=refusal.row.status,
-            detail=refusal.detail,
-            code=refusal.row.code,
-            trace_id=trace_id,
-            errors=refusal.fields or None,
-        )
-    )
+    return wire.encode(problem(refusal.row.code, refusal.detail, trace_id, refusal.fields))
 
 
 def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:

@@ -5,16 +5,18 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bus import Bus
+from contracts.updates import Broken
 from conversations.log import Log
 from gateway.fanout import Fanout
 from gateway.live import LiveRun
 from gateway.run_log import RunLog
-from gateway.updates import Broken
 
 TICK_SECONDS = 1.0
 DRAIN_SECONDS = 8.0
 
-SHUTDOWN = Broken("server_shutdown", "This server is stopping; the reply will be in the conversation.")
+SHUTDOWN = Broken(
+    "server_shutdown", "This server is stopping; the reply will be in the conversation.", local=True
+)
 
 
 class Runs:

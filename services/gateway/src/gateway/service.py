@@ -14,6 +14,7 @@ from gateway.parts import Parts
 from gateway.protocol import StrictProtocol
 from gateway.runs import Runs
 from gateway.settings import Settings
+from gateway.stories import Stories
 from limits import Limiter
 from runtime import postgres, telemetry, web
 from runtime.health import Health
@@ -50,6 +51,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             bus=bus,
             log=conversation_log,
             runs=runs,
+            stories=Stories(runs),
             health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=Health({"redis": limiter.ping}),
             stream_form=settings.stream_form,

@@ -4,22 +4,40 @@ The run's subscription belongs to the caller, outside of anything that a disconn
 """
 
 import asyncio
+from collections.abc import Callable
+from typing import Protocol
 
-from gateway import sse
+from contracts import sse
 from gateway.exchange import Exchange
-from gateway.live import LiveRun
 
 PING_SECONDS = 15.0
 SEND_SECONDS = 15.0
 
 
-class EventStream:
-    """Writes one stream. What is taken at a time goes out in one write."""
+class Followed(Protocol):
+    """What is read: `wait` for more of it. `gone` is set once nobody reads any more."""
 
-    def __init__(self, exchange: Exchange, run: LiveRun, encoder: sse.Encoder) -> None:
+    gone: bool
+    on_tick: Callable[[float], None] | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no more to take."""
+
+    async def wait(self) -> None:
+        """Return when there is something to take, or `gone` was set, or `nudge` was called."""
+
+    def nudge(self) -> None:
+        """Wake the reader."""
+
+
+class EventStream:
+    """Writes one stream. What `take` gives at a time goes out in one write."""
+
+    def __init__(self, exchange: Exchange, run: Followed, take: Callable[[], bytes]) -> None:
         self._exchange = exchange
         self._run = run
-        self._encoder = encoder
+        self._take = take
         self._time = asyncio.get_running_loop().time
         self._silent_since = self._time()
         self._sending_since: float | None = None
@@ -30,7 +48,7 @@ class EventStream:
         await self._exchange.start(200, [*sse.HEADERS])
         self._run.on_tick = self._tick
         while not self._run.gone:
-            data = self._encoder.encode(self._run.take())
+            data = self._take()
             if self._run.ended:
                 await self._send(data, more=False)
                 return

@@ -8,11 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from contracts import frames
-from contracts.values import Message, Source
-from conversations.conversation import Run
-from gateway.retold import end_of, retold
-from gateway.told import Said, Tools
-from gateway.updates import (
+from contracts.updates import (
     CANCELLED,
     INTERRUPTED,
     Broken,
@@ -24,6 +20,10 @@ from gateway.updates import (
     Update,
     Waiting,
 )
+from contracts.values import Message, Source
+from conversations.canonical import end_of, retold
+from conversations.conversation import Run
+from gateway.told import Said, Tools
 
 _HELD_FRAMES = 20_000
 _GONE = Broken("conversation_not_found", "There is no such conversation.")

@@ -10,13 +10,14 @@ from conversations.conversation import Run
 
 class AlreadySent(msgspec.Struct, frozen=True, kw_only=True):
     """`text` of the round that is not recorded yet, with the cuts of its frames; and the calls and results
-    whose frames went out, by call id.
+    whose frames went out, by call id. `sourced`: that of the sources went out.
     """
 
     text: str = ""
     cuts: tuple[int, ...] = ()
     called: frozenset[str] = frozenset()
     returned: frozenset[str] = frozenset()
+    sourced: bool = False
 
 
 def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
@@ -31,13 +32,14 @@ def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
     recorded, text = run.text, "".join(seen.pieces)
     called, returned = frozenset(seen.called), frozenset(seen.returned)
     if len(text) <= len(recorded) or not text.startswith(recorded):
-        return AlreadySent(called=called, returned=returned)
+        return AlreadySent(called=called, returned=returned, sourced=seen.sourced)
     ends = (end - len(recorded) for end in seen.ends)
     return AlreadySent(
         text=text[len(recorded) :],
         cuts=tuple(end for end in ends if end > 0),
         called=called,
         returned=returned,
+        sourced=seen.sourced,
     )
 
 
@@ -49,6 +51,7 @@ class _Reader:
         self.ends: list[int] = []
         self.called: set[str] = set()
         self.returned: set[str] = set()
+        self.sourced = False
         self._attempt = 0
         self._seq = 0
         self._broken = False
@@ -69,6 +72,8 @@ class _Reader:
             case frames.Delta():
                 self.pieces.append(frame.text)
                 self.ends.append((self.ends[-1] if self.ends else 0) + len(frame.text))
+            case frames.SourcesFound():
+                self.sourced = True
             case frames.ToolCalled():
                 self.called.add(frame.call_id)
             case frames.ToolReturned():

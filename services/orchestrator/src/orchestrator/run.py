@@ -128,7 +128,9 @@ class Attempt:
         return already
 
     async def _announce_missed(self, run: Run, already: AlreadySent) -> None:
-        """Calls and results that were recorded, but whose frames did not go out."""
+        """Sources, calls and results that were recorded, but whose frames did not go out."""
+        if run.sources is not None and not already.sourced:
+            await self._channel.send(frames.SourcesFound(seq=0, attempt=0, sources=run.sources))
         for each in run.rounds:
             for call in each.calls:
                 if call.call_id not in already.called:

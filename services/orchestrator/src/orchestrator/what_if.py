@@ -53,7 +53,15 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
         none.clear()
         try:
             with logs.bound(trace_id=question.trace_id, account_id=question.account_id):
-                return _fitting(await answered(parts, question, interruption))
+                done = await answered(parts, question, interruption)
+                logs.get_logger("what_if").info(
+                    "what_if_answered",
+                    outcome=done.outcome,
+                    code=done.code,
+                    tokens=done.usage.total,
+                    ms=done.ms,
+                )
+                return _fitting(done)
         finally:
             running.discard(interruption)
             if not running:

@@ -1,27 +1,20 @@
-"""How far EVENTS was fed, for the one case in which EVENTS itself cannot say: when it has become empty."""
+"""How far EVENTS was fed: it says so itself, but for the case that it is empty."""
 
-from conversations.database import using
+from msgspec.structs import replace
+
+from bus import Bus, FeedEnd
+from conversations.feeding import kept_from, last_fed
 from runtime.postgres import Pool
 
-_NAME = "events_feed"
 
+async def end_of_feed(bus: Bus, pool: Pool) -> FeedEnd:
+    """Where EVENTS ends, and the log position up to which it was fed or need not be.
 
-async def last_fed(pool: Pool) -> int:
-    """The log position remembered last, 0 if there is none. Raises StoreUnavailable."""
-    async with using(pool) as conn:
-        row = await (await conn.execute(_GET, [_NAME])).fetchone()
-    return int(row[0]) if row else 0
-
-
-async def remember_fed(pool: Pool, position: int) -> None:
-    """Everything up to `position` is in EVENTS. Raises StoreUnavailable."""
-    async with using(pool) as conn:
-        await conn.execute(_SET, [_NAME, position])
-
-
-_GET = "SELECT position FROM projection_positions WHERE name = %s"
-
-_SET = """
-INSERT INTO projection_positions (name, version, position) VALUES (%s, 1, %s)
-ON CONFLICT (name) DO UPDATE SET position = excluded.position
-"""
+    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, StoreUnavailable.
+    """
+    end = await bus.feed_end()
+    if end.position > 0:
+        return end
+    # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.
+    position = await (last_fed(pool) if end.sequence > 0 else kept_from(pool))
+    return replace(end, position=position)

@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from runtime.settings import Setting
+from runtime.settings import ServiceSettings, Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class Settings(ServiceSettings, frozen=True, kw_only=True):
     """All of it."""
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]

@@ -8,6 +8,7 @@ import time
 
 from bus import Bus, BusUnavailable
 from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.idempotency import forget_old_keys
 from conversations.leases import forget_expired_leases
 from conversations.log import Log
 from conversations.requests_again import Abandoned, claim_abandoned, forget_old_requests
@@ -67,4 +68,5 @@ class Sweeper:
         await forget_expired_leases(self._pool)
         await forget_expired_places(self._pool)
         await forget_old_requests(self._pool)
+        await forget_old_keys(self._pool)
         self._tidied = time.monotonic()

@@ -5,19 +5,21 @@ from collections.abc import Awaitable, Callable
 
 from bus import Bus
 from conversations.log import Log, open_log
-from conversations.projections import conversations, messages, open_runs
+from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
+from projector.erasing import BATCH as ERASE_BATCH
+from projector.erasing import Erasing
 from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
 from projector.following import Following
 from projector.leadership import Leadership
+from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
 from runtime.health import Health, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
 
-PROJECTIONS = (conversations.PROJECTION, messages.PROJECTION, open_runs.PROJECTION)
 _CONNECTIONS = 2
 
 
@@ -38,11 +40,13 @@ class Projector:
     """One process's share: everything if it leads, nothing else than being ready to if it does not."""
 
     def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool, log: Log) -> None:
-        follower = Follower(pool, log, PROJECTIONS)
+        self._follower = Follower(pool, log, PROJECTIONS, anew=False)
+        self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
         self._followings = (
-            Following("read models", follower.step, follower.batch),
+            Following("read models", self._follower.step, self._follower.batch),
             Following("events feed", Feed(bus, log, pool).step, FEED_BATCH),
         )
+        self._erasing = Following("erasures", Erasing(bus, pool).step, ERASE_BATCH)
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, self._ring)
         self.health = Health({"postgres": log.ping, "nats": bus.ping, "log": self._check})
@@ -55,16 +59,22 @@ class Projector:
         async with asyncio.TaskGroup() as tasks:
             for following in self._followings:
                 tasks.create_task(following.run())
+            tasks.create_task(self._erasing.run())
             tasks.create_task(self._sweeper.run())
+            tasks.create_task(self._rebuilds.run())
 
     def _ring(self) -> None:
         for following in self._followings:
             following.ring()
 
+    def _rebuilt(self) -> None:
+        self._follower.look_again()
+        self._ring()
+
     async def _check(self) -> None:
         """A leader is to be at the end of the log, or nearly; one who stands by is well."""
         if self._leadership.leading:
-            for following in self._followings:
+            for following in (*self._followings, self._erasing):
                 following.check()
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import msgspec
+from psycopg import sql
 
 from contracts import events
 from conversations.database import using
-from conversations.projections.projection import LoggedFact, Projection
+from conversations.projections.projection import LoggedFact, Projection, put
 from runtime.postgres import Connection, Pool
 
 TITLE_LENGTH = 80
@@ -43,7 +44,7 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
 async def conversations_of(
     pool: Pool, account_id: str, *, limit: int, before: tuple[str, str] | None = None
 ) -> list[ConversationRow]:
-    """Up to `limit` threads of an account, the newest first.
+    """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 
     `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
     """
@@ -53,15 +54,31 @@ async def conversations_of(
         return [ConversationRow(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
 
 
+async def count_conversations(conn: Connection, account_id: str) -> int:
+    """How many threads `conversations_of` would give, on all its pages."""
+    row = await (await conn.execute(_COUNT, [account_id])).fetchone()
+    return int(row[0]) if row else 0
+
+
+async def is_behind(conn: Connection, position: int) -> bool:
+    """Whether the read model does not tell of all up to this position of the log yet."""
+    cursor = await conn.execute(
+        "SELECT coalesce((SELECT position FROM projection_positions WHERE name = %s), 0) < %s",
+        [PROJECTION.name, position],
+    )
+    return await cursor.fetchone() == (True,)
+
+
 class _Change(msgspec.Struct):
     """What a batch adds to one row."""
 
+    conversation_id: str
     account_id: str
     created_at: str
     updated_at: str
     title: str | None = None
     agent_id: str | None = None
-    messages: int = 0
+    message_count: int = 0
 
 
 async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
@@ -72,36 +89,40 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
             changes.pop(fact.conversation_id, None)
             erased.add(fact.conversation_id)
         elif isinstance(fact.event, events.ConversationStarted | events.MessageSaved):
-            at = fact.event.at
-            change = changes.setdefault(fact.conversation_id, _Change(fact.account_id, at, at))
+            change = changes.get(fact.conversation_id)
+            if change is None:
+                at = fact.event.at
+                change = _Change(fact.conversation_id, fact.account_id, at, at)
+                changes[fact.conversation_id] = change
             _add(change, fact.event)
-    async with conn.cursor() as cursor:
-        await cursor.executemany(
-            _UPSERT,
-            [
-                (key, row.account_id, row.title, row.agent_id, row.messages, row.created_at, row.updated_at)
-                for key, row in changes.items()
-            ],
-        )
-        if erased:
-            await cursor.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [list(erased)])
+    await put(conn, _UPSERT, list(changes.values()))
+    if erased:
+        await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [list(erased)])
 
 
 def _add(change: _Change, event: events.ConversationStarted | events.MessageSaved) -> None:
     change.updated_at = event.at
     if isinstance(event, events.MessageSaved):
-        change.messages += 1
+        change.message_count += 1
         change.agent_id = event.agent_id
         if change.title is None and event.role == "user":
             change.title = event.content[:TITLE_LENGTH]
 
 
-PROJECTION = Projection(name="conversations", version=1, tables=_TABLES, apply=_apply)
+PROJECTION = Projection(
+    name="conversations",
+    version=1,
+    tables=_TABLES,
+    takes=frozenset({events.ConversationStarted, events.MessageSaved, events.ConversationErased}),
+    apply=_apply,
+)
 
 _UPSERT = """
 INSERT INTO conversations AS kept
        (conversation_id, account_id, title, agent_id, message_count, created_at, updated_at)
-VALUES (%s, %s, %s, %s, %s, %s, %s)
+SELECT * FROM json_to_recordset(%s) AS new(
+       conversation_id text, account_id text, title text, agent_id text, message_count integer,
+       created_at text, updated_at text)
 ON CONFLICT (conversation_id) DO UPDATE
    SET title = coalesce(kept.title, excluded.title),
        agent_id = coalesce(excluded.agent_id, kept.agent_id),
@@ -112,8 +133,16 @@ ON CONFLICT (conversation_id) DO UPDATE
 # Behind every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")
 
-_PAGE = """
+# The read model may not have heard of it yet.
+_NOT_ERASED = sql.SQL("""
+NOT EXISTS (SELECT FROM conversation_events
+             WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+""")
+
+_PAGE = sql.SQL("""
 SELECT conversation_id, title, agent_id, message_count, created_at, updated_at FROM conversations
- WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s)
+ WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s) AND {}
  ORDER BY created_at DESC, conversation_id DESC LIMIT %s
-"""
+""").format(_NOT_ERASED)
+
+_COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(_NOT_ERASED)

@@ -1,20 +1,19 @@
 """Follows the log into projections: a batch, and how far it goes, in one transaction.
 
-Projections that are at the same position share the reading and the transaction; one that is built anew
-catches up on its own and then joins the others.
+Projections that are at the same position share the reading and the transaction; one that is behind catches
+up on its own and then joins the others. One whose tables are of another version is left as it is, until
+somebody has built it anew (`rebuilding`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import psycopg
+import msgspec
 from psycopg import sql
 
-from contracts.text import cleaned
 from conversations.database import using
-from conversations.errors import UnreadableEvent
-from conversations.log import Log, LogEntry
-from conversations.owners import Owners
-from conversations.projections.projection import LoggedFact, Projection
+from conversations.log import Log
+from conversations.projections.projection import Projection
+from conversations.projections.taking import Reader, take
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool
 
@@ -39,9 +38,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON projection_positions, parked_events TO a
 """
 
 
-_Placed = LogEntry | LoggedFact
-
-
 class _Moved(Exception):  # noqa: N818 - not an error: another process got there first
     """The position stored is not the one that this process went on from."""
 
@@ -49,18 +45,26 @@ class _Moved(Exception):  # noqa: N818 - not an error: another process got there
 class Follower:
     """Brings projections up to date, a step at a time. Safe beside another: the stored position decides.
 
-    An event that a projection cannot take is parked, loudly, and the others go on.
+    An event that a projection cannot take is parked, loudly, and the others go on. A projection without a
+    stored position is emptied and begins here if `anew`; else it is left alone too.
     """
 
     def __init__(
-        self, pool: Pool, log: Log, projections: Sequence[Projection], *, batch: int = BATCH
+        self,
+        pool: Pool,
+        log: Log,
+        projections: Sequence[Projection],
+        *,
+        batch: int = BATCH,
+        anew: bool = True,
     ) -> None:
         self._pool = pool
-        self._log = log
-        self._owners = Owners(log)
+        self._reader = Reader(log, projections)
         self._projections = projections
+        self._anew = anew
         self.batch = batch
         self._positions: dict[str, int] | None = None
+        self._look_again = False
         self._logger = get_logger("conversations.follower")
 
     async def step(self) -> int:
@@ -69,95 +73,54 @@ class Follower:
 
         Raises StoreUnavailable.
         """
+        positions, self._positions = self._positions, None  # should it fail, what was committed is unknown
         try:
-            if self._positions is None:
-                self._positions = await self._begin()
-            return sum(
-                [await self._step_from(position) for position in sorted(set(self._positions.values()))]
-            )
+            if positions is None or self._look_again:
+                self._look_again = False
+                positions = await self._begin()
+            found = [await self._step_from(place, positions) for place in sorted(set(positions.values()))]
         except _Moved:
-            self._positions = None
             return self.batch  # there may be more
-        except BaseException:
-            self._positions = None  # what was committed is unknown
-            raise
+        self._positions = positions
+        return sum(found)
+
+    def look_again(self) -> None:
+        """Somebody has built projections anew: the next step looks for them."""
+        self._look_again = True
 
     async def _begin(self) -> dict[str, int]:
-        """The stored positions; a projection of another version is emptied and begins anew."""
+        """The stored positions of those that are of this version."""
         positions: dict[str, int] = {}
         async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
             for each in self._projections:
                 async with conn.transaction():
-                    cursor = await conn.execute(_POSITION, [each.name])
-                    row = await cursor.fetchone()
-                    if row is None or row[0] != each.version:
+                    row = await (await conn.execute(_POSITION, [each.name])).fetchone()
+                    if row is None and self._anew:
                         await conn.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(each.name)))
                         await conn.execute("DELETE FROM parked_events WHERE projection = %s", [each.name])
-                        await conn.execute(_RESET, [each.name, each.version])
+                        await conn.execute(_INSERT, [each.name, each.version])
                         row = (each.version, 0)
+                if row is not None and row[0] == each.version:
                     positions[each.name] = row[1]
+                else:
+                    stored = row[0] if row else None
+                    self._logger.info("left_alone", projection=each.name, stored=stored, version=each.version)
         return positions
 
-    async def _step_from(self, position: int) -> int:
-        assert self._positions is not None
-        entries = await self._log.read(position, self.batch)
-        if not entries:
+    async def _step_from(self, position: int, positions: dict[str, int]) -> int:
+        page = await self._reader.read(position, self.batch)
+        if page is None:
             return 0
-        group = [each for each in self._projections if self._positions[each.name] == position]
-        facts, unreadable = _read(entries, await self._owners.of(entries))
+        group = [each for each in self._projections if positions.get(each.name) == position]
         async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
             for each in group:
-                await _advance(conn, each, position, entries[-1].position)
-                await self._park(conn, each, unreadable)
-                await self._apply(conn, each, facts)
+                await _advance(conn, each, position, page.end)
+                for refused in await take(conn, each, page.told[each.name], each.name):
+                    told = msgspec.structs.asdict(refused)
+                    self._logger.error("event_parked", projection=each.name, **told)
         for each in group:
-            self._positions[each.name] = entries[-1].position
-        return len(entries)
-
-    async def _apply(self, conn: Connection, projection: Projection, facts: Sequence[LoggedFact]) -> None:
-        """All at once; if one of them cannot be taken, one by one, to find it."""
-        try:
-            async with conn.transaction():
-                await projection.apply(conn, facts)
-        except _REFUSALS as error:
-            if len(facts) == 1:
-                await self._park(conn, projection, [(facts[0], error)])
-                return
-            for fact in facts:
-                await self._apply(conn, projection, [fact])
-
-    async def _park(
-        self, conn: Connection, projection: Projection, refused: Sequence[tuple[_Placed, Exception]]
-    ) -> None:
-        for entry, error in refused:
-            reason = cleaned(str(error))[:500]
-            self._logger.error(
-                "event_parked",
-                projection=projection.name,
-                position=entry.position,
-                conversation_id=entry.conversation_id,
-                reason=reason,
-            )
-            parked = [projection.name, entry.position, entry.conversation_id, reason]
-            await conn.execute(_PARK, parked)
-
-
-def _read(
-    entries: Sequence[LogEntry], accounts: Mapping[str, str]
-) -> tuple[list[LoggedFact], list[tuple[_Placed, Exception]]]:
-    facts: list[LoggedFact] = []
-    unreadable: list[tuple[_Placed, Exception]] = []
-    for entry in entries:
-        account_id = accounts.get(entry.conversation_id)
-        if account_id is None:
-            error = UnreadableEvent(entry.topic, "nothing says whose its conversation is")
-            unreadable.append((entry, error))
-            continue
-        try:
-            facts.append(LoggedFact(entry.position, entry.conversation_id, account_id, entry.event))
-        except UnreadableEvent as error:
-            unreadable.append((entry, error))
-    return facts, unreadable
+            positions[each.name] = page.end
+        return page.size
 
 
 async def _advance(conn: Connection, projection: Projection, start: int, end: int) -> None:
@@ -166,21 +129,10 @@ async def _advance(conn: Connection, projection: Projection, start: int, end: in
         raise _Moved
 
 
-# What the server or psycopg says of a value that does not fit its column.
-_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, UnicodeError)
-
 _POSITION = "SELECT version, position FROM projection_positions WHERE name = %s FOR UPDATE"
 
-_RESET = """
-INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)
-ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = 0
-"""
+_INSERT = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
 
 _ADVANCE = """
 UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
-"""
-
-_PARK = """
-INSERT INTO parked_events (projection, position, conversation_id, reason) VALUES (%s, %s, %s, %s)
-ON CONFLICT (projection, position) DO UPDATE SET reason = excluded.reason, at = excluded.at
 """

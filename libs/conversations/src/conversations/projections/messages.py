@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection
-from runtime.postgres import Connection
+from conversations.database import using
+from conversations.projections.projection import LoggedFact, Projection, put
+from runtime.postgres import Connection, Pool
 
 _TABLES = """
 CREATE TABLE messages (
@@ -23,8 +24,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON messages TO agentchat_service;
 """
 
 
+async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
+    """The conversation and the trace of a message, None if it is not known here. Raises StoreUnavailable."""
+    async with using(pool) as conn:
+        cursor = await conn.execute(
+            "SELECT conversation_id, trace_id FROM messages WHERE message_id = %s", [message_id]
+        )
+        return await cursor.fetchone()
+
+
 async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
-    rows: dict[str, list[tuple[object, ...]]] = {}
+    rows: dict[str, list[dict[str, object]]] = {}
     erased: set[str] = set()
     for fact in facts:
         match fact.event:
@@ -35,31 +45,38 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 erased.add(fact.conversation_id)
             case _:
                 pass
-    async with conn.cursor() as cursor:
-        await cursor.executemany(_INSERT, [row for saved in rows.values() for row in saved])
-        if erased:
-            await cursor.execute("DELETE FROM messages WHERE conversation_id = ANY(%s)", [list(erased)])
+    await put(conn, _INSERT, [row for saved in rows.values() for row in saved])
+    if erased:
+        await conn.execute("DELETE FROM messages WHERE conversation_id = ANY(%s)", [list(erased)])
 
 
-def _row(fact: LoggedFact, message: events.MessageSaved) -> tuple[object, ...]:
-    return (
-        message.message_id,
-        fact.conversation_id,
-        fact.account_id,
-        message.role,
-        message.content,
-        message.token_count,
-        message.at,
-        message.trace_id,
-        fact.position,
-    )
+def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
+    return {
+        "message_id": message.message_id,
+        "conversation_id": fact.conversation_id,
+        "account_id": fact.account_id,
+        "role": message.role,
+        "content": message.content,
+        "token_count": message.token_count,
+        "created_at": message.at,
+        "trace_id": message.trace_id,
+        "position": fact.position,
+    }
 
 
-PROJECTION = Projection(name="messages", version=1, tables=_TABLES, apply=_apply)
+PROJECTION = Projection(
+    name="messages",
+    version=1,
+    tables=_TABLES,
+    takes=frozenset({events.MessageSaved, events.ConversationErased}),
+    apply=_apply,
+)
 
 _INSERT = """
 INSERT INTO messages (message_id, conversation_id, account_id, role, content, token_count, created_at,
                       trace_id, position)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+SELECT * FROM json_to_recordset(%s) AS new(
+       message_id text, conversation_id text, account_id text, role text, content text, token_count integer,
+       created_at text, trace_id text, position bigint)
 ON CONFLICT (message_id) DO NOTHING
 """

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection
+from conversations.projections.projection import LoggedFact, Projection, put
 from runtime.postgres import Connection
 
 _TABLES = """
@@ -20,7 +20,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON open_runs TO agentchat_service
 
 
 async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
-    begun: dict[str, tuple[object, ...]] = {}
+    begun: dict[str, dict[str, object]] = {}
     ended: set[str] = set()
     erased: set[str] = set()
     for fact in facts:
@@ -35,22 +35,42 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 erased.add(fact.conversation_id)
             case _:
                 pass
-    async with conn.cursor() as cursor:
-        await cursor.executemany(_INSERT, list(begun.values()))
-        if ended:
-            await cursor.execute("DELETE FROM open_runs WHERE trace_id = ANY(%s)", [list(ended)])
-        if erased:
-            await cursor.execute("DELETE FROM open_runs WHERE conversation_id = ANY(%s)", [list(erased)])
+    await put(conn, _INSERT, list(begun.values()))
+    if ended:
+        await conn.execute("DELETE FROM open_runs WHERE trace_id = ANY(%s)", [list(ended)])
+    if erased:
+        await conn.execute("DELETE FROM open_runs WHERE conversation_id = ANY(%s)", [list(erased)])
 
 
-def _row(fact: LoggedFact, message: events.MessageSaved) -> tuple[object, ...]:
-    return (message.trace_id, fact.conversation_id, fact.account_id, message.agent_id, message.at)
+def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
+    return {
+        "trace_id": message.trace_id,
+        "conversation_id": fact.conversation_id,
+        "account_id": fact.account_id,
+        "agent_id": message.agent_id,
+        "started_at": message.at,
+    }
 
 
-PROJECTION = Projection(name="open_runs", version=1, tables=_TABLES, apply=_apply)
+PROJECTION = Projection(
+    name="open_runs",
+    version=1,
+    tables=_TABLES,
+    takes=frozenset(
+        {
+            events.MessageSaved,
+            events.RunCompleted,
+            events.RunFailed,
+            events.RunCancelled,
+            events.ConversationErased,
+        }
+    ),
+    apply=_apply,
+)
 
 _INSERT = """
 INSERT INTO open_runs (trace_id, conversation_id, account_id, agent_id, started_at)
-VALUES (%s, %s, %s, %s, %s)
+SELECT * FROM json_to_recordset(%s) AS new(
+       trace_id text, conversation_id text, account_id text, agent_id text, started_at timestamptz)
 ON CONFLICT (trace_id) DO NOTHING
 """

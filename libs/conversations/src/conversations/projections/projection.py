@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from contracts import events
+from contracts import events, wire
 from runtime.postgres import Connection
 
 
@@ -21,13 +21,25 @@ Apply = Callable[[Connection, Sequence[LoggedFact]], Awaitable[None]]
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
-    """One read model, in the table that has its name; `tables` is the SQL of its first migration.
+    """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
 
-    A new `version` has it built anew from the log. `apply` gets facts in log order, each once, inside the
-    transaction that also stores the position.
+    `tables` is the SQL that makes it, by names without a schema; the migration that made it first keeps the
+    text of that time. `apply` gets facts in log order, each once, of the types that it `takes`, inside the
+    transaction that also stores the position; it finds the table by its bare name. A new `version`, of the
+    table or of what is in it, has it built anew beside the old one (`rebuilding`).
     """
 
     name: str
     version: int
     tables: str
+    takes: frozenset[type[events.Fact]]
     apply: Apply
+
+
+async def put(conn: Connection, statement: str, rows: Sequence[object]) -> None:
+    """Run `statement` once for all `rows`, its one parameter: a JSON array, to be read by json_to_recordset.
+
+    A statement a batch is several times as fast as one a row.
+    """
+    if rows:
+        await conn.execute(statement, [wire.encode(rows).decode()])

@@ -3,12 +3,23 @@
 import json
 from typing import Any
 
-from contracts import http, wire
+from contracts import http, sse, wire
 from contracts.examples import AT, CONVERSATION, REPLY, TRACE
+from contracts.updates import Finished, Started, Text, ToolStarted, Update
 from contracts.values import Message, Source, ToolCall
 from gateway.openapi.answers import KEYED, RATE_LIMIT, refusals, success
-from gateway.openapi.operations import AGENT_ID, IDEMPOTENCY_KEY, STREAM_FORM, operation
+from gateway.openapi.operations import (
+    AGENT_ID,
+    EVENT_CURSOR,
+    IDEMPOTENCY_KEY,
+    LAST_EVENT_ID,
+    RUN_FORM,
+    STREAM_FORM,
+    TRACE_ID,
+    operation,
+)
 from gateway.openapi.schemas import ref
+from gateway.story import Story
 
 _MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
@@ -68,7 +79,7 @@ _BODY = {
         }
     },
 }
-_EVENT = {
+_EVENT: dict[str, Any] = {
     "description": "One event: one line of JSON. Lines that begin with a colon are to be ignored.",
     "type": "object",
     "required": ["data"],
@@ -80,6 +91,19 @@ _EVENT = {
         }
     },
 }
+_MARKED_EVENT = {
+    **_EVENT,
+    "description": "One event: a line with its id, and one of JSON. Lines that begin with a colon are to be "
+    "ignored.",
+    "properties": {"id": {"type": "string"}, **_EVENT["properties"]},
+}
+_TOLD: tuple[Update, ...] = (
+    Started(),
+    ToolStarted("call_1", _TOOL_CALL.name, _TOOL_CALL.input),
+    Text("It has "),
+    Text("shipped."),
+    Finished(_MESSAGE, (_TOOL_CALL,)),
+)
 _ASKING = (
     *KEYED,
     *("agent_not_found", "conversation_not_found", "conversation_busy", "idempotency_conflict", "cancelled"),
@@ -98,6 +122,7 @@ def paths() -> dict[str, Any]:
         "/v1/chat": {"post": _post_chat()},
         "/v1/chat/stream": {"post": _post_stream()},
         "/v1/chat/{trace_id}/cancel": {"post": _post_cancel()},
+        "/v1/chat/{trace_id}/events": {"get": _get_events()},
     }
 
 
@@ -143,14 +168,6 @@ def _post_stream() -> dict[str, Any]:
 
 
 def _post_cancel() -> dict[str, Any]:
-    trace_id = {
-        "name": "trace_id",
-        "in": "path",
-        "required": True,
-        "description": "The X-Trace-Id of the request that began the run.",
-        "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-        "example": TRACE,
-    }
     examples = {"cancelling": json.loads(wire.encode(http.Cancelling(trace_id=TRACE)))}
     return operation(
         "cancelChat",
@@ -162,5 +179,37 @@ def _post_cancel() -> dict[str, Any]:
         },
         description="Its stream ends with the error `cancelled`, a waiting JSON call with 409 `cancelled`; "
         "the text so far is saved.",
-        parameters=[trace_id],
+        parameters=[TRACE_ID],
     )
+
+
+def _get_events() -> dict[str, Any]:
+    return operation(
+        "chatEvents",
+        "chat",
+        "Join a stream, read it again, or go on with one that broke off.",
+        {
+            **success(
+                "The events of the run, each with a line `id:` before its data: under way as they come, then "
+                "for as long as the conversation exists. Nothing where the cursor is that of the last event.",
+                _MARKED_EVENT,
+                {"form 1": _marked("form1"), "form 2": _marked("form2")},
+                media_type="text/event-stream",
+            ),
+            **refusals(
+                *KEYED,
+                *("plan_upgrade_required", "not_found", "conversation_busy", "cursor_expired"),
+                *("message_too_large", "server_shutdown"),
+            ),
+        },
+        description="For a run of either chat endpoint, at any gateway. An id means the same everywhere and "
+        "in both forms. What a gateway says of itself (`server_shutdown`) has none. Not counted against "
+        "any limit.",
+        parameters=[TRACE_ID, RUN_FORM, LAST_EVENT_ID, EVENT_CURSOR],
+    )
+
+
+def _marked(form: sse.Form) -> str:
+    story, encoder = Story(), sse.Encoder(form, CONVERSATION, TRACE)
+    story.add(_TOLD)
+    return b"".join(entry.data(form, encoder) for entry in story.entries).decode()

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contracts.examples import AGENT, CONVERSATION
+from contracts.examples import AGENT, CONVERSATION, TRACE
+from contracts.marks import CURSOR_PATTERN
 from gateway.reads import DEFAULT_LIMIT, MAX_LIMIT
 
 AGENT_ID = {
@@ -28,6 +29,22 @@ IDEMPOTENCY_KEY = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~][!-~]*$"},
     "example": "0f8f3a52-2d4e-4c8f-9d0c-3f1c5a9b7e11",
 }
+TRACE_ID = {
+    "name": "trace_id",
+    "in": "path",
+    "required": True,
+    "description": "The X-Trace-Id of the request that began the run.",
+    "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+    "example": TRACE,
+}
+RUN_FORM = {**STREAM_FORM, "description": "As for the stream; without it the form that the run was asked in."}
+LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event that was read; the stream goes on behind it.",
+    "schema": {"type": "string", "pattern": CURSOR_PATTERN},
+}
+EVENT_CURSOR = {**LAST_EVENT_ID, "name": "cursor", "in": "query", "description": "The same; the header wins."}
 CONVERSATION_ID = {
     "name": "conversation_id",
     "in": "path",
@@ -52,8 +69,8 @@ CURSOR = {
 PLACE = {
     "name": "at",
     "in": "query",
-    "description": "As it was: at a version (see X-Conversation-Version) or at a time (ISO 8601; UTC where it "
-    "has no offset). Without it: as it is now.",
+    "description": "As it was: at a version (see X-Conversation-Version) or at a time (ISO 8601; in UTC "
+    "where it has no offset). Without it: as it is now.",
     "schema": {"type": "string", "anyOf": [{"pattern": "^[0-9]{1,18}$"}, {"format": "date-time"}]},
 }
 

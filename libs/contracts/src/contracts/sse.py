@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from contracts import errors, http, wire
-from gateway.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update, Waiting
+from contracts.marks import Mark
+from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update, Waiting
 
 Form = Literal["form1", "form2"]
 
@@ -29,8 +30,18 @@ class Encoder:
 
     def encode(self, updates: Iterable[Update]) -> bytes:
         """The bytes of these updates; b"" where the form is silent about all of them."""
-        events = (self._event(update) for update in updates)
-        return b"".join(wire.encode_sse(event) for event in events if event is not None)
+        return b"".join(self._data(update) for update in updates)
+
+    def encode_marked(self, update: Update, mark: Mark | None) -> bytes:
+        """The bytes of one update, with the line `id:` that names the place behind it; b"" likewise."""
+        data = self._data(update)
+        if not data or mark is None:
+            return data
+        return b"id: " + mark.cursor(self._trace_id).encode() + b"\n" + data
+
+    def _data(self, update: Update) -> bytes:
+        event = self._event(update)
+        return b"" if event is None else wire.encode_sse(event)
 
     def _form1(self, update: Update) -> http.StreamEvent | None:
         match update:

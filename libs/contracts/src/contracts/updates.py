@@ -1,4 +1,7 @@
-"""What a reader of a run is told, whatever form it is then given."""
+"""What a reader of a run is told, whatever form it is then given.
+
+In order: Started, Sources where retrieval ran, Text and ToolStarted as they come, Finished or Broken.
+"""
 
 from typing import Any
 
@@ -43,13 +46,19 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """There will be no reply here; `code` is one of the error table. The last update."""
+    """There will be no reply here; `code` is one of the error table. The last update.
+
+    `local`: that is of this reader and his gateway alone; the run goes on, or has ended otherwise.
+    """
 
     code: str
     message: str
+    local: bool = False
 
 
 Update = Waiting | Started | Sources | Text | ToolStarted | Finished | Broken
 
-INTERRUPTED = Broken("generation_interrupted", "The reply was interrupted and cannot go on where it stopped.")
+INTERRUPTED = Broken(
+    "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True
+)
 CANCELLED = Broken("cancelled", "The run was cancelled.")

@@ -1,0 +1,12 @@
+"""Every read model of this program."""
+
+from conversations.projections import conversations, messages, open_runs, runs, tools, usage
+
+PROJECTIONS = (
+    conversations.PROJECTION,
+    messages.PROJECTION,
+    open_runs.PROJECTION,
+    usage.PROJECTION,
+    runs.PROJECTION,
+    tools.PROJECTION,
+)

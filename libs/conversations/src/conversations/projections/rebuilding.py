@@ -1,0 +1,229 @@
+"""Builds read models anew beside the live ones, while writes go on, and swaps each in one transaction.
+
+What is built is stored with its position, batch by batch, so a rebuild that was killed is taken up again
+where it was, and the live tables know nothing of it until the swap.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+
+import psycopg
+
+from conversations.database import REBUILD_LOCK, using
+from conversations.errors import RebuildUnderWay, StoreUnavailable
+from conversations.log import Log
+from conversations.projections import shadow
+from conversations.projections.projection import Projection
+from conversations.projections.shadow import Schema, stored_as
+from conversations.projections.taking import Page, Reader, Refused, take
+from runtime.postgres import Connection, Pool
+
+BATCH = 5000
+CONNECTIONS = 3
+"""What a rebuild takes of its pool, beside one a projection."""
+
+_BATCH_SECONDS = 20.0
+"""A stretch is read and written well within erasures.LATE_SECONDS: none comes behind the last pass."""
+
+_DAYS_SECONDS = 30 * 86400.0
+_SWAP_TRIES = 60
+_SWAP_AGAIN_SECONDS = 0.5
+
+
+class Watch:
+    """Hears of a rebuild's progress; this one does nothing with it."""
+
+    def resumed(self, name: str, position: int) -> None:
+        """One that was begun before goes on from there."""
+
+    def advanced(self, position: int, head: int) -> None:
+        """All are built up to `position`, of a log that ends at `head`."""
+
+    def parked(self, name: str, refused: Refused) -> None:
+        """This event could not be taken, and the others go on."""
+
+    def waits(self, name: str) -> None:
+        """It is built, but the live table is in use; the swap is tried again."""
+
+    def swapped(self, name: str, position: int) -> None:
+        """It is live, and tells of all up to `position`."""
+
+
+class Build:
+    """Shadows of some projections, and how far each is. `pool` is to have CONNECTIONS more than these."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        log: Log,
+        projections: Sequence[Projection],
+        schema: Schema,
+        *,
+        watch: Watch | None = None,
+        batch: int = BATCH,
+    ) -> None:
+        self.positions: dict[str, int] = {}
+        self._pool = pool
+        self._projections = projections
+        self._schema = schema
+        self._batch = batch
+        self._reader = Reader(log, projections)
+        self._watch = watch or Watch()
+
+    async def prepare(self) -> None:
+        """Make the shadows, or find those that are there. Raises StoreUnavailable."""
+        for each in self._projections:
+            async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+                self.positions[each.name] = await shadow.prepare(conn, each, self._schema)
+
+    async def drop(self) -> None:
+        """Remove the shadows. Raises StoreUnavailable."""
+        for each in self._projections:
+            async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+                await shadow.drop(conn, each, self._schema)
+
+    async def advance(self, until: int, *, only: Projection | None = None) -> None:
+        """Bring them all, or one, up to `until`, a position of the log. Raises StoreUnavailable.
+
+        The next stretch is read while one is written, to all the tables at once.
+        """
+        projections = self._projections if only is None else (only,)
+        position = min(self.positions[each.name] for each in projections)
+        reading = asyncio.ensure_future(self._reader.read(position, self._batch, until))
+        try:
+            while page := await reading:
+                reading = asyncio.ensure_future(self._reader.read(page.end, self._batch, until))
+                await _together([self._write(each, page) for each in projections])
+                self._watch.advanced(page.end, until)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _write(self, projection: Projection, page: Page) -> None:
+        if page.end <= self.positions[projection.name]:
+            return
+        async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+            # Should the server lose it, it loses the position with it.
+            await conn.execute("SET LOCAL synchronous_commit TO off")
+            await self._bring(conn, projection, page)
+        self.positions[projection.name] = page.end
+
+    async def _bring(self, conn: Connection, projection: Projection, page: Page) -> None:
+        """Raises RebuildUnderWay where somebody else has moved it meanwhile."""
+        start, name = self.positions[projection.name], stored_as(projection, self._schema)
+        await shadow.enter(conn, self._schema)
+        cursor = await conn.execute(_ADVANCE, [page.end, name, projection.version, start])
+        if cursor.rowcount != 1:
+            raise RebuildUnderWay(projection.name)
+        told = page.told[projection.name]
+        told = told if page.start >= start else told.behind(start)
+        for refused in await take(conn, projection, told, name):
+            self._watch.parked(projection.name, refused)
+
+    async def swap(self, projection: Projection) -> bool:
+        """Make it live; False where somebody reads the live table for too long.
+
+        Nobody can follow the log into the live one meanwhile, so what it tells is never less than before.
+        Raises StoreUnavailable.
+        """
+        async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
+            try:
+                async with conn.transaction():
+                    await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
+                    await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO '10s'")
+                    row = await (await conn.execute(_LIVE, [projection.name])).fetchone()
+                    end = await self._catch_up(conn, projection, row[0] if row else 0)
+                    await shadow.swap(conn, projection)
+            except psycopg.errors.LockNotAvailable:
+                return False
+        self.positions[projection.name] = end
+        return True
+
+    async def _catch_up(self, conn: Connection, projection: Projection, live: int) -> int:
+        """What the live one has, and this one has not, within the swap's transaction."""
+        start = self.positions[projection.name]
+        try:
+            while self.positions[projection.name] < live:
+                page = await self._reader.read(self.positions[projection.name], self._batch)
+                if page is None:
+                    break
+                await self._bring(conn, projection, page)
+                self.positions[projection.name] = page.end
+            return self.positions[projection.name]
+        finally:
+            self.positions[projection.name] = start  # until it is committed
+
+
+async def rebuild(
+    pool: Pool, log: Log, projections: Sequence[Projection], *, watch: Watch | None = None, batch: int = BATCH
+) -> dict[str, int]:
+    """Build them anew and make them live, one after the other; returns how far each tells, by name.
+
+    `pool` is to have CONNECTIONS more connections than there are projections.
+
+    Raises RebuildUnderWay where another process does it, StoreUnavailable.
+    """
+    watch = watch or Watch()
+    async with alone(pool, "rebuilding", projections):
+        build = Build(pool, log, projections, "rebuilding", watch=watch, batch=batch)
+        await build.prepare()
+        for name, position in build.positions.items():
+            if position:
+                watch.resumed(name, position)
+        await build.advance(await log.head())
+        for each in projections:
+            await _swap(build, log, each, watch)
+        return build.positions
+
+
+async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
+    """Those whose live tables are not of this version, or were never filled. Raises StoreUnavailable."""
+    async with using(pool) as conn:
+        cursor = await conn.execute("SELECT name, version FROM projection_positions")
+        stored = dict(await cursor.fetchall())
+    return [each for each in projections if stored.get(each.name) != each.version]
+
+
+@contextlib.asynccontextmanager
+async def alone(pool: Pool, schema: Schema, projections: Sequence[Projection]) -> AsyncIterator[None]:
+    """While no other process builds any of these there. Raises RebuildUnderWay, StoreUnavailable."""
+    names = [stored_as(each, schema) for each in projections]
+    async with using(pool, seconds=_DAYS_SECONDS) as conn:
+        try:
+            for name in names:
+                async with asyncio.timeout(_BATCH_SECONDS):
+                    row = await (await conn.execute(_LOCK, [REBUILD_LOCK, name])).fetchone()
+                if row != (True,):
+                    raise RebuildUnderWay(name.partition("@")[0])
+            yield
+        finally:
+            with contextlib.suppress(psycopg.Error):
+                await conn.execute("SELECT pg_advisory_unlock_all()")
+
+
+async def _swap(build: Build, log: Log, projection: Projection, watch: Watch) -> None:
+    for _ in range(_SWAP_TRIES):
+        await build.advance(await log.head(), only=projection)
+        if await build.swap(projection):
+            watch.swapped(projection.name, build.positions[projection.name])
+            return
+        watch.waits(projection.name)
+        await asyncio.sleep(_SWAP_AGAIN_SECONDS)
+    raise StoreUnavailable(f"{projection.name} is built anew, but its live table is in use without end")
+
+
+async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:
+    """All of it, then the first error: nothing goes on behind the caller's back."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+_ADVANCE = """
+UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
+"""
+
+_LIVE = "SELECT position FROM projection_positions WHERE name = %s FOR UPDATE"
+
+_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"

@@ -1,0 +1,125 @@
+"""Tables of read models beside the live ones, in a schema of their own, and the swap with these.
+
+A shadow's position is kept beside the live ones', under the name that `stored_as` gives. Services make, fill
+and drop shadows themselves; only `swap_read_model`, in its owner's right, changes which table is live.
+"""
+
+from typing import Literal
+
+from psycopg import sql
+
+from conversations.projections.projection import Projection
+from runtime.postgres import Connection
+
+Schema = Literal["rebuilding", "verifying"]
+
+TABLES = """
+CREATE TABLE read_models (name text PRIMARY KEY);
+INSERT INTO read_models (name)
+VALUES ('conversations'), ('messages'), ('open_runs'), ('usage'), ('runs'), ('tools');
+GRANT SELECT ON read_models TO agentchat_service;
+CREATE SCHEMA rebuilding;
+CREATE SCHEMA verifying;
+GRANT USAGE, CREATE ON SCHEMA rebuilding, verifying TO agentchat_service;
+
+CREATE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM public.read_models WHERE name = model) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('%s is no read model', model);
+    END IF;
+    EXECUTE format('DROP TABLE IF EXISTS public.%I', model);
+    EXECUTE format('ALTER TABLE rebuilding.%I OWNER TO %I', model, current_user);
+    EXECUTE format('ALTER TABLE rebuilding.%I SET SCHEMA public', model);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON public.%I TO agentchat_service', model);
+END $$;
+REVOKE ALL ON FUNCTION swap_read_model(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION swap_read_model(text) TO agentchat_service;
+"""
+
+
+def stored_as(projection: Projection, schema: Schema) -> str:
+    """The name of its position, and of what it parks."""
+    return f"{projection.name}@{schema}"
+
+
+async def prepare(conn: Connection, projection: Projection, schema: Schema) -> int:
+    """The position that a shadow of this version has come to; 0 for one that is made now, and empty.
+
+    Within an open transaction.
+    """
+    name = stored_as(projection, schema)
+    row = await (await conn.execute(_PLACE, [f"{schema}.{projection.name}", name])).fetchone()
+    if row is not None and row[0] == projection.version and row[2]:
+        return int(row[1])
+    await drop(conn, projection, schema)
+    await conn.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(schema)))
+    await conn.execute(projection.tables.encode())
+    await conn.execute("SET LOCAL search_path TO DEFAULT")
+    await conn.execute(_BEGIN, [name, projection.version])
+    return 0
+
+
+async def drop(conn: Connection, projection: Projection, schema: Schema) -> None:
+    """A shadow and what was stored of it, if there is one."""
+    await conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, projection.name)))
+    await _forget(conn, stored_as(projection, schema))
+
+
+async def enter(conn: Connection, schema: Schema) -> None:
+    """For the open transaction, the bare name of a read model is that of its shadow."""
+    await conn.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(schema)))
+
+
+async def forget(conn: Connection, conversation_id: str, position: int) -> None:
+    """Remove an erased conversation from shadows that have not come to its erasure, at `position`.
+
+    Within an open transaction. Nobody may take up again a rebuild that was killed.
+    """
+    for (name,) in await (await conn.execute(_BEHIND, [position])).fetchall():
+        table, _, schema = name.partition("@")
+        row = await (
+            await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"{schema}.{table}"])
+        ).fetchone()
+        if row == (True,):
+            where = sql.Identifier(schema, table)
+            await conn.execute(
+                sql.SQL("DELETE FROM {} WHERE conversation_id = %s").format(where), [conversation_id]
+            )
+
+
+async def swap(conn: Connection, projection: Projection) -> None:
+    """Within an open transaction: the table built anew becomes the live one, with its position."""
+    name = stored_as(projection, "rebuilding")
+    await conn.execute("SELECT swap_read_model(%s)", [projection.name])
+    await conn.execute("DELETE FROM parked_events WHERE projection = %s", [projection.name])
+    await conn.execute(
+        "UPDATE parked_events SET projection = %s WHERE projection = %s", [projection.name, name]
+    )
+    # In place: a follower that waits for the row is to find it.
+    await conn.execute(_BECOME_LIVE, [projection.name, name])
+    await _forget(conn, name)
+
+
+async def _forget(conn: Connection, name: str) -> None:
+    await conn.execute("DELETE FROM parked_events WHERE projection = %s", [name])
+    await conn.execute("DELETE FROM projection_positions WHERE name = %s", [name])
+
+
+_PLACE = """
+SELECT version, position, to_regclass(%s) IS NOT NULL FROM projection_positions WHERE name = %s FOR UPDATE
+"""
+
+_BEHIND = """
+SELECT name FROM projection_positions
+ WHERE position < %s AND (name LIKE '%%@rebuilding' OR name LIKE '%%@verifying') ORDER BY name FOR UPDATE
+"""
+
+_BEGIN = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
+
+_BECOME_LIVE = """
+INSERT INTO projection_positions (name, version, position)
+SELECT %s, version, position FROM projection_positions WHERE name = %s
+ON CONFLICT (name) DO UPDATE SET version = excluded.version, position = excluded.position
+"""

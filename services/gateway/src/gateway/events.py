@@ -1,0 +1,117 @@
+"""GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
+
+An extension beside the specification's POST, whose streams stay without ids (docs/decisions/0017).
+"""
+
+import asyncio
+from urllib.parse import parse_qs
+
+from contracts import ids, marks, sse
+from contracts.updates import Broken
+from conversations.finding import Found, find_run
+from directory.caller import Caller
+from gateway import auth, strict
+from gateway.exchange import ClientGone, Exchange
+from gateway.forms import form_of
+from gateway.launch import ACCEPT_SECONDS, TURN_SECONDS, watched
+from gateway.parts import Parts
+from gateway.problems import Refusal, invalid
+from gateway.stories import Reader
+from gateway.stream import EventStream
+
+CURSOR_HEADER = "Last-Event-ID"
+
+
+async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
+    """The run's events, each with the id of the place behind it, from its beginning or from behind a cursor.
+
+    404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
+    """
+    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    await strict.discard(exchange)
+    if parts.runs.stopping:
+        raise Refusal("server_shutdown")
+    asked = form_of(exchange)
+    cursor = _cursor(exchange)
+    found = await _found(parts, caller, trace_id)
+    mark = None
+    if cursor and (mark := marks.parse_cursor(cursor, trace_id)) is None:
+        raise _expired()
+    begun_at = found.begun_at
+    async with (
+        parts.stories.read(
+            trace_id,
+            found.conversation_id,
+            mark=mark,
+            after_version=0 if begun_at is None else begun_at - 1,
+        ) as reader,
+        watched(exchange, reader),
+    ):
+        await _begun(reader, ACCEPT_SECONDS if begun_at else TURN_SECONDS)
+        if reader.is_lost:
+            raise _expired()
+        form = asked or await _first_form(parts, caller, trace_id, found)
+        if form == "form2" and not caller.plan.form2_streaming:
+            raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
+        exchange.answer_as(trace_id)
+        await _serve(exchange, reader, form, sse.Encoder(form, found.conversation_id, trace_id))
+
+
+async def _serve(exchange: Exchange, reader: Reader, form: sse.Form, encoder: sse.Encoder) -> None:
+    def take() -> bytes:
+        return b"".join(entry.data(form, encoder) for entry in reader.take())
+
+    await EventStream(exchange, reader, take).serve()
+
+
+async def _found(parts: Parts, caller: Caller, trace_id: str) -> Found:
+    """The caller's run. Raises Refusal, in the same words for every reason that it is not found."""
+    found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
+    if found is None or found.account_id != caller.account_id:
+        raise Refusal("not_found", "There is no such run.")
+    return found
+
+
+async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: Found) -> sse.Form:
+    """That of the request that began the run; the deployment's where that one asked for JSON."""
+    if found.form is None:  # it stood in line
+        found = await _found(parts, caller, trace_id)
+    if found.form is None or found.form == "json":
+        return "form1" if parts.stream_form == 1 else "form2"
+    return found.form
+
+
+async def _begun(reader: Reader, seconds: float) -> None:
+    """Wait until the user's message is saved. Raises Refusal, ClientGone."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not reader.story.entries:
+                await reader.wait()
+                if reader.gone:
+                    raise ClientGone
+    except TimeoutError:
+        raise Refusal("overloaded", "The run cannot be read just now.") from None
+    first = reader.story.entries[0].update
+    if isinstance(first, Broken):
+        if first.code == "conversation_not_found":  # erased meanwhile
+            raise Refusal("not_found", "There is no such run.")
+        raise Refusal(first.code, first.message)
+
+
+def _cursor(exchange: Exchange) -> str:
+    """The cursor that was sent, "" for none. A header is from the last connection, a query from the first.
+
+    Raises Refusal.
+    """
+    header = exchange.header(CURSOR_HEADER.lower().encode())
+    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    given = query.get("cursor", [])
+    for name, values in ((CURSOR_HEADER, header), ("cursor", given)):
+        if len(values) > 1:
+            raise invalid(name, "This is given twice.")
+    sent = header[0].decode("latin-1").strip() if header else ""
+    return sent or (given[0] if given else "")
+
+
+def _expired() -> Refusal:
+    return Refusal("cursor_expired", "This is no place in the stream of this run.")

@@ -1,0 +1,155 @@
+"""The stories that are read in this gateway: each run is followed once, however many read of it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from contracts.marks import Mark
+from contracts.updates import Broken
+from gateway.live import LiveRun
+from gateway.runs import Runs
+from gateway.story import Bookmark, Entry, Story
+from runtime import logs
+
+_FAULT = Broken("internal_error", "", local=True)
+
+
+class Reader:
+    """One reader of a story: `take` what there is, `wait` for more. `gone` is set once he is not there."""
+
+    def __init__(self, story: Story, mark: Mark | None) -> None:
+        self.gone = False
+        self.on_tick: Callable[[float], None] | None = None
+        self.story = story
+        self._bookmark = Bookmark(story, mark)
+        self._wake = asyncio.Event()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last entry was taken."""
+        return self._bookmark.ended
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether his mark is of no place in the story."""
+        return self._bookmark.is_lost()
+
+    def take(self) -> list[Entry]:
+        """What has come since the last call."""
+        return self._bookmark.take()
+
+    async def wait(self) -> None:
+        """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
+        await self._wake.wait()
+        self._wake.clear()
+
+    def nudge(self) -> None:
+        """Wake the reader."""
+        self._wake.set()
+
+
+class _Followed:
+    """A story while it is told, and its readers. `ready` is done when what was said before is in it."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.readers: set[Reader] = set()
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+
+    async def listen(self, run: LiveRun) -> None:
+        """Take from the run until it ends."""
+        run.on_tick = self._tick
+        while True:
+            self.story.add(run.take())
+            if not self.ready.done():
+                self.ready.set_result(None)
+            self._nudge()
+            if self.story.ended:
+                return
+            await run.wait()
+
+    def fail(self, error: BaseException) -> None:
+        """It could not be followed. Who reads already is told so."""
+        if not self.ready.done():
+            self.ready.set_exception(error)
+        elif not self.story.ended:
+            logs.get_logger("gateway").error("story_failed", exc_info=error)
+            self.story.add([_FAULT])
+            self._nudge()
+
+    def _nudge(self) -> None:
+        for reader in self.readers:
+            reader.nudge()
+
+    def _tick(self, now: float) -> None:
+        for reader in self.readers:
+            if reader.on_tick is not None:
+                reader.on_tick(now)
+
+
+class Stories:
+    """By trace. A story is kept while it has a reader."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._followed: dict[str, _Followed] = {}
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    @contextlib.asynccontextmanager
+    async def read(
+        self, trace_id: str, conversation_id: str, *, mark: Mark | None, after_version: int
+    ) -> AsyncIterator[Reader]:
+        """Read a run's story from its beginning, or from behind a mark, until the block ends.
+
+        `after_version`: where in the conversation it begins. Raises BusUnavailable.
+        """
+        followed = self._followed.get(trace_id)
+        if followed is None:
+            followed = self._followed[trace_id] = _Followed()
+            followed.task = asyncio.create_task(
+                self._follow(followed, trace_id, conversation_id, after_version)
+            )
+            followed.task.add_done_callback(lambda task: self._done(task, followed, trace_id))
+        reader = Reader(followed.story, mark)
+        followed.readers.add(reader)
+        try:
+            await asyncio.shield(followed.ready)
+            yield reader
+        finally:
+            followed.readers.discard(reader)
+            if not followed.readers:
+                await self._close(followed, trace_id)
+
+    async def _follow(
+        self, followed: _Followed, trace_id: str, conversation_id: str, after_version: int
+    ) -> None:
+        """Follow the run until it has ended, and then until its last reader has gone: he may be slow."""
+        async with self._runs.join(
+            trace_id, conversation_id, streaming=True, after_version=after_version
+        ) as run:
+            await followed.listen(run)
+            if followed.story.is_local:
+                self._forget(followed, trace_id)
+            await asyncio.Event().wait()
+
+    def _done(self, task: "asyncio.Task[None]", followed: _Followed, trace_id: str) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._forget(followed, trace_id)
+            followed.fail(error)
+
+    def _forget(self, followed: _Followed, trace_id: str) -> None:
+        """The next reader begins anew."""
+        if self._followed.get(trace_id) is followed:
+            del self._followed[trace_id]
+
+    async def _close(self, followed: _Followed, trace_id: str) -> None:
+        self._forget(followed, trace_id)
+        task = followed.task
+        assert task is not None
+        task.cancel()
+        await asyncio.wait([task])
+        if followed.ready.done() and not followed.ready.cancelled():
+            followed.ready.exception()  # every reader has had it

@@ -1,0 +1,73 @@
+"""Brings read models whose tables are of another version up to this program's, behind the live ones.
+
+While a leader leads, and beside all else that it does: what is live serves until the swap.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+import psycopg
+
+from conversations.errors import RebuildUnderWay, StoreUnavailable
+from conversations.log import open_log
+from conversations.projections.projection import Projection
+from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
+from conversations.projections.taking import Refused
+from runtime.logs import get_logger
+from runtime.postgres import Pool, open_pool
+
+_AGAIN_SECONDS = 1.0
+
+
+class Rebuilds(Watch):
+    """One look at start, and what it finds; `built` is called when read models may have been swapped."""
+
+    def __init__(
+        self, database_url: str, pool: Pool, projections: Sequence[Projection], built: Callable[[], None]
+    ) -> None:
+        self._database_url = database_url
+        self._pool = pool
+        self._projections = projections
+        self._built = built
+        self._logger = get_logger("projector.rebuilds")
+
+    async def run(self) -> None:
+        """Until none is due any more; tried again and again, whatever is wrong: a leader has more to do."""
+        while True:
+            if await self._done():
+                return
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _done(self) -> bool:
+        try:
+            found = await due(self._pool, self._projections)
+            if found:
+                await self._rebuild(found)
+        except (StoreUnavailable, RebuildUnderWay, psycopg.Error) as error:
+            self._logger.warning("cannot_rebuild", reason=str(error).partition("\n")[0])
+            return False
+        finally:
+            self._built()  # by another process, perhaps
+        return True
+
+    async def _rebuild(self, found: Sequence[Projection]) -> None:
+        self._logger.info("rebuild_begins", read_models=[each.name for each in found])
+        async with (
+            open_pool(self._database_url, max_size=len(found) + CONNECTIONS) as pool,
+            open_log(self._database_url, max_size=2) as log,
+        ):
+            await rebuild(pool, log, found, watch=self)
+
+    def parked(self, name: str, refused: Refused) -> None:
+        self._logger.error("event_parked", projection=name, **msgspec.structs.asdict(refused))
+
+    def resumed(self, name: str, position: int) -> None:
+        self._logger.info("rebuild_resumed", read_model=name, position=position)
+
+    def waits(self, name: str) -> None:
+        self._logger.warning("swap_waits", read_model=name)
+
+    def swapped(self, name: str, position: int) -> None:
+        self._logger.info("read_model_rebuilt", read_model=name, position=position)
+        self._built()

@@ -1,0 +1,135 @@
+"""Recorded histories replayed: what was stored once is read, folded, projected and told again for ever."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import events, wire
+from contracts.values import Usage
+from conversations import mapper, moving, transfer
+from conversations.canonical import rendered
+from conversations.conversation import Conversation, fold
+from conversations.log import Log, open_log
+from conversations.projections.catalogue import PROJECTIONS
+from conversations.projections.follower import Follower
+from conversations.store import ConversationStore
+from conversations.transfer import Carried, UnfitFile
+from runtime.postgres import Pool
+from tests.conversations import recorded
+
+pytestmark = pytest.mark.requirement("HISTORIES")
+
+STATES = {
+    "first_release": ["completed"] * 3,
+    "shop": ["completed"] * 3,
+    "sources": ["completed"] * 2,
+    "failed": ["failed", "completed"],
+    "cancelled": ["cancelled", "completed"],
+    "taken_over": ["completed"],
+    "erased": [],
+}
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+def folded(found: Carried) -> Conversation:
+    return fold(found.conversation_id, recorded.facts(found))
+
+
+@pytest.mark.parametrize("name", recorded.WHOLE)
+def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
+    conversation = folded(recorded.carried(name))
+    assert [run.state for run in conversation.runs] == STATES[name]
+    told = recorded.heard(name)
+    assert [each.trace_id for each in told] == [run.trace_id for run in conversation.runs]
+    for each, run in zip(told, conversation.runs, strict=True):
+        again = rendered(run, each.form, conversation.conversation_id)
+        assert again.decode() == each.body, (name, each.trace_id)
+
+
+def test_what_the_histories_are_of_is_in_them() -> None:
+    kinds = {type(fact) for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))}
+    assert set(events.EVENTS) - kinds == {events.ReplyLost}
+    took_over = folded(recorded.carried("taken_over")).runs[0]
+    assert took_over.attempt > 1
+    shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
+    assert max(len(each.calls) for run in shop.runs for each in run.rounds) == 2
+    assert shop.runs[2].prompt_override
+    assert all(run.sources for run in sources.runs)
+    (erased,) = recorded.facts(recorded.carried("erased"))
+    assert isinstance(erased, events.ConversationErased)
+    assert [spent.usage.total > 0 for spent in erased.spent] == [True]
+
+
+def test_the_first_release_lacks_what_came_later_and_is_read_all_the_same() -> None:
+    old = recorded.carried("first_release")
+    later = {b"worker", b"prompt_sha256", b"tools_sha256"}
+    assert not any(field in each.state for each in old.stored for field in later)
+    made = [fact for fact in recorded.facts(old) if isinstance(fact, events.ModelReplied)]
+    assert made
+    assert all(fact.prompt_sha256 is None for fact in made)
+
+
+async def test_histories_are_projected(store: ConversationStore, log: Log, pool: Pool) -> None:
+    found = {name: recorded.carried(name) for name in recorded.WHOLE}
+    for carried in found.values():
+        await moving.bring(store, carried, await moving.planned(log, carried))
+    follower = Follower(pool, log, PROJECTIONS)
+    while await follower.step():
+        pass
+    async with pool.connection() as conn:
+        parked = await (await conn.execute("SELECT * FROM parked_events")).fetchall()
+        kept = await (await conn.execute("SELECT message_id, role, content FROM messages")).fetchall()
+        states = await (await conn.execute("SELECT trace_id, state FROM runs")).fetchall()
+        spent = await (await conn.execute(_SPENT)).fetchall()
+        threads = await (await conn.execute("SELECT conversation_id FROM conversations")).fetchall()
+    assert parked == []
+    conversations = [folded(carried) for carried in found.values()]
+    runs = [run for each in conversations for run in each.runs]
+    assert {row[0] for row in threads} == {each.conversation_id for each in conversations if not each.erased}
+    replies = [(run.reply.id, "assistant", run.reply.content) for run in runs if run.reply]
+    assert sorted(kept) == sorted([*((r.user_message_id, "user", r.user_text) for r in runs), *replies])
+    assert sorted(states) == sorted((run.trace_id, run.state) for run in runs)
+    (erased,) = recorded.facts(found["erased"])
+    assert isinstance(erased, events.ConversationErased)
+    usages = {run.trace_id: run.usage for run in runs} | {one.trace_id: one.usage for one in erased.spent}
+    assert {row[0]: Usage(input_tokens=row[1], output_tokens=row[2]) for row in spent} == usages
+
+
+def test_a_corrupt_history_is_refused_by_line_and_reason() -> None:
+    with recorded.path("corrupt").open("rb") as file, pytest.raises(UnfitFile) as raised:
+        list(transfer.read(file))
+    assert raised.value.line == 6
+    assert str(raised.value) == ("line 6: not an event (run_failed.v1: Object missing required field `code`)")
+
+
+def test_a_shape_of_before_is_upcast_while_it_is_read() -> None:
+    """As if a delta had once been stored as its frames, one text each."""
+
+    def downcast(state: bytes) -> tuple[str, bytes]:
+        event: dict[str, Any] = msgspec.json.decode(state)
+        if event["type"] != "delta.v1":
+            return event["type"], state
+        text, cuts = event.pop("text"), event.pop("cuts")
+        frames = [text[start:end] for start, end in zip([0, *cuts], cuts, strict=False)]
+        return "delta.v0", wire.encode(event | {"type": "delta.v0", "frames": frames})
+
+    def upcast(old: dict[str, Any]) -> dict[str, Any]:
+        frames = old.pop("frames")
+        cuts = [sum(map(len, frames[: place + 1])) for place in range(len(frames))]
+        return old | {"type": "delta.v1", "text": "".join(frames), "cuts": cuts}
+
+    carried = recorded.carried("first_release")
+    rows = [downcast(each.state) for each in carried.stored]
+    assert any(topic == "delta.v0" for topic, _ in rows)
+    read = [mapper.event_of(topic, state, {"delta.v0": upcast}) for topic, state in rows]
+    assert read == recorded.facts(carried)
+
+
+_SPENT = "SELECT trace_id, input_tokens, output_tokens FROM usage"

@@ -1,0 +1,186 @@
+"""The read models of runs and of tool calls, and that every read model comes out the same when built anew."""
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from msgspec.structs import replace
+
+from contracts.events import ConversationErased, Event
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.log import Log, open_log
+from conversations.projections import conversations, messages, open_runs, runs, tools, usage
+from conversations.projections.follower import Follower
+from conversations.projections.projection import Projection
+from conversations.projections.rebuilding import rebuild
+from conversations.projections.tools import ToolLine, lines_of
+from conversations.spending import spent_of
+from conversations.store import ConversationStore
+from runtime.postgres import Pool, connection
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    LATER,
+    answered,
+    asked,
+    began,
+    cancelled,
+    failed,
+    returned,
+    said,
+    started,
+    trace,
+    turn,
+    use,
+    wanted,
+)
+
+pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
+
+ALL = tuple(each.PROJECTION for each in (conversations, messages, open_runs, usage, runs, tools))
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        tables = [each.name for each in ALL] + ["conversation_events", "projection_positions", "erasures"]
+        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+
+
+async def told(store: ConversationStore, *stored: Event) -> Conversation:
+    return await store.append(Conversation(conversation_id=new_id()), [began(), *stored])
+
+
+async def follow(pool: Pool, log: Log, projections: Sequence[Projection] = ALL, *, batch: int = 500) -> None:
+    follower = Follower(pool, log, projections, batch=batch)
+    while await follower.step():
+        pass
+
+
+async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute(query.encode())).fetchall()
+
+
+async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
+    return {each.name: await rows(pool, f"SELECT * FROM {each.name} ORDER BY 1, 2") for each in ALL}
+
+
+async def test_a_run_says_who_answered_when_and_at_what_cost(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    blocks = [use("one"), use("two", "cancel_order")]
+    whole = (
+        asked("a"),
+        started("a"),
+        *wanted(blocks, "a"),
+        returned("one", word="a"),
+        returned("two", word="a"),
+    )
+    thread = await told(store, *whole, started("a", 2), *said("Done", "a", 2), *answered("Done", "a"))
+    await store.append(thread, [asked("b"), started("b", agent_version=4), failed("b")])
+    await told(store, asked("c"), started("c"), cancelled("c"))
+    await told(store, asked("d"))
+    await follow(pool, log)
+    columns = (
+        "state, code, agent_id, agent_version, model, form, attempts, rounds, tool_calls, input_tokens,"
+        " requested_at, started_at, ended_at"
+    )
+    first = ("agent-1", 3, "demo-shop-1", "form1")
+    assert await rows(pool, f"SELECT {columns} FROM runs ORDER BY trace_id") == [
+        ("completed", None, *first, 2, 2, 2, 15, AT, AT, LATER),
+        ("failed", "provider_error", "agent-1", 4, "demo-shop-1", "form1", 1, 0, 0, 0, AT, AT, LATER),
+        ("cancelled", "cancelled", *first, 1, 0, 0, 0, AT, AT, LATER),
+        ("running", None, "agent-1", None, None, None, 0, 0, 0, 0, AT, None, None),
+    ]
+
+
+async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log: Log, pool: Pool) -> None:
+    blocks = [use(f"call-{number}") for number in range(4)]
+    results = [
+        replace(returned(f"call-{number}", word="a"), ms=number * 10, is_error=number == 2)
+        for number in range(3)
+    ]
+    await told(
+        store, asked("a"), started("a"), *wanted([*blocks, use("other", "cancel_order")], "a"), *results
+    )
+    await follow(pool, log)
+    first, second = await lines_of(pool, "2026-11")
+    assert first == ToolLine(
+        account_id=ACCOUNT,
+        day="2026-11-21",
+        name="cancel_order",
+        calls=1,
+        failed=0,
+        lost=1,
+        median_ms=None,
+        p95_ms=None,
+        max_ms=None,
+    )
+    assert (second.name, second.calls, second.failed, second.lost) == ("get_order", 4, 1, 1)
+    assert (second.median_ms, second.p95_ms, second.max_ms) == (10.0, 19.0, 20)
+    assert await lines_of(pool, "2026-11", ACCOUNT) == [first, second]
+    assert await lines_of(pool, "2026-11", "another") == await lines_of(pool, "2026-10") == []
+
+
+def story(word: str, dice: random.Random) -> list[Event]:
+    """A run of any kind, cut off anywhere."""
+    whole = [asked(word), started(word), *wanted([use(f"{word}-call")], word)]
+    whole += [returned(f"{word}-call", word=word), *said("Done", word, 2)]
+    reply, completed = answered("Done", word)
+    ends = [(reply, replace(completed, rounds=2)), (failed(word),), (cancelled(word),)]
+    return [*whole, *dice.choice(ends)][: dice.randint(1, len(whole) + 2)]
+
+
+@pytest.mark.requirement("ERASE")
+@pytest.mark.parametrize("seed", range(2))
+async def test_built_anew_equals_live_whatever_was_erased_meanwhile(
+    store: ConversationStore, log: Log, pool: Pool, seed: int
+) -> None:
+    """Live, a conversation's events are seen before they go, half of them, or not at all."""
+    dice = random.Random(seed)
+    live = Follower(pool, log, ALL, batch=dice.choice((1, 5, 500)))
+    threads = [await told(store) for _ in range(5)]
+    for number in range(25):
+        place = dice.randrange(len(threads))
+        thread = threads[place]
+        if dice.random() < 0.2:
+            erased = ConversationErased(
+                trace_id=trace("erase"), at=LATER, account_id=ACCOUNT, spent=spent_of(thread)
+            )
+            await store.append(thread, [erased])
+            threads[place] = await told(store)
+        else:
+            threads[place] = await store.append(thread, story(f"w{number}", dice))
+        for _ in range(dice.choice((0, 0, 1, 3))):
+            await live.step()
+    while await live.step():
+        pass
+    expected = await contents(pool)
+    assert all(expected.values())
+    for version, size in ((2, 3), (3, 500)):
+        await rebuild(pool, log, [replace(each, version=version) for each in ALL], batch=size)
+        assert await contents(pool) == expected
+
+
+async def test_of_an_erased_conversation_only_what_it_cost_is_left(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread = await told(
+        store, *turn("a", "Hello", "Hi"), asked("b"), started("b"), *wanted([use("one")], "b")
+    )
+    await follow(pool, log)
+    erased = ConversationErased(trace_id="e", at=LATER, account_id=ACCOUNT, spent=spent_of(thread))
+    await store.append(thread, [erased])
+    await follow(pool, log)
+    left = {name: len(found) for name, found in (await contents(pool)).items() if found}
+    assert left == {"usage": 1}

@@ -1,0 +1,396 @@
+"""GET /v1/chat/{trace_id}/events, over two gateways and with a worker that the test plays."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from bus import Bus, Subscription
+from bus.connection import Connection
+from contracts import events, frames, ids
+from contracts.messages import ChatRequested
+from contracts.updates import Text
+from contracts.values import Source, Usage
+from conversations.log import open_log
+from conversations.store import ConversationStore, open_store
+from gateway.runs import Runs
+from gateway.stories import Reader, Stories
+from tests.gateway.client import Client, EventReader, accepted, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+from tests.gateway.stored import AT, ended, write
+from tests.gateway.worker import Turn, Worker
+
+pytestmark = pytest.mark.requirement("JOIN")
+
+Event = tuple[str | None, str]
+"""The id of an event, and its data."""
+
+_EVENT = re.compile(rb"(?:id: ([^\n]+)\n)?data: ([^\n]+)\n\n")
+_FIRST, _SECOND = "Let me 👀 look.", " déjà\u2028 vu 😀."
+_SOURCE = Source(index=1, id="a", title="A", url="/a", source_type="document", score=0.5, snippet="…")
+
+
+def parsed(data: bytes) -> list[Event]:
+    """The events of a stream that holds nothing else."""
+    assert _EVENT.sub(b"", data.replace(b": ping\n\n", b"")) == b""
+    return [(cursor.decode() or None, text.decode()) for cursor, text in _EVENT.findall(data)]
+
+
+async def open_events(
+    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+) -> EventReader:
+    headers = {} if form is None else {"X-Stream-Form": str(form)}
+    if after is not None:
+        headers["Last-Event-ID"] = after
+    request = client.http.build_request(
+        "GET",
+        f"{client.url}/v1/chat/{trace_id}/events",
+        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
+    )
+    return EventReader(await client.http.send(request, stream=True))
+
+
+async def read(
+    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+) -> list[Event]:
+    """The whole stream, or all behind a cursor."""
+    reader = await open_events(client, trace_id, form, after)
+    assert reader.response.status_code == 200, await reader.response.aread()
+    assert reader.response.headers["content-type"] == "text/event-stream"
+    assert reader.response.headers["x-trace-id"] == trace_id
+    await reader.rest()
+    return parsed(reader.bytes)
+
+
+@pytest.fixture(scope="module")
+async def elsewhere(
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Client]:
+    """The same caller at a second gateway."""
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
+    await process.start()
+    yield Client(http, process.url, accounts.free.key, accounts.free.agent)
+    await process.stop()
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
+    """A request that nobody sent."""
+    return msgspec.convert(
+        {
+            "type": "ChatRequested",
+            "trace_id": ids.new_id().replace("-", ""),
+            "attempt": 1,
+            "account_id": accounts.free.account_id,
+            "agent_id": accounts.free.agent,
+            "conversation_id": ids.new_id(),
+            "new_conversation": True,
+            "message_id": ids.new_id(),
+            "message": "hi",
+            "form": form,
+            "requested_at": AT,
+            "deadline": AT,
+        },
+        ChatRequested,
+    )
+
+
+def story(request: ChatRequested) -> list[events.Event]:
+    """Sources, a round with text in pieces and two calls, and a round that ends it."""
+    trace_id, usage = request.trace_id, Usage(input_tokens=3, output_tokens=2)
+    calls = [
+        events.ToolCalled(trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", name="look", input={"n": n})
+        for n in (1, 2)
+    ]
+    returns = [
+        events.ToolReturned(
+            trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", output='{"ok":1}', is_error=False, ms=1
+        )
+        for n in (1, 2)
+    ]
+    replied = events.ModelReplied(
+        trace_id=trace_id, at=AT, round=1, blocks=(), stop_reason="tool_use", usage=usage
+    )
+    said, replied_again, saved, completed = ended(request, _SECOND)
+    last = [
+        replace(said, round=2, cuts=(3, 6, 10)),
+        replace(replied_again, round=2),
+        replace(saved, content=_FIRST + _SECOND),
+        completed,
+    ]
+    said = events.Delta(trace_id=trace_id, at=AT, round=1, text=_FIRST, cuts=(4, 8, 14))
+    sources = events.SourcesRetrieved(trace_id=trace_id, at=AT, sources=(_SOURCE,))
+    return [sources, said, replied, *calls, *returns, *last]
+
+
+async def test_a_run_out_of_the_log_goes_on_behind_each_of_its_events_at_each_gateway(
+    client: Client, elsewhere: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request = asked(accounts)
+    await write(store, request, *story(request))
+    told = {form: await read(client, request.trace_id, form) for form in (1, 2)}
+    assert await read(elsewhere, request.trace_id) == told[1]  # the form of the first request
+    for form, whole in told.items():
+        cursors = [cursor or "" for cursor, _ in whole]
+        assert all(cursors)
+        assert len(set(cursors)) == len(cursors)
+        rests = await asyncio.gather(*(read(elsewhere, request.trace_id, form, after) for after in cursors))
+        for place, rest in enumerate(rests, 1):
+            assert whole[:place] + rest == whole
+    # An id of one form is a place in the other.
+    text, beginning = "", told[1][:5]
+    for _, data in beginning + await read(client, request.trace_id, 2, beginning[-1][0]):
+        event = msgspec.json.decode(data)
+        text += event.get("content", "") if event["type"] == "delta" else ""
+    assert text == _FIRST + _SECOND
+
+
+async def test_a_live_run_is_joined_and_gone_on_with_at_each_gateway(
+    client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
+) -> None:
+    pieces = ["Hel", "lo ", "the", "re."]
+    async with accepted(client, worker, 2, "live") as (turn, first):
+        await write(store, turn.request)
+        trace_id = turn.request.trace_id
+        watching = await open_events(elsewhere, trace_id, 2)
+        cut: list[EventReader] = []
+        await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(_SOURCE,)))
+        for number, piece in enumerate(pieces):
+            await turn.delta(piece)
+            if number == 1:
+                await turn.tool("look", '{"ok":1}')
+            cut.append(await open_events((client, elsewhere)[number % 2], trace_id, 2))
+            while piece not in (await cut[-1].next()).get("content", ""):
+                pass
+            cursor = parsed(cut[-1].bytes)[-1][0]
+            assert cursor is not None
+            await cut[-1].response.aclose()
+            cut.append(await open_events((elsewhere, client)[number % 2], trace_id, 2, after=cursor))
+        await turn.complete(tool_calls=1)
+        await first.rest()
+        await watching.rest()
+        whole = parsed(watching.bytes)
+        assert b"".join(f"data: {data}\n\n".encode() for _, data in whole) == first.bytes
+        for before, after in zip(cut[::2], cut[1::2], strict=True):
+            await after.rest()
+            assert parsed(before.bytes) + parsed(after.bytes) == whole
+
+
+async def test_a_cursor_of_no_place_in_the_run_is_told_so(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request, other = asked(accounts), asked(accounts)
+    for each in (request, other):
+        await write(store, each, *story(each))
+    trace_id = request.trace_id
+    good = (await read(client, trace_id))[3][0] or ""
+    foreign = (await read(client, other.trace_id))[3][0] or ""
+    end = (await read(client, trace_id))[-1][0] or ""
+    assert await read(client, trace_id, after=end) == []
+    digest = "0" * 8 if not good.endswith("0" * 8) else "1" * 8
+    wrong = [
+        foreign,
+        "nonsense",
+        "7",
+        good + "0",
+        good[:-8] + digest,  # another text
+        re.sub(r":\d\.\d+\.\d+", ":2.0.900", good),  # past the end
+        re.sub(r":\d\.\d+\.", ":2.9.", good),
+        re.sub(r":\d\.", ":3.", good),  # not the end's
+    ]
+    for cursor in wrong:
+        sent = await open_events(client, trace_id, after=cursor)
+        await sent.response.aread()
+        check_problem(sent.response, 410, "cursor_expired")
+        again = await client.get(f"/v1/chat/{trace_id}/events", cursor=cursor)
+        check_problem(again, 410, "cursor_expired")
+    # The header of a reconnection wins over the query of the first connection.
+    reader = await client.http.get(
+        f"{client.url}/v1/chat/{trace_id}/events?cursor={foreign}",
+        headers={"X-Api-Key": client.headers["X-Api-Key"], "Last-Event-ID": end},
+    )
+    assert (reader.status_code, reader.content) == (200, b"")
+    twice = [("X-Api-Key", client.headers["X-Api-Key"]), ("Last-Event-ID", good), ("Last-Event-ID", good)]
+    response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events", headers=twice)
+    assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "Last-Event-ID"
+    key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events?cursor=a&cursor=b", headers=key)
+    assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "cursor"
+
+
+async def test_who_may_read_which_run_in_which_form(
+    client: Client, store: ConversationStore, accounts: Accounts, http: httpx.AsyncClient
+) -> None:
+    request = asked(accounts, "json")
+    await write(store, request, *story(request))
+    path = f"/v1/chat/{request.trace_id}/events"
+    assert (await read(client, request.trace_id))[0][1].startswith('{"type":"meta"')  # the deployment's form
+    foreign = Client(http, client.url, accounts.other.key, accounts.other.agent)
+    for response in (
+        await foreign.get(path),
+        await client.get(f"/v1/chat/{'0' * 32}/events"),
+        await client.get("/v1/chat/x/events"),
+    ):
+        assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
+    check_problem(await http.get(f"{client.url}{path}"), 401, "missing_api_key")
+    bad = await open_events(client, request.trace_id, 3)
+    await bad.response.aread()
+    assert check_problem(bad.response, 400, "invalid_request")["errors"][0]["field"] == "X-Stream-Form"
+    theirs = replace(
+        asked(accounts, "form2"), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
+    )
+    await write(store, theirs, *story(theirs))
+    starter = Client(http, client.url, accounts.starter.key, accounts.starter.agent)
+    check_problem(await starter.get(f"/v1/chat/{theirs.trace_id}/events"), 403, "plan_upgrade_required")
+    assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
+
+
+async def test_reading_again_counts_against_no_limit(
+    client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
+) -> None:
+    request = replace(asked(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent)
+    await write(store, request, *story(request))
+    tight = Client(http, client.url, accounts.tight.key, accounts.tight.agent)
+    for _ in range(5):  # of 2 a minute
+        assert len(await read(tight, request.trace_id)) == 10
+
+
+async def test_a_reply_begun_anew_is_not_joined_to_what_its_reader_has(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
+    async with accepted(client, worker, 1, "anew") as (turn, _):
+        await write(store, turn.request)
+        await turn.delta("Hello")
+        trace_id = turn.request.trace_id
+        first = await open_events(client, trace_id)
+        while (await first.next())["type"] != "delta":
+            pass
+        cursor = parsed(first.bytes)[-1][0] or ""
+        length = cursor.split(".")[2]
+        # The same length of another text: known at once. More text than there is yet: known when there is.
+        other = await open_events(client, trace_id, after=cursor[:-8] + "0" * 8)
+        await other.response.aread()
+        check_problem(other.response, 410, "cursor_expired")
+        ahead = cursor.replace(f".{length}.", ".9.")
+        waiting = await open_events(client, trace_id, after=ahead)
+        assert waiting.response.status_code == 200
+        await turn.delta(" world")
+        assert [event["code"] for event in await waiting.rest()] == ["cursor_expired"]
+        assert b"id:" not in waiting.bytes
+        await turn.complete()
+        await first.rest()
+
+
+async def test_a_run_that_failed_or_was_cancelled_is_told_again_as_it_ended(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    for code in ("provider_timeout", "cancelled"):
+        request = asked(accounts)
+        trace_id = request.trace_id
+        said = events.Delta(trace_id=trace_id, at=AT, round=1, text="So f", cuts=(4,))
+        failed = events.RunFailed(trace_id=trace_id, at=AT, code=code, message="too slow")
+        cancelled = events.RunCancelled(trace_id=trace_id, at=AT)
+        await write(store, request, said, cancelled if code == "cancelled" else failed)
+        whole = await read(client, request.trace_id)
+        assert [msgspec.json.decode(data)["type"] for _, data in whole] == ["meta", "delta", "error"]
+        assert msgspec.json.decode(whole[-1][1])["code"] == code
+        assert whole[-1][0] is not None
+
+
+async def test_a_reader_whose_gateway_was_killed_goes_on_at_another(
+    environ: dict[str, str],
+    http: httpx.AsyncClient,
+    elsewhere: Client,
+    worker: Worker,
+    store: ConversationStore,
+    tmp_path: Path,
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    dying = Client(http, process.url, elsewhere.headers["X-Api-Key"], elsewhere.headers["X-Agent-Id"])
+    async with accepted(elsewhere, worker, 1, "killed") as (turn, first):
+        await write(store, turn.request)
+        await turn.delta("Hello")
+        reader = await open_events(dying, turn.request.trace_id)
+        while (await reader.next())["type"] != "delta":
+            pass
+        await process.stop()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await reader.rest()
+        told = parsed(reader.bytes)
+        rest = await open_events(elsewhere, turn.request.trace_id, after=told[-1][0])
+        await turn.delta(" there.")
+        await turn.complete()
+        await first.rest()
+        await rest.rest()
+        joined = told + parsed(rest.bytes)
+        assert [data for _, data in joined] == [data for _, data in parsed(first.bytes)]
+
+
+async def test_hundreds_of_watchers_are_one_subscription_and_one_reading(
+    fresh_nats_url: str, migrated_database_url: str, accounts: Accounts, store: ConversationStore
+) -> None:
+    request = asked(accounts)
+    await write(store, request)
+    async with Counted.connect(fresh_nats_url, name="counted") as bus, open_log(migrated_database_url) as log:
+        assert isinstance(bus, Counted)
+        runs = Runs(bus, log)
+        stories = Stories(runs)
+        turn = await Turn(bus, request).accept()
+        await turn.delta("Hello")
+        async with contextlib.AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            readers = await asyncio.gather(
+                *(
+                    enter(stories.read(request.trace_id, request.conversation_id, mark=None, after_version=1))
+                    for _ in range(500)
+                )
+            )
+            await turn.delta(" there.")
+            await turn.complete()
+            for reader in readers:
+                assert await _text(reader) == "Hello there."
+            assert (bus.followed, bus.read_back, len(runs), len(stories)) == (1, 1, 1, 1)
+        assert (len(runs), len(stories)) == (0, 0)
+
+
+async def _text(reader: Reader) -> str:
+    text = ""
+    async with asyncio.timeout(20):
+        while True:
+            taken = [entry.update for entry in reader.take()]
+            text += "".join(update.text for update in taken if isinstance(update, Text))
+            if reader.ended:
+                return text
+            await reader.wait()
+
+
+class Counted(Bus):
+    """A bus that counts what it is asked for."""
+
+    def __init__(self, link: Connection) -> None:
+        super().__init__(link)
+        self.followed = self.read_back = 0
+
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+        self.followed += 1
+        return await super().follow_trace(trace_id, deliver)
+
+    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
+        self.read_back += 1
+        return await super().frames_of(trace_id)

@@ -1,0 +1,85 @@
+"""`?at=`: a conversation and its messages as they were."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contracts import ids, messages
+from conversations.store import ConversationStore, open_store
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, Accounts
+
+pytestmark = pytest.mark.requirement("TIME-TRAVEL")
+
+
+@pytest.fixture(scope="module")
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+def request(account: Account, conversation_id: str, message: str) -> messages.ChatRequested:
+    return messages.ChatRequested(
+        trace_id=ids.new_id().replace("-", ""),
+        attempt=1,
+        account_id=account.account_id,
+        agent_id=account.agent,
+        conversation_id=conversation_id,
+        new_conversation=True,
+        message_id=ids.new_id(),
+        message=message,
+        form="json",
+        requested_at=stored.AT,
+        deadline=stored.AT,
+    )
+
+
+async def thread(store: ConversationStore, account: Account) -> str:
+    """Seven events of a first turn, and two of a second that goes on."""
+    first = request(account, ids.new_id(), "Where is it?")
+    await stored.write(store, first, *stored.ended(first, "It has shipped.", ids.new_id()))
+    await stored.write(store, request(account, first.conversation_id, "And when?"))
+    return first.conversation_id
+
+
+async def test_a_conversation_is_served_as_it_was(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    path = f"/v1/conversations/{await thread(store, accounts.free)}"
+    now = await client.get(path)
+    assert (now.json()["message_count"], now.headers["x-conversation-version"]) == (3, "9")
+    assert (await client.get(path, at="9")).json() == now.json()
+    assert (await client.get(path, at="2999-01-01T00:00:00Z")).json() == now.json()
+    assert (await client.get(path, at=stored.AT)).json() == now.json()  # all of it is of one moment
+    for at, count in {"2": 1, "5": 1, "6": 2, "7": 2, "8": 3}.items():
+        then = await client.get(path, at=at)
+        assert (then.json()["message_count"], then.headers["x-conversation-version"]) == (count, at)
+        assert then.json().keys() == now.json().keys()
+        page = (await client.get(f"{path}/messages", at=at)).json()["data"]
+        assert [row["content"] for row in page] == ["Where is it?", "It has shipped.", "And when?"][:count]
+    page = (await client.get(f"{path}/messages", at="7", limit=1)).json()
+    rest = (await client.get(f"{path}/messages", at="7", cursor=page["next_cursor"])).json()
+    assert ([row["content"] for row in rest["data"]], rest["next_cursor"]) == (["It has shipped."], None)
+
+
+async def test_a_place_that_is_none_names_the_field(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = await thread(store, accounts.free)
+    for path in (f"/v1/conversations/{conversation_id}", f"/v1/conversations/{conversation_id}/messages"):
+        for at in ("", "-1", "x", "1e1", "\x00", "9" * 400, "2026-02-30", ["1", "1"]):
+            problem = check_problem(await client.get(path, at=at), 400, "invalid_request")
+            assert [error["field"] for error in problem["errors"]] == ["at"], at
+        problem = check_problem(await client.get(path, at="10"), 400, "invalid_request")
+        assert problem["detail"] == "at: The conversation is at version 9."
+        for at in ("0", "1", "2020-01-01T00:00:00Z"):  # before its first message
+            check_problem(await client.get(path, at=at), 404, "conversation_not_found")
+
+
+async def test_somebody_elses_is_not_found_at_any_place(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    foreign = await thread(store, accounts.starter)
+    for at in ("2", "7", "99", stored.AT):
+        check_problem(await client.get(f"/v1/conversations/{foreign}", at=at), 404, "conversation_not_found")

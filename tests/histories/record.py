@@ -1,0 +1,166 @@
+"""Records the histories of this folder anew: `python -m tests.histories.record FOLDER`, takes half a minute.
+
+It starts a stack of its own, has conversations with it, kills what has to die, and writes for each history
+NAME.jsonl, an export of its conversations, and NAME.heard.json, what the callers received, byte for byte.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from conversations.log import Log, open_log
+from conversations.moving import outgoing
+from conversations.transfer import Writer
+from ops import demo
+from ops.harness import RunningStack, running_stack
+from ops.settings import Counts
+
+AGENTS = {
+    "slow": "demo-load?deltas=40&delay_ms=50",
+    "endless": "demo-load?deltas=200&delay_ms=50",
+    "breaking": "demo-echo?fail=401&fail_after=2&deltas=4&delay_ms=60&say=This breaks off",
+    "echo": "demo-echo",
+}
+
+
+class Recorder:
+    """Talks with a stack, and keeps what it hears."""
+
+    def __init__(self, stack: RunningStack, http: httpx.AsyncClient, log: Log, folder: Path) -> None:
+        self.stack = stack
+        self.env = stack.environment
+        self._http = http
+        self._log = log
+        self._folder = folder
+        self._heard: list[dict[str, str]] = []
+        self._agents = {"shop": self.env.agent_id, "policies": self.env.retrieval_agent_id}
+
+    async def make_agents(self) -> None:
+        """Those of AGENTS, in the account without limits."""
+        for name, model in AGENTS.items():
+            made = await self._http.post(
+                f"{self.env.base_url}/admin/v1/agents",
+                json={
+                    "account_id": demo.LOAD_ACCOUNT_ID,
+                    "name": name,
+                    "model": model,
+                    "provider_key": "offline",
+                },
+                headers={"Authorization": f"Bearer {self.env.admin_token}"},
+            )
+            assert made.status_code == 201, made.text
+            self._agents[name] = made.json()["id"]
+
+    async def chat(
+        self,
+        agent: str,
+        message: str,
+        form: str = "form1",
+        on_event: Callable[[int, str], Awaitable[None]] | None = None,
+        **body: Any,
+    ) -> str:
+        """One turn, heard to its end; returns the conversation. `on_event`: at each, with the trace."""
+        key = self.env.load_api_key if agent in AGENTS else self.env.api_key
+        headers = {"X-Api-Key": key, "X-Agent-Id": self._agents[agent], "X-Stream-Form": form[-1]}
+        path = "/v1/chat/stream"
+        if form == "json":
+            path = "/v1/chat"
+            del headers["X-Stream-Form"]
+        heard, count = b"", 0
+        sent = {"message": message, **body}
+        async with self._http.stream(
+            "POST", self.env.base_url + path, json=sent, headers=headers
+        ) as response:
+            trace_id = response.headers["x-trace-id"]
+            async for chunk in response.aiter_bytes():
+                heard += chunk
+                for _ in range(chunk.count(b"\n\n")):
+                    count += 1
+                    if on_event is not None:
+                        await on_event(count, trace_id)
+        self._heard.append({"trace_id": trace_id, "form": form, "body": heard.decode()})
+        first = heard.partition(b"\n\n")[0].removeprefix(b"data: ")
+        conversation_id: str = body.get("conversation_id") or json.loads(first)["conversation_id"]
+        return conversation_id
+
+    async def ask(self, method: str, path: str) -> None:
+        """Of the account without limits."""
+        headers = {"X-Api-Key": self.env.load_api_key}
+        response = await self._http.request(method, self.env.base_url + path, headers=headers)
+        assert response.is_success, response.text
+
+    async def write(self, name: str, *conversation_ids: str) -> None:
+        """The history of these conversations, and what was heard since the last one."""
+        with (self._folder / f"{name}.jsonl").open("wb") as file:
+            writer = Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+            for conversation_id in conversation_ids:
+                writer.add((await outgoing(self._log, conversation_id)).entries)
+            writer.end()
+        heard = self._folder / f"{name}.heard.json"
+        heard.write_text(json.dumps(self._heard, indent=1) + "\n")
+        self.forget()
+
+    def forget(self) -> None:
+        """What was heard until now is of no history."""
+        self._heard = []
+
+
+async def record_all(recorder: Recorder) -> None:
+    """Every history but the corrupt one, which is `shop` with a line that somebody has changed."""
+    chat = recorder.chat
+    question = "Where is order ORD-1006, and what else would suit customer CUST-001?"
+    thread = await chat("shop", question, "form2")
+    await chat("shop", "And ORD-1001?", "json", conversation_id=thread)
+    await chat("shop", "Thanks!", prompt="You answer in one word.", conversation_id=thread)
+    await recorder.write("shop", thread)
+
+    thread = await chat("policies", "May I return shoes that I have worn?")
+    await chat("policies", "And how long does a refund take?", "json", conversation_id=thread)
+    await recorder.write("sources", thread)
+
+    thread = await chat("breaking", "Say something.")
+    await chat("echo", "Go on \u2028 with \u00e4, \U0001f600 and \u0085.", "form2", conversation_id=thread)
+    await recorder.write("failed", thread)
+
+    async def cancel(count: int, trace_id: str) -> None:
+        if count == 5:
+            await recorder.ask("POST", f"/v1/chat/{trace_id}/cancel")
+
+    thread = await chat("endless", "Count.", on_event=cancel)
+    await chat("echo", "Enough.", conversation_id=thread)
+    await recorder.write("cancelled", thread)
+
+    async def kill(count: int, _: str) -> None:
+        if count == 10:
+            for name in ("orchestrator-1", "orchestrator-2"):
+                recorder.stack.kill(name)
+
+    thread = await chat("slow", "Count.", on_event=kill)
+    await recorder.write("taken_over", thread)
+
+    thread = await chat("echo", "Forget me.")
+    await recorder.ask("DELETE", f"/v1/conversations/{thread}")
+    recorder.forget()
+    await recorder.write("erased", thread)
+
+
+async def main(folder: Path) -> None:
+    """Write all of it to `folder`."""
+    async with (
+        running_stack(Counts(gateways=1, orchestrators=2, tool_runners=1)) as stack,
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+        open_log(stack.environment.database_url) as log,
+    ):
+        recorder = Recorder(stack, http, log, folder)
+        await recorder.make_agents()
+        await record_all(recorder)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,57 @@
+"""What a run records of how it was made: its worker, and hashes of its prompt and its tools."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import events, frames
+from contracts.values import ToolSpec
+from orchestrator.model import ModelCall
+from orchestrator.model.request import tools_sha256
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("WHY")
+
+
+async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("one"), says("two"), says("three"))
+    agent = await working.agent(system_prompt="You are Bob.")
+    first = await working.ask(agent, "Who are you?")
+    await first.until(frames.Completed)
+    second = await working.go_on(first, "Again?")
+    await second.until(frames.Completed)
+    third = await working.go_on(first, "Arr?", prompt="You are a pirate.")
+    await third.until(frames.Completed)
+    stored = await working.events(first)
+    replies = [event for event in stored if isinstance(event, events.ModelReplied)]
+    sent = [str(call.body["system"]) for call in provider.calls[-3:]]
+    assert [reply.prompt_sha256 for reply in replies] == [
+        hashlib.sha256(text.encode()).hexdigest() for text in sent
+    ]
+    assert replies[0].prompt_sha256 == replies[1].prompt_sha256 != replies[2].prompt_sha256
+    assert {reply.tools_sha256 for reply in replies} == {hashlib.sha256(b"[]").hexdigest()}
+    workers = {event.worker for event in stored if isinstance(event, events.RunStarted)}
+    assert len(workers) == 1
+    name, _, start = str(workers.pop()).partition("/")
+    assert name
+    assert len(start) == 36
+
+
+def test_the_hash_of_the_tools_is_of_what_the_model_is_shown() -> None:
+    spec = ToolSpec(
+        name="find", server="shop", tool="find", description="Find it.", input_schema={"a": 1, "b": 2}
+    )
+    call = ModelCall(model="m", system="", messages=[], parameters={}, tools=(spec,))
+
+    def hashed(**changed: Any) -> str:
+        return tools_sha256(msgspec.structs.replace(call, tools=(msgspec.structs.replace(spec, **changed),)))
+
+    assert hashed(server="other", tool="search", read_only=True) == tools_sha256(call)
+    assert hashed(input_schema={"b": 2, "a": 1}) == tools_sha256(call)
+    others = {hashed(name="seek"), hashed(description="Seek it."), hashed(input_schema={"a": 2})}
+    assert len(others | {tools_sha256(call)}) == 4

@@ -1,0 +1,72 @@
+"""Structs that hold secrets show none: a repr ends in logs and in tracebacks."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from directory.administration.keys import IssuedKey
+from directory.agent_draft import AgentChanges, AgentDraft
+from directory.agents import AgentConfig, McpServer
+from gateway.settings import Settings as GatewaySettings
+from ops.demo import Demo
+from ops.environment import Environment
+from ops.prepare import PrepareSettings
+from ops.secrets import Secrets
+from ops.services import Wiring
+from ops.settings import UpSettings
+from orchestrator.model.provider import Credentials
+from orchestrator.settings import Settings as OrchestratorSettings
+from projector.settings import Settings as ProjectorSettings
+from runtime.settings import Setting
+from tool_runner.settings import Settings as ToolRunnerSettings
+
+pytestmark = pytest.mark.requirement("SECRETS-NOWHERE")
+
+SECRET = "hunter2-of-a-secret"
+SERVER = McpServer(name="s", url="https://s.example", headers={"Authorization": SECRET})
+
+
+def _filled(kind: Any) -> msgspec.Struct:
+    """Every secret setting has the secret."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        [mark] = [mark for mark in field.type.__metadata__ if isinstance(mark, Setting)]
+        if mark.secret:
+            values[field.name] = (SECRET,) if field.default == () else SECRET
+        elif field.required:
+            values[field.name] = 1
+    filled: msgspec.Struct = kind(**values)
+    return filled
+
+
+def _full(kind: Any, **others: Any) -> msgspec.Struct:
+    """Every field but `others` is the secret."""
+    filled: msgspec.Struct = kind(**dict.fromkeys(kind.__struct_fields__, SECRET) | others)
+    return filled
+
+
+HOLDERS = [
+    *map(_filled, (GatewaySettings, OrchestratorSettings, ProjectorSettings, ToolRunnerSettings)),
+    *map(_filled, (PrepareSettings, UpSettings)),
+    Secrets(secret_key=SECRET, api_key=SECRET),
+    Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", provider_key=SECRET),
+    _full(Environment, base_url="u", gateway_urls=("u",)),
+    _full(Wiring, host="h", after=()),
+    Credentials("https://provider.example", SECRET),
+    SERVER,
+    AgentDraft(name="a", model="m", mcp_servers=(SERVER,), provider_key=SECRET),
+    AgentChanges(mcp_servers=(SERVER,), provider_key=SECRET),
+    AgentConfig(name="a", model="m", mcp_servers=(SERVER,), agent_id="1", account_id="2", version=3),
+]
+
+
+@pytest.mark.parametrize("holder", HOLDERS, ids=lambda holder: type(holder).__module__)
+def test_a_repr_shows_no_secret(holder: msgspec.Struct) -> None:
+    assert SECRET in msgspec.json.encode(holder).decode(), "it does hold one"
+    assert SECRET not in repr(holder)
+
+
+def test_a_key_that_was_issued_is_not_shown_either() -> None:
+    issued = IssuedKey(key_id="1", key=SECRET, last4="cret")
+    assert SECRET not in repr(issued)

@@ -1,0 +1,84 @@
+"""A business comes and goes over the admin API alone, on the whole system."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from conversations.log import Log
+from ops.harness import RunningStack
+from runtime.postgres import open_pool
+from tests.gateway.admin import AdminClient
+from tests.gateway.client import check_problem
+from tests.system.calling import Caller
+
+
+@pytest.fixture
+def admins(stack: RunningStack, http: httpx.AsyncClient) -> tuple[AdminClient, AdminClient]:
+    """An administrator at each gateway."""
+    found = stack.environment
+    first, second = (AdminClient(http, url, found.admin_token) for url in found.gateway_urls)
+    return first, second
+
+
+async def make_business(admin: AdminClient, stack: RunningStack) -> tuple[str, Caller]:
+    account: str = (await admin.post("/accounts", {"name": "Acme", "plan": "Pro"}))["id"]
+    key = (await admin.post(f"/accounts/{account}/keys", {"name": "backend"}))["key"]
+    shop = {"name": "shop", "url": f"{stack.environment.mcp_base_url}/api/mcp"}
+    made = await admin.post(
+        "/agents",
+        {
+            "account_id": account,
+            "name": "Shop assistant",
+            "model": "demo-shop-1",
+            "provider_key": "offline",
+            "mcp_servers": [shop],
+        },
+    )
+    return account, Caller(admin.http, stack.environment.base_url, key, made["id"])
+
+
+@pytest.mark.requirement("ADMIN-API", "AGENT-VERSIONS")
+async def test_what_is_set_over_one_gateway_counts_at_the_next_request_on_the_other(
+    stack: RunningStack, admins: tuple[AdminClient, AdminClient]
+) -> None:
+    first, second = admins
+    account, here = await make_business(first, stack)
+    caller, agent = here.at(stack.environment.gateway_urls[1]), here.headers["X-Agent-Id"]
+    checked = await second.post(f"/agents/{agent}/check", status=200)
+    assert checked["provider"]["ok"], checked
+    assert [(server["name"], server["ok"], server["allowed"]) for server in checked["servers"]] == [
+        ("shop", True, 21)
+    ]
+    asked = "What is the status of order ORD-1001?"
+    assert (await caller.chat(asked)).json()["tool_calls"]
+    await first.patch(f"/agents/{agent}/mcp_servers/shop", {"disabled": True})
+    assert "tool_calls" not in (await caller.chat(asked)).json()
+    await first.patch(f"/agents/{agent}", {"disabled": True})
+    check_problem(await caller.chat(asked), 404, "agent_not_found")
+    await first.patch(f"/accounts/{account}", {"disabled": True})
+    shut = check_problem(await caller.chat(asked), 401, "invalid_api_key")
+    await first.patch(f"/accounts/{account}", {"disabled": False})
+    await first.delete(f"/keys/{(await first.get(f'/accounts/{account}/keys'))['data'][0]['id']}")
+    revoked = check_problem(await caller.chat(asked), 401, "invalid_api_key")
+    assert shut | {"trace_id": ""} == revoked | {"trace_id": ""}
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS", "ERASE")
+async def test_a_business_that_leaves_takes_its_conversations_along(
+    stack: RunningStack, admins: tuple[AdminClient, AdminClient]
+) -> None:
+    admin, _ = admins
+    account, caller = await make_business(admin, stack)
+    threads = [(await caller.chat(f"hello {n}")).json()["conversation_id"] for n in range(3)]
+    problem: dict[str, Any] = {}
+    while "conversations" not in [error["field"] for error in problem.get("errors", [])]:
+        problem = check_problem(await admin.send("DELETE", f"/accounts/{account}"), 409, "conflict")
+    await admin.delete(f"/accounts/{account}", force="true")
+    await admin.refused("GET", f"/accounts/{account}", status=404, code="not_found")
+    assert (await caller.chat("hello")).status_code == 401
+    async with open_pool(stack.environment.database_url) as pool:
+        for thread in threads:
+            assert (await Log(pool).conversation(thread)).erased
+            assert await admin.audit(thread) == [("delete", "admin-api")]
+    assert [action for action, _ in await admin.audit(account)] == ["create", "disable", "delete"]

@@ -1,0 +1,217 @@
+"""Planted secrets, used in every way in which they are used, are nowhere that anything is kept or sent."""
+
+import asyncio
+import json
+import secrets
+from typing import Any
+
+import httpx
+import pytest
+
+from ops import demo
+from ops.harness import RunningStack
+from ops.secrets import keep
+from tests.system.calling import Caller
+from tests.system.collector import Collector
+from tests.system.indiscreet import TOOLS, Indiscreet
+from tests.system.scanning import TERMINAL, files_holding, places_of
+
+pytestmark = pytest.mark.requirement("SECRETS-NOWHERE")
+
+SAID = f"The word is {secrets.token_hex(8)}"
+"""What is to be found, so that the search is known to look there."""
+
+
+class Planted:
+    """The secrets of this test, by what they are. None looks like a key, which a log would strike out."""
+
+    def __init__(self, stack: RunningStack) -> None:
+        kept, word = keep(stack.folder.secrets), secrets.token_hex
+        self.provider_key = f"provider-{word(12)}"
+        self.bearer = f"bearer-{word(12)}"
+        self.header = f"header-{word(12)}"
+        self.session = f"session-{word(12)}"
+        self.guess = f"guess-{word(12)}"
+        self.issued: list[str] = []
+        self.running = [
+            *(kept.secret_key, kept.admin_token, kept.database_password),
+            *(kept.api_key, kept.starter_api_key, kept.load_api_key),
+        ]
+
+    def all(self) -> list[str]:
+        own = [self.provider_key, self.bearer, self.header, self.session, self.guess]
+        return [*own, *self.issued, *self.running]
+
+
+class Plant:
+    """Makes agents that hold the secrets, and keeps what callers get to see."""
+
+    def __init__(self, stack: RunningStack, http: httpx.AsyncClient, planted: Planted, url: str) -> None:
+        self.stack = stack
+        self.http = http
+        self.planted = planted
+        self.seen: list[str] = []
+        self.traces: list[str] = []
+        self._url = url
+
+    async def agent(self, model: str) -> Caller:
+        """An agent with a key of its own, whose server gets headers of all kinds."""
+        headers = {
+            "Authorization": f"Bearer {self.planted.bearer}",
+            "X-Api-Key": self.planted.header,
+            "Cookie": f"session={self.planted.session}; theme=dark",
+        }
+        server = {"name": "indiscreet", "url": self._url, "headers": headers}
+        made = await self.admin(
+            "POST",
+            "agents",
+            account_id=demo.LOAD_ACCOUNT_ID,
+            name="Planted",
+            model=model,
+            provider_key=self.planted.provider_key,
+            mcp_servers=[server],
+        )
+        issued = [await self.issued("POST", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys", name="planted")]
+        issued.append(await self.issued("POST", f"keys/{issued[0]['id']}/rotate"))
+        self.planted.issued += [one["key"] for one in issued]
+        return Caller(self.http, self.stack.environment.base_url, issued[1]["key"], made["id"])
+
+    async def admin(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        """The admin API; what it answers is seen too."""
+        response = await self._admin(method, path, body)
+        self.saw(response)
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    async def issued(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        """The one answer that shows a key."""
+        answer: dict[str, Any] = (await self._admin(method, path, body)).json()
+        return answer
+
+    async def _admin(self, method: str, path: str, body: dict[str, Any]) -> httpx.Response:
+        found = self.stack.environment
+        response = await self.http.request(
+            method,
+            f"{found.base_url}/admin/v1/{path}",
+            json=body or None,
+            headers={"Authorization": f"Bearer {found.admin_token}"},
+        )
+        assert response.is_success, response.text
+        return response
+
+    async def ask(self, caller: Caller, message: str) -> list[dict[str, Any]]:
+        """By each of the ways to ask; returns the events of form 2."""
+        answer = await caller.chat(message)
+        first, second = await caller.stream(message, form=1), await caller.stream(message, form=2)
+        self.saw(answer)
+        self.traces.append(answer.headers["X-Trace-Id"])
+        self.seen.append(json.dumps([first, second]))
+        conversation = answer.json().get("conversation_id")
+        if conversation:
+            self.seen.append(json.dumps(await caller.messages(conversation)))
+        return second
+
+    def saw(self, response: httpx.Response) -> None:
+        self.seen.append(f"{response.headers} {response.text}")
+
+
+@pytest.fixture
+def planted(stack: RunningStack) -> Planted:
+    return Planted(stack)
+
+
+@pytest.fixture
+def plant(stack: RunningStack, http: httpx.AsyncClient, planted: Planted, indiscreet: Indiscreet) -> Plant:
+    return Plant(stack, http, planted, indiscreet.url)
+
+
+async def test_planted_secrets_are_nowhere(
+    plant: Plant, planted: Planted, indiscreet: Indiscreet, spans: Collector
+) -> None:
+    called = ",".join(TOOLS)
+    events = await plant.ask(await plant.agent(f"demo-echo?tool={called}"), SAID)
+    assert set(indiscreet.called) == set(TOOLS)
+    assert planted.bearer in " ".join(indiscreet.heard), "the server did get its credentials"
+    assert len(events[-1]["tool_calls"]) == len(TOOLS)
+    for status in (400, 401, 403, 500):
+        await plant.ask(await plant.agent(f"demo-echo?fail={status}"), SAID)
+    await _administer(plant, planted)
+    await _knock(plant, planted)
+    await _look_everywhere(plant.stack, planted, plant.seen)
+    await asyncio.to_thread(spans.spans_of, plant.traces[0], {"gateway", "orchestrator", "tool-runner"})
+    exported = spans.everything()
+    assert demo.LOAD_ACCOUNT_ID in exported
+    assert [secret for secret in (*planted.all(), SAID) if secret in exported] == []
+
+
+async def test_a_callers_key_goes_to_no_tool_server(
+    plant: Plant, planted: Planted, indiscreet: Indiscreet
+) -> None:
+    """Nor to the model, whose calls are made where the key never comes: no stream holds it."""
+    before = len(indiscreet.heard)
+    caller = await plant.agent("demo-echo?tool=result")
+    await plant.ask(caller, SAID)
+    heard = " ".join(indiscreet.heard[before:])
+    assert planted.header in heard
+    for key in (*planted.issued, *planted.running, planted.provider_key):
+        assert key not in heard
+
+
+async def _administer(plant: Plant, planted: Planted) -> None:
+    """What an administrator does with secrets, and where one would look for them."""
+    caller = await plant.agent("demo-echo")
+    agent = f"agents/{caller.headers['X-Agent-Id']}"
+    changed = {"provider_key": f"{planted.provider_key}", "name": "Planted again"}
+    await plant.admin("PATCH", agent, **changed)
+    for path in (
+        agent,
+        f"{agent}/versions",
+        f"{agent}/versions/1",
+        f"{agent}/mcp_servers/indiscreet",
+        "audit",
+    ):
+        await plant.admin("GET", path)
+    await plant.admin("POST", f"{agent}/versions/1/restore")
+    await plant.admin("POST", f"{agent}/check")
+    await plant.admin("GET", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys")
+
+
+async def _knock(plant: Plant, planted: Planted) -> None:
+    """Secrets where they do not belong: guessed keys, and the admin's token at the customers' door."""
+    found = plant.stack.environment
+    for secret in (planted.guess, f"sk-ac-{planted.guess}", found.admin_token):
+        ways: list[dict[str, Any]] = [
+            {"headers": {"X-Api-Key": secret}},
+            {"headers": {"Authorization": f"Bearer {secret}"}},
+            {"headers": {"Cookie": f"key={secret}"}},
+            {"params": {"api_key": secret}},
+            {"headers": {"X-Agent-Id": secret, "X-Api-Key": found.load_api_key}},
+        ]
+        for more in ways:
+            plant.saw(await plant.http.get(f"{found.base_url}/v1/conversations", **more))
+            plant.saw(await plant.http.post(f"{found.base_url}/v1/chat", json={"message": "x"}, **more))
+
+
+async def _look_everywhere(stack: RunningStack, planted: Planted, seen: list[str]) -> None:
+    found = await places_of(stack, [*planted.all(), SAID, demo.LOAD_ACCOUNT_ID])
+    said = found.pop(SAID)
+    assert not [place for place in said if place.startswith(("log", "redis", "arguments"))]
+    looked_at = " ".join(said + found.pop(demo.LOAD_ACCOUNT_ID))
+    for place in (
+        "table public.",
+        "stream EVENTS",
+        "stream TRACES",
+        "redis",
+        "log gateway-1",
+        "log orchestrator",
+    ):
+        assert place in looked_at
+    assert found.pop(stack.environment.api_key) == [TERMINAL], "in the curl to paste, nowhere else"
+    assert [places for places in found.values() if places] == []
+    for folder in (stack.folder.nats, stack.folder.valkey, stack.folder.postgres):
+        assert (
+            files_holding(folder, [secret for secret in planted.all() if secret not in planted.running]) == []
+        )
+    assert files_holding(stack.folder.nats, planted.running) == []
+    assert files_holding(stack.folder.nats, [SAID]), "the store is written as it is"
+    assert [secret for secret in planted.all() if secret in " ".join(seen)] == []
