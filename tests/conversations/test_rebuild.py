@@ -2,48 +2,25 @@
 
 import asyncio
 import itertools
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import psycopg
 import pytest
 from msgspec.structs import replace
-from typer.testing import CliRunner
 
-from contracts.events import ConversationErased, Event
-from contracts.ids import new_id
-from conversations.conversation import Conversation
 from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import RebuildUnderWay
 from conversations.log import Log, open_log
-from conversations.projections import conversations, messages, open_runs, shadow, usage
+from conversations.projections import messages, open_runs, shadow, usage
 from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact
 from conversations.projections.rebuilding import Build, Watch, alone, due, rebuild
 from conversations.projections.verifying import verify
-from conversations.spending import spent_of
 from conversations.store import ConversationStore
-from ops.errors import StackError
-from ops.main import app
 from runtime.postgres import Connection, Pool, connection
-from tests.conversations.given import (
-    ACCOUNT,
-    LATER,
-    asked,
-    began,
-    failed,
-    returned,
-    started,
-    trace,
-    turn,
-    use,
-    wanted,
-)
-
-TABLES = [each.name for each in PROJECTIONS]
-_words = itertools.count()
+from tests.conversations.read_models import TABLES, contents, empty, erase, follow, many, rows, shadows
 
 
 @pytest.fixture
@@ -54,9 +31,7 @@ async def log(migrated_database_url: str) -> AsyncIterator[Log]:
 
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        tables = [*TABLES, "conversation_events", "projection_positions", "parked_events", "erasures"]
-        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+    await empty(migrated_database_url)
 
 
 class Told(Watch):
@@ -80,39 +55,6 @@ class Told(Watch):
         self.heard.append(("swapped", name))
 
 
-async def told(store: ConversationStore, *stored: Event) -> Conversation:
-    return await store.append(Conversation(conversation_id=new_id()), [began(), *stored])
-
-
-async def many(store: ConversationStore, count: int) -> list[Conversation]:
-    """Threads with a whole turn, a run with a tool that failed, and an open run each."""
-    made = []
-    for _ in range(count):
-        a, b, c = (f"{word}{next(_words)}" for word in "abc")
-        tools = (*wanted([use(f"call-{b}")], b), returned(f"call-{b}", word=b))
-        made.append(
-            await told(
-                store, *turn(a, "Hello", "Hi"), asked(b), started(b), *tools, failed(b), asked(c), started(c)
-            )
-        )
-    return made
-
-
-async def follow(pool: Pool, log: Log) -> None:
-    follower = Follower(pool, log, PROJECTIONS)
-    while await follower.step():
-        pass
-
-
-async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute(query.encode())).fetchall()
-
-
-async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
-    return {table: await rows(pool, f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
-
-
 async def described(pool: Pool) -> list[tuple[Any, ...]]:
     """Owners, rights, columns and indexes of the live tables."""
     names = ", ".join(f"'{table}'" for table in TABLES)
@@ -124,14 +66,6 @@ async def described(pool: Pool) -> list[tuple[Any, ...]]:
         f" WHERE relnamespace = 'public'::regnamespace AND relname IN ({names})"
         " UNION ALL SELECT table_name, column_name, data_type || is_nullable FROM information_schema.columns"
         f" WHERE table_schema = 'public' AND table_name IN ({names}) ORDER BY 1, 2",
-    )
-
-
-async def shadows(pool: Pool) -> list[tuple[Any, ...]]:
-    return await rows(
-        pool,
-        "SELECT tablename FROM pg_tables WHERE schemaname IN ('rebuilding', 'verifying')"
-        " UNION ALL SELECT name FROM projection_positions WHERE name LIKE '%@%'",
     )
 
 
@@ -317,11 +251,6 @@ async def test_nothing_but_a_read_model_can_be_swapped(pool: Pool) -> None:
             await conn.execute("DROP TABLE rebuilding.conversation_events")
 
 
-async def erase(store: ConversationStore, thread: Conversation) -> None:
-    erased = ConversationErased(trace_id=trace("e"), at=LATER, account_id=ACCOUNT, spent=spent_of(thread))
-    await store.append(thread, [erased])
-
-
 @pytest.mark.requirement("REBUILD", "VERIFY", "ERASE")
 async def test_live_and_rebuilt_agree_about_what_was_erased(
     store: ConversationStore, log: Log, pool: Pool
@@ -361,119 +290,3 @@ async def test_a_rebuild_that_was_broken_off_keeps_nothing_of_what_was_erased(
     assert len(watch.resumed_at) == len(TABLES)
     assert all(one.ok for one in await verify(pool, log, PROJECTIONS))
     assert [len(table) for table in (await contents(pool)).values()] == [1, 4, 1, 5, 3, 1]
-
-
-@pytest.mark.requirement("VERIFY")
-@pytest.mark.parametrize(
-    ("change", "column", "live", "rebuilt"),
-    [
-        ("UPDATE messages SET content = 'Hi' WHERE message_id = '{}'", "content", "Hi", "Hello"),
-        ("UPDATE messages SET token_count = 1 WHERE message_id = '{}'", "token_count", "1", None),
-        ("DELETE FROM messages WHERE message_id = '{}'", None, "(no such row)", "(a row)"),
-        (
-            "INSERT INTO messages SELECT '{}-', conversation_id, account_id, role, content, token_count,"
-            " created_at, trace_id, position FROM messages LIMIT 1",
-            None,
-            "(a row)",
-            "(no such row)",
-        ),
-    ],
-)
-async def test_the_first_difference_is_named(
-    store: ConversationStore,
-    log: Log,
-    pool: Pool,
-    change: str,
-    column: str | None,
-    live: str,
-    rebuilt: str | None,
-) -> None:
-    await many(store, 3)
-    await follow(pool, log)
-    ((changed,),) = await rows(
-        pool, "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
-    )
-    async with connection(pool) as conn:
-        await conn.execute(change.format(changed).encode())
-    one, other = await verify(pool, log, [messages.PROJECTION, conversations.PROJECTION])
-    assert other.ok
-    assert one.difference is not None
-    key = changed + "-" * change.startswith("INSERT")
-    assert (one.difference.table, one.difference.key) == ("messages", {"message_id": key})
-    assert (one.difference.column, one.difference.live, one.difference.rebuilt) == (column, live, rebuilt)
-    assert await shadows(pool) == []
-
-
-@pytest.mark.requirement("VERIFY")
-async def test_a_column_too_many_is_named(store: ConversationStore, log: Log, pool: Pool) -> None:
-    wider = messages.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
-    await many(store, 1)
-    await rebuild(pool, log, [replace(messages.PROJECTION, tables=wider)])
-    (one,) = await verify(pool, log, [messages.PROJECTION])
-    assert one.difference is not None
-    assert (one.difference.column, one.difference.live, one.difference.rebuilt) == ("words", "integer", None)
-    await rebuild(pool, log, [messages.PROJECTION])
-    assert (await verify(pool, log, [messages.PROJECTION]))[0].ok
-
-
-def replay(database_url: str, *arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout, stderr."""
-    result = CliRunner().invoke(app, ["replay", *arguments], env={"AGENTCHAT_DATABASE_URL": database_url})
-    if isinstance(result.exception, StackError):
-        return result.exception.exit_code, result.stdout, result.stderr + str(result.exception)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
-
-
-@pytest.mark.requirement("VERIFY", "REBUILD")
-async def test_parked_events_are_told(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    poisoned = await told(store, *turn("poisoned", "No\x00thing", "Hi"))
-    await many(store, 1)
-    await follow(pool, log)
-    for _ in range(2):
-        (one,) = await verify(pool, log, [messages.PROJECTION])
-        assert one.ok
-        found = [(each.live, each.conversation_id) for each in one.parked]
-        assert found == [(True, poisoned.conversation_id), (False, poisoned.conversation_id)]
-        code, _, said = await asyncio.to_thread(replay, migrated_database_url, "rebuild", "messages")
-        assert code == 0
-        assert f"of conversation {poisoned.conversation_id}: " in said
-        assert "thing" not in said
-    code, out, said = await asyncio.to_thread(replay, migrated_database_url, "verify", "messages", "--json")
-    assert (code, json.loads(out)[0]["difference"]) == (0, None)
-    assert said.count("messages: ") == 2
-
-
-@pytest.mark.requirement("REBUILD", "VERIFY")
-async def test_the_commands(
-    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
-) -> None:
-    async def command(*arguments: str) -> tuple[int, str, str]:
-        return await asyncio.to_thread(replay, migrated_database_url, *arguments)
-
-    await many(store, 2)
-    code, _, said = await command("verify", "usage")
-    assert code == 1
-    assert "agentchat replay rebuild usage" in said
-    code, out, said = await command("rebuild")
-    assert (code, said) == (0, "")
-    assert f"position {await log.head():,}" in out
-    assert (await command("verify"))[0] == 0
-    async with connection(pool) as conn:
-        await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")
-    code, out, said = await command("verify", "runs", "tools")
-    assert code == 1
-    assert "differs" in out
-    assert "first difference: runs, trace_id=" in said
-    assert "column rounds: live '40', rebuilt '1'" in said
-
-
-@pytest.mark.requirement("REBUILD", "VERIFY")
-@pytest.mark.parametrize("command", ["rebuild", "verify"])
-def test_a_read_model_that_there_is_not_is_refused(migrated_database_url: str, command: str) -> None:
-    code, out, said = replay(migrated_database_url, command, "messages", "nothing")
-    assert (code, out) == (2, "")
-    assert said == f"there is no read model 'nothing'; there are {', '.join(TABLES)}"

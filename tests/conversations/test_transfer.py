@@ -159,6 +159,14 @@ def _edit(place: int, old: bytes, new: bytes) -> Callable[[_Lines], _Lines]:
         pytest.param(_edit(5, b'"at":"2026', b'"at":"noon'), 6, "its time is none", id="time"),
         pytest.param(_edit(1, b'"01a2', b'"zza2'), 2, "is no conversation's id", id="id"),
         pytest.param(lambda lines: [*lines[:5], lines[-1]], 5, "the last run has no end", id="open run"),
+        pytest.param(_edit(1, b'"version":1', b'"version":0'), 2, "not a line of an export", id="version 0"),
+        pytest.param(_edit(3, b'"demo-', b'"\\u0000demo-'), 4, "it holds the character NUL", id="NUL"),
+        pytest.param(
+            lambda lines: [lines[0], _other(), _other().replace(b'"version":8', b'"version":9'), lines[-1]],
+            3,
+            "nothing comes behind an erasure",
+            id="after the end",
+        ),
         pytest.param(_edit(0, b"{", b"[" * 100_000), 1, "this is no export", id="deep"),
     ],
 )

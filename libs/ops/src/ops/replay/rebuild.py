@@ -1,0 +1,44 @@
+"""`agentchat replay rebuild`."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from conversations.log import Log
+    from conversations.projections.projection import Projection
+    from conversations.projections.rebuilding import Watch
+    from runtime.postgres import Pool
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...", help="conversations, messages, open_runs, usage, runs, tools; or all."
+    ),
+]
+
+
+def rebuild(names: Names = None) -> None:
+    """Build read models anew from the log, beside the live ones, and swap them when they are up to date.
+
+    Writes and reads go on meanwhile. Stopped or killed, it leaves the live tables as they are, and the next
+    start goes on from where it was.
+    """
+    from conversations.projections import rebuilding
+    from ops.admin.show import note
+    from ops.replay import read_models
+
+    async def work(pool: "Pool", log: "Log", projections: "Sequence[Projection]", watch: "Watch") -> int:
+        return min((await rebuilding.rebuild(pool, log, projections, watch=watch)).values())
+
+    began = time.monotonic()
+    try:
+        end = read_models.run("rebuild", names or [], work)
+    except KeyboardInterrupt:
+        note("stopped; the live tables are as they were, and the next rebuild goes on from here")
+        raise typer.Exit(read_models.STOPPED) from None
+    told = ", ".join(each.name for each in read_models.chosen(names or []))
+    sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {told}\n")

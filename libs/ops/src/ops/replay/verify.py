@@ -1,0 +1,74 @@
+"""`agentchat replay verify`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from ops.admin.options import AsJson
+from ops.replay.rebuild import Names
+
+if TYPE_CHECKING:
+    from conversations.log import Log
+    from conversations.projections.projection import Projection
+    from conversations.projections.rebuilding import Watch
+    from conversations.projections.verifying import Verified
+    from runtime.postgres import Pool
+
+
+def verify(names: Names = None, as_json: AsJson = False) -> None:
+    """Prove that read models say what the log says: build them in a scratch schema, and compare row by row.
+
+    Names the first difference of each. Exit code 1 if there is one. Changes nothing.
+    """
+    from conversations.projections import verifying
+    from ops.admin import show
+    from ops.replay import read_models
+
+    async def work(
+        pool: "Pool", log: "Log", projections: "Sequence[Projection]", watch: "Watch"
+    ) -> "list[Verified]":
+        return await verifying.verify(pool, log, projections, watch=watch)
+
+    try:
+        found = read_models.run("verify", names or [], work, tells_parked=False)
+    except KeyboardInterrupt:
+        raise typer.Exit(read_models.STOPPED) from None
+    if as_json:
+        show.as_json(found)
+    else:
+        rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
+        show.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
+    for one in found:
+        _tell(one)
+    raise typer.Exit(0 if all(one.ok for one in found) else 1)
+
+
+def _live(one: "Verified") -> list[object]:
+    return [each for each in one.parked if each.live]
+
+
+def _result(one: "Verified") -> str:
+    if one.stored is None:
+        return "never filled"
+    if one.stored != one.version:
+        return f"of version {one.stored}"
+    return "differs" if one.difference else "the same"
+
+
+def _tell(one: "Verified") -> None:
+    """What the table has no room for, on stderr."""
+    from ops.admin.show import note
+    from ops.replay.read_models import parked
+
+    for each in one.parked:
+        where = "the live one" if each.live else "the one built now"
+        note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
+    if one.stored != one.version:
+        note(f"{one.name}: this program's version is {one.version}: `agentchat replay rebuild {one.name}`")
+    if one.difference is not None:
+        key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
+        column = one.difference.column or "(the row)"
+        live, rebuilt = one.difference.live, one.difference.rebuilt
+        told = f"{one.difference.table}, {key or 'its layout'}, column {column}"
+        note(f"first difference: {told}: live {live!r}, rebuilt {rebuilt!r}")

@@ -1,0 +1,98 @@
+"""Threads for read models, what the tables hold of them, and the commands that build and prove these."""
+
+import itertools
+from typing import Any
+
+import psycopg
+from typer.testing import CliRunner
+
+from contracts.events import ConversationErased, Event
+from contracts.ids import new_id
+from conversations.conversation import Conversation
+from conversations.log import Log
+from conversations.projections.catalogue import PROJECTIONS
+from conversations.projections.follower import Follower
+from conversations.spending import spent_of
+from conversations.store import ConversationStore
+from ops.errors import StackError
+from ops.main import app
+from runtime.postgres import Pool, connection
+from tests.conversations.given import (
+    ACCOUNT,
+    LATER,
+    asked,
+    began,
+    failed,
+    returned,
+    started,
+    trace,
+    turn,
+    use,
+    wanted,
+)
+
+TABLES = [each.name for each in PROJECTIONS]
+_words = itertools.count()
+
+
+async def empty(database_url: str) -> None:
+    """The log, the read models and their positions."""
+    async with await psycopg.AsyncConnection.connect(database_url) as owner:
+        tables = [*TABLES, "conversation_events", "projection_positions", "parked_events", "erasures"]
+        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+
+
+async def told(store: ConversationStore, *stored: Event) -> Conversation:
+    return await store.append(Conversation(conversation_id=new_id()), [began(), *stored])
+
+
+async def many(store: ConversationStore, count: int) -> list[Conversation]:
+    """Threads with a whole turn, a run with a tool that failed, and an open run each."""
+    made = []
+    for _ in range(count):
+        a, b, c = (f"{word}{next(_words)}" for word in "abc")
+        tools = (*wanted([use(f"call-{b}")], b), returned(f"call-{b}", word=b))
+        made.append(
+            await told(
+                store, *turn(a, "Hello", "Hi"), asked(b), started(b), *tools, failed(b), asked(c), started(c)
+            )
+        )
+    return made
+
+
+async def follow(pool: Pool, log: Log) -> None:
+    follower = Follower(pool, log, PROJECTIONS)
+    while await follower.step():
+        pass
+
+
+async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute(query.encode())).fetchall()
+
+
+async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
+    return {table: await rows(pool, f"SELECT * FROM {table} ORDER BY 1, 2") for table in TABLES}
+
+
+async def shadows(pool: Pool) -> list[tuple[Any, ...]]:
+    return await rows(
+        pool,
+        "SELECT tablename FROM pg_tables WHERE schemaname IN ('rebuilding', 'verifying')"
+        " UNION ALL SELECT name FROM projection_positions WHERE name LIKE '%@%'",
+    )
+
+
+async def erase(store: ConversationStore, thread: Conversation) -> None:
+    erased = ConversationErased(trace_id=trace("e"), at=LATER, account_id=ACCOUNT, spent=spent_of(thread))
+    await store.append(thread, [erased])
+
+
+def replay(database_url: str, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    result = CliRunner().invoke(app, ["replay", *arguments], env={"AGENTCHAT_DATABASE_URL": database_url})
+    if isinstance(result.exception, StackError):
+        return result.exception.exit_code, result.stdout, result.stderr + str(result.exception)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr

@@ -1,0 +1,134 @@
+"""Read models proved against the log: what differs is named, and what could not be taken is told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec.structs import replace
+
+from conversations.log import Log, open_log
+from conversations.projections import conversations, messages
+from conversations.projections.rebuilding import rebuild
+from conversations.projections.verifying import verify
+from conversations.store import ConversationStore
+from runtime.postgres import Pool, connection
+from tests.conversations.given import turn
+from tests.conversations.read_models import TABLES, empty, follow, many, replay, rows, shadows, told
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    await empty(migrated_database_url)
+
+
+@pytest.mark.requirement("VERIFY")
+@pytest.mark.parametrize(
+    ("change", "column", "live", "rebuilt"),
+    [
+        ("UPDATE messages SET content = 'Hi' WHERE message_id = '{}'", "content", "Hi", "Hello"),
+        ("UPDATE messages SET token_count = 1 WHERE message_id = '{}'", "token_count", "1", None),
+        ("DELETE FROM messages WHERE message_id = '{}'", None, "(no such row)", "(a row)"),
+        (
+            "INSERT INTO messages SELECT '{}-', conversation_id, account_id, role, content, token_count,"
+            " created_at, trace_id, position FROM messages LIMIT 1",
+            None,
+            "(a row)",
+            "(no such row)",
+        ),
+    ],
+)
+async def test_the_first_difference_is_named(
+    store: ConversationStore,
+    log: Log,
+    pool: Pool,
+    change: str,
+    column: str | None,
+    live: str,
+    rebuilt: str | None,
+) -> None:
+    await many(store, 3)
+    await follow(pool, log)
+    ((changed,),) = await rows(
+        pool, "SELECT message_id FROM messages WHERE content = 'Hello' ORDER BY position OFFSET 1 LIMIT 1"
+    )
+    async with connection(pool) as conn:
+        await conn.execute(change.format(changed).encode())
+    one, other = await verify(pool, log, [messages.PROJECTION, conversations.PROJECTION])
+    assert other.ok
+    assert one.difference is not None
+    key = changed + "-" * change.startswith("INSERT")
+    assert (one.difference.table, one.difference.key) == ("messages", {"message_id": key})
+    assert (one.difference.column, one.difference.live, one.difference.rebuilt) == (column, live, rebuilt)
+    assert await shadows(pool) == []
+
+
+@pytest.mark.requirement("VERIFY")
+async def test_a_column_too_many_is_named(store: ConversationStore, log: Log, pool: Pool) -> None:
+    wider = messages.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
+    await many(store, 1)
+    await rebuild(pool, log, [replace(messages.PROJECTION, tables=wider)])
+    (one,) = await verify(pool, log, [messages.PROJECTION])
+    assert one.difference is not None
+    assert (one.difference.column, one.difference.live, one.difference.rebuilt) == ("words", "integer", None)
+    await rebuild(pool, log, [messages.PROJECTION])
+    assert (await verify(pool, log, [messages.PROJECTION]))[0].ok
+
+
+@pytest.mark.requirement("VERIFY", "REBUILD")
+async def test_parked_events_are_told(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    poisoned = await told(store, *turn("poisoned", "No\x00thing", "Hi"))
+    await many(store, 1)
+    await follow(pool, log)
+    for _ in range(2):
+        (one,) = await verify(pool, log, [messages.PROJECTION])
+        assert one.ok
+        found = [(each.live, each.conversation_id) for each in one.parked]
+        assert found == [(True, poisoned.conversation_id), (False, poisoned.conversation_id)]
+        code, _, said = await asyncio.to_thread(replay, migrated_database_url, "rebuild", "messages")
+        assert code == 0
+        assert f"of conversation {poisoned.conversation_id}: " in said
+        assert "thing" not in said
+    code, out, said = await asyncio.to_thread(replay, migrated_database_url, "verify", "messages", "--json")
+    assert (code, json.loads(out)[0]["difference"]) == (0, None)
+    assert said.count("messages: ") == 2
+
+
+@pytest.mark.requirement("REBUILD", "VERIFY")
+async def test_the_commands(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    async def command(*arguments: str) -> tuple[int, str, str]:
+        return await asyncio.to_thread(replay, migrated_database_url, *arguments)
+
+    await many(store, 2)
+    code, _, said = await command("verify", "usage")
+    assert code == 1
+    assert "agentchat replay rebuild usage" in said
+    code, out, said = await command("rebuild")
+    assert (code, said) == (0, "")
+    assert f"position {await log.head():,}" in out
+    assert (await command("verify"))[0] == 0
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE runs SET rounds = 40 WHERE state = 'failed'")
+    code, out, said = await command("verify", "runs", "tools")
+    assert code == 1
+    assert "differs" in out
+    assert "first difference: runs, trace_id=" in said
+    assert "column rounds: live '40', rebuilt '1'" in said
+
+
+@pytest.mark.requirement("REBUILD", "VERIFY")
+@pytest.mark.parametrize("command", ["rebuild", "verify"])
+def test_a_read_model_that_there_is_not_is_refused(migrated_database_url: str, command: str) -> None:
+    code, out, said = replay(migrated_database_url, command, "messages", "nothing")
+    assert (code, out) == (2, "")
+    assert said == f"there is no read model 'nothing'; there are {', '.join(TABLES)}"
