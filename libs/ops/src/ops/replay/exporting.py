@@ -1,0 +1,78 @@
+"""Conversations out of the log into a file: the work behind `agentchat replay export`."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+import msgspec
+
+from contracts.ids import is_uuid
+from conversations import moving, transfer
+from conversations.log import Log
+from directory.administration import find_account
+from ops.admin.importing import progress
+from ops.chat.safe import one_line
+from ops.replay.database import NoneSuchError, run
+from runtime.postgres import Pool, connection
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """These conversations; or those of an account; or, where both say nothing, all of them."""
+
+    conversations: tuple[str, ...] = ()
+    account: str | None = None
+
+
+class Written(msgspec.Struct, kw_only=True):
+    """`left` counts, by conversation, the events of runs that are under way."""
+
+    conversations: int = 0
+    events: int = 0
+    left: dict[str, int] = {}
+
+
+def write(wanted: Wanted, file: BinaryIO) -> Written:
+    """Raises StackError."""
+    return run(lambda _, pool: _write(pool, wanted, file))
+
+
+async def _write(pool: Pool, wanted: Wanted, file: BinaryIO) -> Written:
+    log = Log(pool)
+    wanted_ids = await _ids(pool, log, wanted)
+    out = transfer.Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    done = Written()
+    with progress("exporting") as bar:
+        task = bar.add_task("", total=len(wanted.conversations) or None)
+        async for conversation_id in wanted_ids:
+            found = await moving.outgoing(log, conversation_id)
+            if found.left:
+                done.left[conversation_id] = found.left
+            if found.entries:
+                out.add(found.entries)
+                done.conversations += 1
+                done.events += len(found.entries)
+            bar.advance(task)
+    out.end()
+    return done
+
+
+async def _ids(pool: Pool, log: Log, wanted: Wanted) -> AsyncIterator[str]:
+    """Raises NoneSuchError, before anything is written."""
+    if wanted.conversations:
+        known = await log.accounts_of(wanted.conversations)
+        for each in wanted.conversations:
+            if not is_uuid(each) or each not in known:
+                raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
+        return _each(wanted.conversations)
+    if wanted.account is None:
+        return moving.all_ids(log)
+    account_id = wanted.account.lower()
+    async with connection(pool) as conn:
+        if not is_uuid(account_id) or await find_account(conn, account_id) is None:
+            raise NoneSuchError(f"no such account: {one_line(wanted.account, 100)}")
+    return moving.all_ids(log, account_id)
+
+
+async def _each(conversation_ids: tuple[str, ...]) -> AsyncIterator[str]:
+    for conversation_id in conversation_ids:
+        yield conversation_id

@@ -1,0 +1,191 @@
+"""What made a message: the configuration, the model, the sources, the tools and the workers of its run."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from contracts import events
+from contracts.ids import is_trace_id, is_uuid
+from contracts.values import Form, Role, Source, Usage
+from conversations.conversation import Call, Run, fold
+from conversations.finding import find_run
+from conversations.log import Log, LogEntry
+from conversations.projections.conversations import is_behind
+from conversations.projections.messages import find_message
+from directory.administration.agent_rows import version_row
+from ops.replay.database import NoneSuchError
+from runtime.postgres import Connection, Pool, connection
+
+_Config = dict[str, Any]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A field of the agent's configuration that is another by now."""
+
+    field: str
+    then: Any
+    now: Any
+
+
+class Configured(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's version that answered, as the directory has it; `config` None where it is gone.
+
+    `current` is its version now; `changes` are from the one that answered to that.
+    """
+
+    agent_id: str
+    version: int
+    current: int | None
+    config: _Config | None
+    changes: tuple[Change, ...]
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A worker that took up the run; those of before workers were recorded have none."""
+
+    attempt: int
+    at: str
+    worker: str | None
+
+
+class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call that was recorded. The hashes are those of `events.ModelReplied`."""
+
+    number: int
+    stop_reason: str
+    usage: Usage
+    prompt_sha256: str | None
+    tools_sha256: str | None
+    calls: tuple[Call, ...]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A message and what made it. `lost` is the cost of model calls that were given up and made again."""
+
+    message_id: str | None
+    role: Role | None
+    conversation_id: str
+    account_id: str
+    versions: tuple[int, int]
+    trace_id: str
+    requested_at: str
+    ended_at: str | None
+    state: Literal["running", "completed", "failed", "cancelled"]
+    code: str | None
+    form: Form
+    agent: Configured
+    model: str
+    prompt_override: str | None
+    sources: tuple[Source, ...] | None
+    rounds: tuple[RoundMade, ...]
+    attempts: tuple[Attempt, ...]
+    usage: Usage
+    lost: Usage
+
+
+async def made(pool: Pool, name: str) -> Made:
+    """What made the message of this id, or the reply of this trace.
+
+    Raises NoneSuchError, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    """
+    log = Log(pool)
+    conversation_id, trace_id = await _place_of(pool, log, name)
+    entries = await log.rows(conversation_id)
+    conversation = fold(conversation_id, (entry.event for entry in entries))
+    run = conversation.run(trace_id)
+    if run is None or conversation.account_id is None:
+        raise NoneSuchError(f"no such message: {name}")
+    own = [entry for entry in entries if entry.event.trace_id == trace_id]
+    async with connection(pool) as conn:
+        agent = await _configured(conn, conversation.account_id, run)
+    return _told(name, conversation.account_id, run, own, conversation_id, agent)
+
+
+async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
+    """The conversation and the trace. Raises NoneSuchError."""
+    if is_trace_id(name):
+        found = await find_run(pool, name)
+        if found is None or found.begun_at is None:
+            raise NoneSuchError(f"no such trace: {name}")
+        return found.conversation_id, name
+    if not is_uuid(name):
+        raise NoneSuchError(f"neither the id of a message nor a trace id: {name[:100]!r}")
+    head = await log.head()
+    place = await find_message(pool, name)
+    if place is None:
+        async with connection(pool) as conn:
+            late = " (the read models are behind the log: try again)" if await is_behind(conn, head) else ""
+        raise NoneSuchError(f"no such message: {name}{late}")
+    return place
+
+
+async def _configured(conn: Connection, account_id: str, run: Run) -> Configured:
+    then = await version_row(conn, account_id, run.agent_id, run.agent_version)
+    now = await version_row(conn, account_id, run.agent_id, None)
+    config = None if then is None else _config(then.config)
+    changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
+    return Configured(
+        agent_id=run.agent_id,
+        version=run.agent_version,
+        current=None if now is None else now.version,
+        config=config,
+        changes=tuple(changes),
+    )
+
+
+def _config(text: str) -> _Config:
+    config: _Config = msgspec.json.decode(text)
+    return config
+
+
+def _changes(then: _Config, now: _Config) -> Iterable[Change]:
+    for field in then | now:
+        if then.get(field) != now.get(field):
+            yield Change(field, then.get(field), now.get(field))
+
+
+def _told(
+    name: str, account_id: str, run: Run, own: list[LogEntry], conversation_id: str, agent: Configured
+) -> Made:
+    facts = [entry.event for entry in own]
+    calls = {each.number: each.calls for each in run.rounds}
+    saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
+    message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
+    lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
+    return Made(
+        message_id=message.message_id if message else None,
+        role=message.role if message else None,
+        conversation_id=conversation_id,
+        account_id=account_id,
+        versions=(own[0].version, own[-1].version),
+        trace_id=run.trace_id,
+        requested_at=run.requested_at,
+        ended_at=run.ended_at,
+        state=run.state,
+        code=run.code,
+        form=run.form,
+        agent=agent,
+        model=run.model,
+        prompt_override=run.prompt_override,
+        sources=run.sources,
+        rounds=tuple(
+            RoundMade(
+                number=fact.round,
+                stop_reason=fact.stop_reason,
+                usage=fact.usage,
+                prompt_sha256=fact.prompt_sha256,
+                tools_sha256=fact.tools_sha256,
+                calls=calls.get(fact.round, ()),
+            )
+            for fact in facts
+            if isinstance(fact, events.ModelReplied)
+        ),
+        attempts=tuple(
+            Attempt(fact.attempt, fact.at, fact.worker)
+            for fact in facts
+            if isinstance(fact, events.RunStarted)
+        ),
+        usage=run.usage,
+        lost=sum(lost, Usage()),
+    )

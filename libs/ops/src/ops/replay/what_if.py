@@ -1,0 +1,124 @@
+"""`agentchat replay what-if`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ops.admin.options import AsJson
+from ops.errors import SetupError
+
+if TYPE_CHECKING:
+    from administration.values import Agent
+    from ops.replay.what_if_asking import Wanted
+    from ops.replay.what_if_compare import Compared
+
+_MOST_PROMPT = 65_536
+
+
+def what_if(
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="The agent that is to answer: its id.")],
+    version: Annotated[
+        int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Another model than the version's.")] = None,
+    prompt_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Another system prompt than the version's; `-`: stdin."),
+    ] = None,
+    conversations: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID…]", help="These conversations, whoever answered in them."),
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="So many of those that the agent answered in.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another number picks another sample.")] = 0,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to tell the cost.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 4,
+    timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what differs, calls and text.")] = False,
+    fail_on_divergence: Annotated[
+        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run comes out otherwise.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run recorded conversations again with another agent version, model or prompt, and compare.
+
+    Each completed run is answered anew behind the history that it had. The model is really called, with the
+    agent's key. Tools are not: their results come out of the log, and a call that it does not hold is
+    reported and is an error for the model. Nothing is stored, published or counted against any limit.
+    """
+    from ops.admin.show import note
+    from ops.replay import what_if_show
+    from ops.replay.read_models import STOPPED
+    from ops.replay.what_if_asking import Wanted
+    from ops.replay.what_if_compare import summarised
+    from ops.replay.what_if_prices import read_prices
+
+    named = tuple(part.strip() for each in conversations or () for part in each.split(",") if part.strip())
+    if bool(named) == (sample is not None):
+        raise SetupError("say which runs: either --conversations with ids, or --sample with a number")
+    if model is not None and not model.strip():
+        raise SetupError("--model is blank")
+    wanted = Wanted(
+        agent_id=agent,
+        version=version,
+        model=model,
+        system_prompt=None if prompt_file is None else _prompt(prompt_file),
+        conversations=named,
+        sample=sample or 0,
+        seed=seed,
+        seconds=timeout,
+        at_once=concurrency,
+        prices=None if prices is None else read_prices(prices),
+        diff=diff,
+    )
+    try:
+        answered_by, done = _replayed(wanted)
+    except KeyboardInterrupt:
+        note("stopped; what is under way ends by itself, and nothing of it is kept")
+        raise typer.Exit(STOPPED) from None
+    summary = summarised(done)
+    if as_json:
+        what_if_show.as_json(answered_by, summary, done)
+    else:
+        what_if_show.table(answered_by, summary, done, wanted)
+    if summary.not_replayed or (fail_on_divergence and summary.diverging):
+        raise typer.Exit(1)
+
+
+def _replayed(wanted: "Wanted") -> "tuple[Agent, list[Compared]]":
+    from administration import Admin
+    from administration.errors import outcomes
+    from conversations.log import Log
+    from ops.admin.importing import progress
+    from ops.admin.working import run
+    from ops.replay.what_if_asking import Replay, choose, find_agent
+
+    async def work(admin: Admin) -> "tuple[Agent, list[Compared]]":
+        found = await find_agent(admin, wanted)
+        with outcomes():
+            chosen = await choose(admin, found, wanted)
+            with progress("replaying") as bar:
+                task = bar.add_task("", total=len(chosen))
+                replay = Replay(admin.need_bus(), Log(admin.pool), found, wanted)
+                return found, await replay.all(chosen, lambda: bar.advance(task))
+
+    return run(work, bus="needed")
+
+
+def _prompt(path: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        text = data.decode()
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SetupError(f"{path} is not text in UTF-8") from None
+    if len(text) > _MOST_PROMPT:
+        raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
+    return text

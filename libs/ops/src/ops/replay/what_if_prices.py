@@ -1,0 +1,53 @@
+"""What tokens cost, by a table that the user brings: none is built in, since prices change. Pure."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from contracts.values import Usage
+from ops.errors import SetupError
+
+_MILLION = 1_000_000
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a million tokens. Without a price for cached tokens, what used any has no cost that can be told."""
+
+    input: _Amount
+    output: _Amount
+    cache_read: _Amount | None = None
+    cache_write: _Amount | None = None
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By the name of the model, as agents have it."""
+
+    models: dict[str, Price]
+    currency: str = ""
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """None where the table does not tell."""
+        price = self.models.get(model)
+        if price is None:
+            return None
+        total = price.input * usage.input_tokens + price.output * usage.output_tokens
+        for amount, tokens in (
+            (price.cache_read, usage.cache_read_tokens),
+            (price.cache_write, usage.cache_creation_tokens),
+        ):
+            if tokens and amount is None:
+                return None
+            total += (amount or 0.0) * tokens
+        return total / _MILLION
+
+
+def read_prices(path: Path) -> Prices:
+    """The table in a file of JSON. Raises SetupError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prices)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SetupError(f"{path} is no price table: {error}") from None
