@@ -59,9 +59,7 @@ def test_no_text_drives_the_terminal_or_leaves_the_line(text: str, width: int) -
 
 @pytest.mark.parametrize("data", [b"{}", b"not json \xff\x1b[2J", b'{"type":"unheard_of.v9","at":5}', b"[]"])
 def test_what_cannot_be_read_is_shown_as_it_is(data: bytes) -> None:
-    event = FeedEvent(
-        position=1, account_id="unknown", conversation_id="odd", name="UnheardOf", data=data
-    )
+    event = FeedEvent(position=1, account_id="unknown", conversation_id="odd", name="UnheardOf", data=data)
     assert "UnheardOf" in as_line(event, 120).plain
     assert json.loads(as_json(event))["name"] == "UnheardOf"
 
@@ -76,7 +74,9 @@ def test_options_are_read() -> None:
     assert not wanted.takes(fed(example(events.RunFailed), account_id="other"))
     assert not wanted.takes(fed(example(events.RunFailed), conversation_id="other"))
     assert read(None, [], None, "15m", NOW).start == NOW - timedelta(minutes=15)
-    assert read(None, [], None, "2026-11-21T10:00:00+02:00", NOW).start == datetime(2026, 11, 21, 8, tzinfo=UTC)
+    assert read(None, [], None, "2026-11-21T10:00:00+02:00", NOW).start == datetime(
+        2026, 11, 21, 8, tzinfo=UTC
+    )
     assert read(None, [], None, "2026-11-20", NOW).start == datetime(2026, 11, 20, tzinfo=UTC)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from bus import checks, connection, dead, feed, follow, forget, rpc, streams
@@ -192,7 +192,7 @@ class Bus:
 
     def follow_events(
         self, wanted: follow.Wanted, *, away: Callable[[BusUnavailable], None]
-    ) -> AsyncIterator[FeedEvent]:
+    ) -> AsyncGenerator[FeedEvent, None]:
         """The events of EVENTS and those that come, without end; see `follow`."""
         return follow.follow_events(self._connection, self._jetstream, wanted, away)
 

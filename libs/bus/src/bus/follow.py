@@ -5,7 +5,7 @@ missed while the connection is away, and a stream that was emptied or made anew 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -42,7 +42,7 @@ async def follow_events(
     jetstream: JetStream,
     wanted: Wanted,
     away: Callable[[BusUnavailable], None],
-) -> AsyncIterator[FeedEvent]:
+) -> AsyncGenerator[FeedEvent, None]:
     """Each event once, in log order. `away` is told each time that NATS cannot be read; it is tried again."""
     woken = asyncio.Event()
     wake = connection.client

@@ -1,0 +1,109 @@
+"""EVENTS emptied, and fed again from the log: the work behind `agentchat replay feed`."""
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from administration import Admin
+from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
+from conversations.errors import StoreUnavailable
+from conversations.feeding import FeedReader
+from conversations.log import Log
+from ops.admin import working
+from ops.admin.errors import RefusedError
+from ops.replay.read_models import Bar
+
+BATCH = 200
+_TRIES = 20
+
+Told = Callable[[int], None]
+"""Takes the log position that was fed last."""
+
+
+class Refed(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions of the log, and how many events this process published: a projector may have helped."""
+
+    first: int
+    last: int
+    published: int
+    seconds: float
+
+
+def check(start: int) -> int:
+    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
+
+    async def work(admin: Admin) -> int:
+        head = await _head(admin)
+        if not 1 <= start <= head:
+            reach = f"goes from 1 to {head:,}" if head else "is empty"
+            raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
+        return await _bus(admin).oldest_event()
+
+    return working.run(work, bus="needed")
+
+
+def run(start: int) -> Refed:
+    """Feed EVENTS from `start` on, with a bar on a terminal. Raises RefusedError."""
+    return working.run(lambda admin: _run(admin, start), bus="needed")
+
+
+async def refeed(bus: Bus, log: Log, start: int, told: Told) -> int:
+    """Have EVENTS hold every event from position `start` on, and no other. Returns how many it published.
+
+    Safe while projectors run: whoever comes second with an event is refused, and looks where EVENTS ends.
+    Raises BusUnavailable, StoreUnavailable.
+    """
+    reader = FeedReader(log)
+    end, published = await _begin(bus, reader, start)
+    while True:
+        told(end.position)
+        events = await reader.read(max(end.position, start - 1), BATCH)
+        if not events:
+            return published
+        try:
+            end = await bus.publish_events(events, end)
+            published += len(events)
+        except FeedConflict:
+            end = await bus.feed_end()
+
+
+async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
+    """Empty EVENTS and publish the first events; again, where a leader was quicker with newer ones."""
+    for _ in range(_TRIES):
+        end = await bus.clear_feed()
+        events = await reader.read(start - 1, BATCH)
+        try:
+            return await bus.publish_events(events, end), len(events)
+        except FeedConflict:
+            continue
+    raise BusUnavailable("somebody else goes on publishing to EVENTS")
+
+
+async def _run(admin: Admin, start: int) -> Refed:
+    head = last = await _head(admin)
+    began = time.monotonic()
+    with Bar("feed") as bar:
+
+        def told(position: int) -> None:
+            nonlocal last
+            last = position
+            bar.advanced(position, head)
+
+        try:
+            published = await refeed(_bus(admin), Log(admin.pool), start, told)
+        except (BusUnavailable, StoreUnavailable) as error:
+            raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
+    return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)
+
+
+async def _head(admin: Admin) -> int:
+    try:
+        return await Log(admin.pool).head()
+    except StoreUnavailable as error:
+        raise RefusedError(f"the database does not answer: {error}") from None
+
+
+def _bus(admin: Admin) -> Bus:
+    assert admin.bus is not None
+    return admin.bus

@@ -1,0 +1,1 @@
+"""`agentchat tail`: the feed of stored events, live, a line each."""

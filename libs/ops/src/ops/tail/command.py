@@ -1,0 +1,124 @@
+"""Follows EVENTS and prints it, until Ctrl-C."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+
+from bus import Bus, BusUnavailable, Wanted
+from ops import environment
+from ops.admin import show
+from ops.admin.errors import RefusedError
+from ops.errors import NotRunningError
+from ops.tail import lines
+from ops.tail.wanted import Filter
+from runtime import logs
+
+NATS_URL = "AGENTCHAT_NATS_URL"
+_CONNECT_SECONDS = 8.0
+
+
+def tail(wanted: Filter, *, json_too: bool) -> None:
+    """Returns after Ctrl-C, and when nobody reads on. Raises StackError."""
+    logs.configure("agentchat", "error")
+    try:
+        asyncio.run(_tail(_nats_url(os.environ), wanted, json_too=json_too))
+    except BrokenPipeError:
+        # Python would try to flush once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def _tail(nats_url: str, wanted: Filter, *, json_too: bool) -> None:
+    working = asyncio.current_task()
+    assert working is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        async with _connected(nats_url) as bus:
+            await _check(bus, wanted)
+            await _print(bus, wanted, json_too=json_too)
+
+
+async def _print(bus: Bus, wanted: Filter, *, json_too: bool) -> None:
+    screen = show.console()
+    link = _Link()
+    asked = Wanted(
+        account_id=wanted.account_id,
+        name=wanted.names[0] if len(wanted.names) == 1 else None,
+        start=wanted.start,
+    )
+    since = wanted.start if isinstance(wanted.start, datetime) else None
+    async for event in bus.follow_events(asked, away=link.away):
+        link.is_back()
+        if not wanted.takes(event) or (since and _before(lines.happened_at(event), since)):
+            continue
+        if screen.is_terminal and not json_too:
+            screen.print(lines.as_line(event, screen.width), crop=False, soft_wrap=True)
+            continue
+        line = lines.as_json(event) if json_too else lines.as_line(event, None).plain
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+class _Link:
+    """Says when NATS is away, once, and when it is back."""
+
+    def __init__(self) -> None:
+        self._away = False
+
+    def away(self, error: BusUnavailable) -> None:
+        if not self._away:
+            show.note(f"NATS is away, waiting for it: {error}")
+        self._away = True
+
+    def is_back(self) -> None:
+        if self._away:
+            show.note("NATS is back")
+        self._away = False
+
+
+async def _check(bus: Bus, wanted: Filter) -> None:
+    """A start that is not there is said. Raises RefusedError."""
+    try:
+        end = await bus.feed_end()
+        oldest = await bus.oldest_event()
+    except BusUnavailable as error:
+        raise RefusedError(f"EVENTS cannot be read: {error}") from None
+    if isinstance(wanted.start, int):
+        if wanted.start > end.position + 1:
+            reach = f"EVENTS ends at {end.position:,}" if end.position else "EVENTS is empty"
+            raise RefusedError(f"there is no position {wanted.start:,} yet: {reach}", 2)
+        if wanted.start < oldest:
+            show.note(f"EVENTS begins at position {oldest:,}; `agentchat replay feed` brings older events")
+
+
+@contextlib.asynccontextmanager
+async def _connected(nats_url: str) -> AsyncIterator[Bus]:
+    """Raises RefusedError."""
+    async with contextlib.AsyncExitStack() as open_:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                bus = await open_.enter_async_context(Bus.connect(nats_url, name="agentchat tail"))
+        except (TimeoutError, BusUnavailable):
+            raise RefusedError("NATS cannot be reached") from None
+        yield bus
+
+
+def _nats_url(environ: Mapping[str, str]) -> str:
+    """Raises NotRunningError."""
+    own = environ.get(NATS_URL, "").strip()
+    if own:
+        return own
+    try:
+        return environment.load(environment.run_folder(environ)).nats_url
+    except NotRunningError as error:
+        raise NotRunningError(f"{error}; for another NATS set {NATS_URL}") from None
+
+
+def _before(at: str, since: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(at) < since.astimezone(UTC)
+    except ValueError:
+        return False
