@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from bus import Bus, FeedConflict
 from contracts.ids import new_id
@@ -13,11 +16,14 @@ from conversations.conversation import Conversation
 from conversations.feeding import kept_from, remember_fed
 from conversations.log import Log
 from conversations.store import ConversationStore
+from ops.admin.errors import RefusedError
+from ops.main import app
 from ops.replay.refeeding import refeed
 from projector import feed as feeding
 from projector.feed import BATCH, Feed
 from projector.following import Following
 from runtime.postgres import Pool
+from tests.admin_cli.conftest import SECRET_KEY
 from tests.conversations.given import began, turn
 from tests.projector.conftest import Streams
 from tests.projector.test_feed import feed_all, positions, tell
@@ -77,6 +83,41 @@ async def test_feeding_again_while_a_leader_feeds_and_appends_go_on(
             await refeed(bus, log, 1, lambda _: None)
         await writing
         await streams.grown("EVENTS", 610 + 20 * 7)
+    assert await positions(streams) == await stored(log)
+
+
+async def test_the_command_feeds_from_a_position_of_the_log_and_refuses_any_other(
+    bus: Bus,
+    store: ConversationStore,
+    log: Log,
+    streams: Streams,
+    migrated_database_url: str,
+    fresh_nats_url: str,
+) -> None:
+    environ = {
+        "AGENTCHAT_DATABASE_URL": migrated_database_url,
+        "AGENTCHAT_NATS_URL": fresh_nats_url,
+        "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+    }
+
+    async def feed(*arguments: str) -> Any:
+        return await asyncio.to_thread(CliRunner().invoke, app, ["replay", "feed", *arguments], env=environ)
+
+    empty = await feed("--from", "1")
+    assert str(empty.exception) == "there is no position 1: the log is empty"
+    await tell(store)
+    first, last = (await stored(log))[0], await log.head()
+    for start in (0, -3, last + 1):
+        refused = await feed("--from", str(start))
+        assert isinstance(refused.exception, RefusedError)
+        assert refused.exception.exit_code == 2
+        assert str(refused.exception) == f"there is no position {start:,}: the log goes from 1 to {last:,}"
+    assert (await feed("--from", "first")).exit_code == 2
+    assert await streams.count("EVENTS") == 0
+    done = await feed("--from", str(first + 2))
+    assert done.output.startswith(f"EVENTS holds the log from position {first + 2:,} to {last:,}; 5 events")
+    told = await feed("--from", "1", "--json")
+    assert json.loads(told.output)["published"] == 7
     assert await positions(streams) == await stored(log)
 
 

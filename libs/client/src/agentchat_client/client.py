@@ -102,7 +102,7 @@ class AgentChat:
         """Join the stream of a run under way, or read that of an ended one again, by its trace.
 
         With the `last_event_id` of such a stream it goes on behind that event. `form` None is that of the
-        request. Entering raises NotFound for an unknown run, ApiError `cursor_expired` for a foreign id.
+        request. Entering raises NotFound for an unknown run, InvalidRequest for a foreign id.
         """
         return ChatStream(self._sender, calls.events(trace_id, last_event_id, form))
 

@@ -11,6 +11,8 @@ from gateway.runs import Runs
 from gateway.story import Bookmark, Entry, Story
 from runtime import logs
 
+_AT_ONCE = 100
+_REST_SECONDS = 1.0
 _FAULT = Broken("internal_error", "", local=True)
 
 
@@ -64,10 +66,23 @@ class _Followed:
             self.story.add(run.take())
             if not self.ready.done():
                 self.ready.set_result(None)
-            self._nudge()
+            await self._tell()
             if self.story.ended:
                 return
             await run.wait()
+
+    async def _tell(self) -> None:
+        """Wake all readers, some at a time so that others are served between, and for half of the time at
+        most: what comes meanwhile goes out with the next round.
+        """
+        time = asyncio.get_running_loop().time
+        began, readers = time(), tuple(self.readers)
+        for start in range(0, len(readers), _AT_ONCE):
+            for reader in readers[start : start + _AT_ONCE]:
+                reader.nudge()
+            await asyncio.sleep(0)
+        if len(readers) > _AT_ONCE:
+            await asyncio.sleep(min(time() - began, _REST_SECONDS))
 
     def fail(self, error: BaseException) -> None:
         """It could not be followed. Who reads already is told so."""
