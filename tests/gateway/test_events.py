@@ -19,8 +19,10 @@ from contracts.updates import Text
 from contracts.values import Source, Usage
 from conversations.log import open_log
 from conversations.store import ConversationStore, open_store
+from conversations.waiting import WaitingLine
 from gateway.runs import Runs
 from gateway.stories import Reader, Stories
+from runtime.postgres import open_pool
 from tests.gateway.client import Client, EventReader, accepted, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
@@ -260,6 +262,20 @@ async def test_who_may_read_which_run_in_which_form(
     assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
 
 
+async def test_a_run_of_an_erased_conversation_is_not_found(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request = asked(accounts)
+    await write(store, request, *story(request))
+    (cursor, _), *_ = await read(client, request.trace_id)
+    by = ids.new_id().replace("-", "")
+    erased = events.ConversationErased(trace_id=by, at=AT, account_id=accounts.free.account_id)
+    await store.append(await store.load(request.conversation_id), [erased])
+    for query in ({}, {"cursor": cursor}):
+        response = await client.get(f"/v1/chat/{request.trace_id}/events", **query)
+        assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
+
+
 async def test_reading_again_counts_against_no_limit(
     client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
 ) -> None:
@@ -268,6 +284,27 @@ async def test_reading_again_counts_against_no_limit(
     tight = Client(http, client.url, accounts.tight.key, accounts.tight.agent)
     for _ in range(5):  # of 2 a minute
         assert len(await read(tight, request.trace_id)) == 10
+
+
+async def test_a_request_in_line_is_joined_when_its_turn_comes(
+    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str, worker: Worker
+) -> None:
+    request = asked(accounts, "form2")
+    before = replace(request, trace_id=ids.new_id().replace("-", ""))
+    await write(store, before)
+    async with open_pool(migrated_database_url) as pool:
+        line = WaitingLine(pool, "w")
+        await line.join(request.conversation_id, request.trace_id, AT)
+        opening = asyncio.create_task(open_events(client, request.trace_id))
+        done, _ = await asyncio.wait([opening], timeout=0.3)
+        assert not done
+        await write(store, request)
+        turn = await Turn(worker.bus, request).accept()
+        reader = await opening
+        assert (await reader.next())["type"] == "start"
+        await turn.complete("")
+        assert [event["type"] for event in await reader.rest()] == ["done"]
+        await line.leave(request.trace_id)
 
 
 async def test_a_reply_begun_anew_is_not_joined_to_what_its_reader_has(

@@ -8,7 +8,7 @@ from contracts.marks import Mark, parse_cursor
 from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
 from contracts.values import Message
 from gateway.runs import SHUTDOWN
-from gateway.story import Bookmark, Entry, Story
+from gateway.story import EXPIRED, Bookmark, Entry, Story
 
 pytestmark = pytest.mark.requirement("JOIN")
 
@@ -98,3 +98,21 @@ def test_what_a_gateway_says_of_itself_is_no_place() -> None:
     failed = told([Started(), Text("He"), Broken("provider_error", "no")])
     assert not failed.is_local
     assert Bookmark(failed, ahead).is_lost()
+
+
+def test_nothing_of_another_text_is_told_to_who_comes_back() -> None:
+    mark = told([Started(), Text("Hello")]).entries[-1].mark
+    story = Story()
+    bookmark = Bookmark(story, mark)
+    for update in (Started(), CALLS[0], Text("Ha")):
+        story.add([update])
+        assert bookmark.take() == []
+    story.add([Text("llo!")])
+    assert [entry.update for entry in bookmark.take()] == [EXPIRED]
+    assert bookmark.ended
+
+
+def test_sources_are_not_told_behind_text() -> None:
+    mark = told([Started(), Text("He")]).entries[-1].mark  # by a gateway that had missed them
+    story = told([Started(), Sources(()), Text("Hello")])
+    assert [entry.update for entry in Bookmark(story, mark).take()] == [Text("llo")]

@@ -7,8 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contracts import frames
-from contracts.values import Message, Source, ToolCall
-from conversations.conversation import Call, Round, Run
 from contracts.updates import (
     CANCELLED,
     INTERRUPTED,
@@ -21,6 +19,8 @@ from contracts.updates import (
     Update,
     Waiting,
 )
+from contracts.values import Message, Source, ToolCall
+from conversations.conversation import Call, Round, Run
 from gateway.view import View
 
 ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")

@@ -9,7 +9,7 @@ import pytest
 
 from contracts import events, frames, subjects, wire
 from contracts.messages import ChatRequested
-from contracts.values import Usage
+from contracts.values import Source, Usage
 from conversations.conversation import Conversation
 from conversations.store import ConversationStore, open_store
 from conversations.turn import AgentFacts, Begin, open_turn
@@ -97,11 +97,35 @@ async def test_a_run_that_never_gets_anywhere_is_given_up(
             form="json",
         )
         conversation = await store.append(conversation, [again])
+    accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
+    await world.bus.publish_frame(request.trace_id, accepted)
+    for seq in (2, 3):
+        said = frames.Delta(seq=seq, attempt=1, round=1, text="So ")
+        await world.bus.publish_frame(request.trace_id, said)
     async with world.worker():
         caller = await _requested_again(world, request)
         failed = await caller.until(frames.Failed)
     assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 5)
     assert provider.calls == []
+    run = (await store.load(request.conversation_id)).run(request.trace_id)
+    assert run is not None
+    assert [(each.text, each.cuts) for each in run.rounds] == [("So So ", (3, 6))]  # what readers had
+
+
+async def test_sources_that_were_recorded_and_not_announced_are_announced(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    provider.will(says("Done."))
+    request = world.request(await world.agent())
+    source = Source(index=1, id="a", title="A", url="", source_type="document", score=1.0, snippet="…")
+    stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
+    await _begun(store, request, events.SourcesRetrieved(sources=(source,), **stamp))
+    async with world.worker():
+        caller = await _requested_again(world, request)
+        await caller.until(frames.Completed)
+    kinds = [type(frame).__name__ for frame in caller.frames]
+    assert kinds == ["Resumed", "SourcesFound", "Delta", "Completed"]
+    assert [frame.sources for frame in caller.of(frames.SourcesFound)] == [(source,)]
 
 
 @pytest.mark.requirement("BUS-DEAD", "RUN-ENDS")

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 
-from contracts import frames
+from bus import BusUnavailable
+from contracts import events, frames
 from conversations.conversation import Run
 from conversations.errors import StoreUnavailable
 from orchestrator.assignment import Assignment
 from orchestrator.parts import Parts
+from orchestrator.resume import already_sent
 
 CANCELLED = "The run was cancelled."
 
@@ -18,6 +20,21 @@ async def announce_end(parts: Parts, assignment: Assignment, run: Run) -> None:
     request = assignment.request
     await _let_go(parts, assignment, settle(parts, request.account_id, run))
     await say(parts, assignment, end_frame(run))
+
+
+async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
+    """What readers had of a round that was never recorded: the log keeps it with the end of its run.
+
+    For who ends a run that he did not work on. () where TRACES has none of it any more.
+    """
+    try:
+        already = already_sent(run, await parts.bus.frames_of(run.trace_id))
+    except BusUnavailable:
+        return ()
+    if run.state != "running" or not already.text:
+        return ()
+    number = len(run.rounds) + 1
+    return (events.Delta(trace_id=run.trace_id, at=now, round=number, text=already.text, cuts=already.cuts),)
 
 
 async def refuse(parts: Parts, assignment: Assignment, code: str, message: str) -> None:

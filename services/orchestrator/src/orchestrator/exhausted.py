@@ -6,7 +6,7 @@ from contracts.messages import ChatRequested, ToolFinished, ToolRequested
 from conversations.turn import fail
 from orchestrator.calls import error_output
 from orchestrator.clock import RunClock
-from orchestrator.endings import end_frame, settle
+from orchestrator.endings import end_frame, heard, settle
 from orchestrator.parts import Parts
 from orchestrator.turn_loop import run_of
 from runtime import logs
@@ -51,7 +51,9 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
         run = conversation.run(request.trace_id)
         if run is None:
             return
-        end = fail(run, "internal_error", "The request could not be worked on.", RunClock(held.now).now())
+        now = RunClock(held.now).now()
+        end = fail(run, "internal_error", "The request could not be worked on.", now)
+        end = (*await heard(parts, run, now), *end)
         run = run_of(await parts.store.append(conversation, end), request.trace_id)
         await settle(parts, request.account_id, run)  # its last worker may have died before it did so
         await parts.bus.publish_frame(request.trace_id, end_frame(run))

@@ -10,8 +10,9 @@ from conversations.turn import AgentFacts, Begin, GiveUp, Opening, Refusal, Resu
 from orchestrator.agents import facts_of
 from orchestrator.assignment import Assignment
 from orchestrator.clock import RunClock
-from orchestrator.endings import CANCELLED
+from orchestrator.endings import CANCELLED, heard
 from orchestrator.parts import Parts
+from orchestrator.turn_loop import run_of
 from orchestrator.waiting import WAIT_SECONDS
 
 _NO_AGENT = "There is no such agent."
@@ -56,7 +57,11 @@ async def decided(parts: Parts, assignment: Assignment) -> Opening:
         if not isinstance(opening, Begin | Resume | GiveUp):
             return opening
         try:
-            assignment.conversation = await parts.store.append(assignment.conversation, opening.events)
+            new = opening.events
+            if isinstance(opening, GiveUp):
+                run = run_of(assignment.conversation, assignment.trace_id)
+                new = (*await heard(parts, run, assignment.clock.now()), *new)
+            assignment.conversation = await parts.store.append(assignment.conversation, new)
         except VersionConflict:
             assignment.conversation = await parts.store.load(assignment.request.conversation_id)
         else:
