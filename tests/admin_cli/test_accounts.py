@@ -68,6 +68,8 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli, migrated_database_url: str)
     (listed,) = cli.json("keys", "list", account)
     assert (listed["name"], listed["last4"]) == ("web", key[-4:])
     assert cli.json("keys", "rename", listed["id"], "site")["name"] == "site"
+    assert cli.json("keys", "disable", listed["id"])["disabled"] is True
+    assert cli.json("keys", "enable", listed["id"])["disabled"] is False
     rotated = cli.json("keys", "rotate", listed["id"])
     assert rotated["key"] != key
     with psycopg.connect(migrated_database_url) as conn:
@@ -79,7 +81,7 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli, migrated_database_url: str)
     assert cli.json("keys", "show", listed["id"])["revoked_at"] is None
     cli.json("keys", "revoke", listed["id"])
     assert cli.json("keys", "show", listed["id"])["revoked_at"] is not None
-    assert cli("keys", "rotate", listed["id"]).code == 1
+    assert cli("keys", "rotate", listed["id"]).code == cli("keys", "enable", listed["id"]).code == 1
     assert cli.said.count(key) == cli.said.count(rotated["key"]) == 1
 
 

@@ -105,6 +105,7 @@ def test_an_old_version_is_shown_and_restored(cli: Cli) -> None:
     assert [(each["version"], each["current"]) for each in listed] == [(3, True), (2, False), (1, False)]
     assert cli.json("agents", "disable", agent)["disabled"] is True
     assert cli.json("agents", "enable", agent)["version"] == 3
+    assert cli.json("agents", "delete", agent, "--force", "--dry-run")["used_by"] == []
     assert cli.json("agents", "delete", agent)["kind"] == "agent"
     assert cli("agents", "show", agent).code == 1
 

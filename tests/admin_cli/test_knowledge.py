@@ -73,6 +73,10 @@ def test_a_base_that_an_agent_answers_from_needs_force(cli: Cli, docs: Path) -> 
     assert agent["retrieval"] == {"knowledge_base_id": base, "top_k": 3}
     refused = cli("knowledge", "delete", base)
     assert (refused.code, "agents: Guide" in refused.err) == (1, True)
+    tried = cli("knowledge", "delete", base, "--dry-run")
+    assert (tried.code, "used by 1 agent\n    Guide\n" in tried.out) == (0, True)
+    assert cli.json("knowledge", "disable", base)["disabled"] is True
+    assert cli.json("knowledge", "enable", base)["disabled"] is False
     cli.json("knowledge", "delete", base, "--force")
     assert cli.json("agents", "show", agent["id"])["retrieval"] is None
     assert base not in [each["id"] for each in cli.json("knowledge", "list")]

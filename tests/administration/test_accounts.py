@@ -96,6 +96,23 @@ async def test_pages_of_accounts_hold_each_one_once(admin: Admin) -> None:
     assert made <= set(seen)
 
 
+@pytest.mark.requirement("ADMIN-DISABLE", "ADMIN-AUDIT")
+async def test_a_key_is_disabled_and_enabled_until_it_is_revoked(admin: Admin, account: Account) -> None:
+    issued = await keys.create(admin, account.id, NewKey(name="one"))
+    changed = await keys.change(admin, issued.id, KeyChanges(name="two", disabled=True))
+    assert (changed.name, changed.disabled) == ("two", True)
+    await keys.change(admin, issued.id, KeyChanges(disabled=True))  # changes nothing
+    assert (await keys.page(admin, account.id)).items == (changed,)
+    assert not (await keys.change(admin, issued.id, KeyChanges(disabled=False))).disabled
+    await keys.revoke(admin, issued.id)
+    with pytest.raises(Conflict, match="the key is revoked"):
+        await keys.change(admin, issued.id, KeyChanges(name="three", disabled=False))
+    assert (await keys.get(admin, issued.id)).name == "two"
+    rows = (await audit.page(admin, subject=issued.id)).items[::-1]
+    assert [row.action for row in rows] == ["create", "change", "disable", "enable", "revoke"]
+    assert (rows[2].before, rows[2].after) == ({"disabled": False}, {"disabled": True})
+
+
 @pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_what_an_account_has_is_told_and_stays(admin: Admin, account: Account) -> None:
     issued = await keys.create(admin, account.id, NewKey(name="backend"))

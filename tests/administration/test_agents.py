@@ -1,6 +1,7 @@
 """Agents and their tool servers: what both doors share beyond what HTTP shows."""
 
 import asyncio
+import os
 
 import msgspec
 import pytest
@@ -17,6 +18,14 @@ from administration.values import (
     ServerBody,
     ServerChanges,
 )
+from contracts import events
+from contracts.ids import new_id
+from contracts.values import Usage
+from conversations.log import Log
+from conversations.projections import conversations as threads
+from conversations.projections import open_runs
+from conversations.projections.follower import Follower
+from conversations.store import open_store
 from directory.agents import Retrieval, load_agent, provider_key
 from directory.secrets import Sealer
 from runtime.postgres import Pool
@@ -72,6 +81,7 @@ async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
     agent = await make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id))
     told = await knowledge.delete(admin, base.id, dry_run=True)
     assert (told.needs_force, told.goes) == (True, ())
+    assert [(use.kind, use.names) for use in told.used_by] == [("agents", ("Shop",))]
     await knowledge.delete(admin, base.id, force=True)
     assert (await agents.get(admin, agent)).retrieval is None
     with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
@@ -147,6 +157,41 @@ async def test_a_knowledge_base_never_goes_while_an_agent_comes_to_it(admin: Adm
         )
         outcomes = (isinstance(made, Invalid), isinstance(gone, Conflict))
         assert outcomes in ((True, False), (False, True)), (made, gone)
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS")
+async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
+    admin: Admin, account: Account, pool: Pool, migrated_database_url: str
+) -> None:
+    agent, other = await make(admin, account), await make(admin, account)
+    at = "2026-11-21T09:30:00.000000Z"
+    over, under_way = new_id(), new_id()
+    trace = {thread: os.urandom(16).hex() for thread in (over, under_way)}
+    async with open_store(migrated_database_url) as opened:
+        for thread, its in trace.items():
+            started = events.ConversationStarted(trace_id=its, at=at, account_id=account.id)
+            asked = events.MessageSaved(
+                trace_id=its, at=at, message_id=new_id(), role="user", content="Hi", agent_id=agent
+            )
+            ended = events.RunCancelled(trace_id=its, at=at, usage=Usage())
+            said: list[events.Event] = [started, asked, ended] if thread == over else [started, asked]
+            await opened.append(await opened.load(thread), said)
+    projections = [threads.PROJECTION, open_runs.PROJECTION]
+    await Follower(pool, Log(pool), projections).step()
+    told = await agents.delete(admin, agent, dry_run=True)
+    assert (told.needs_force, [use.kind for use in told.goes]) == (True, ["versions"])
+    runs, conversations = told.used_by
+    assert (runs.kind, runs.count, runs.names) == ("open runs", 1, (trace[under_way],))
+    assert (conversations.kind, conversations.count) == ("conversations", 2)
+    assert set(conversations.names) == {over, under_way}
+    with pytest.raises(Conflict, match="has 1 open run and 2 conversations; force") as refused:
+        await agents.delete(admin, agent)
+    assert refused.value.uses == told.used_by
+    assert (await agents.get(admin, agent)).id == agent
+    assert (await agents.delete(admin, other)).used_by == ()
+    assert (await agents.delete(admin, agent, force=True)).used_by == told.used_by
+    with pytest.raises(NotFound):
+        await agents.get(admin, agent)
 
 
 async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:

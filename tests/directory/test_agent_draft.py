@@ -29,6 +29,10 @@ def draft(**changes: Any) -> AgentDraft:
     return AgentDraft(**({"name": "Shop", "model": "claude-x"} | changes))
 
 
+def with_headers(**headers: str) -> McpServer:
+    return McpServer(name="shop", url="https://tools.example/api/mcp", headers=headers)
+
+
 def nested(depth: int) -> Any:
     value: Any = 1
     for _ in range(depth):
@@ -48,6 +52,8 @@ def nested(depth: int) -> Any:
         draft(parameters={"stop_sequences": ["END", "\n\nHuman:"], "cache_control": None}),
         draft(output_type="json", output_schema=SCHEMA, max_tool_rounds=0, on_interruption="fail"),
         draft(output_type="json", output_schema=TREE),
+        draft(mcp_servers=(with_headers(**{"X-Host": "a", "Cookie": "b", "Mcp-Key": "c"}),)),
+        draft(parameters={"max_tokens": 2**31 - 1, "top_k": 2**31 - 1}),
         draft(mcp_servers=(SERVER, McpServer(name="b", url="http://127.0.0.1:8081/mcp", allowed_tools=()))),
         draft(retrieval=Retrieval(knowledge_base_id="kb")),
         draft(provider_key="sk-ant-x"),
@@ -75,6 +81,9 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (draft(parameters={"stream": False}), "parameters.stream"),
         (draft(parameters={"max_tokens": 0}), "parameters.max_tokens"),
         (draft(parameters={"max_tokens": True}), "parameters.max_tokens"),
+        (draft(parameters={"max_tokens": 2**31}), "parameters.max_tokens"),
+        (draft(parameters={"max_tokens": 10**30}), "parameters.max_tokens"),
+        (draft(parameters={"top_k": 10**30}), "parameters.top_k"),
         (draft(parameters={"temperature": 1.5}), "parameters.temperature"),
         (draft(parameters={"temperature": float("nan")}), "parameters.temperature"),
         (draft(parameters={"stop_sequences": ["x", " "]}), "parameters.stop_sequences[1]"),
@@ -120,6 +129,15 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
             draft(mcp_servers=(McpServer(name="a", url="https://x/", headers={"A": "b\r\nC: d"}),)),
             "mcp_servers[0].headers.A",
         ),
+        *(
+            (draft(mcp_servers=(with_headers(**{name: "x"}),)), f"mcp_servers[0].headers.{name}")
+            for name in (
+                *("Host", "content-length", "Transfer-Encoding", "Content-Type", "Accept", "User-Agent"),
+                *("Connection", "Keep-Alive", "TE", "Upgrade", "Proxy-Authorization", "Expect"),
+                *("Mcp-Session-Id", "MCP-Protocol-Version", "Mcp-Param-Region", "Last-Event-ID"),
+            )
+        ),
+        (draft(mcp_servers=(with_headers(**{"X-A": "b", "x-a": "c"}),)), "mcp_servers[0].headers.x-a"),
         (draft(provider_key="a\nb"), "provider_key"),
         (draft(retrieval=Retrieval(knowledge_base_id="kb", top_k=0)), "retrieval.top_k"),
     ],

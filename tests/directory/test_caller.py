@@ -15,6 +15,7 @@ from directory.administration import (
     rotate_key,
     set_account_disabled,
     set_agent_disabled,
+    set_key_disabled,
 )
 from directory.agent_draft import AgentDraft
 from directory.agents import Retrieval
@@ -103,8 +104,8 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
         assert found[1] is None
 
 
-@pytest.mark.requirement("AUTH-401")
-async def test_unknown_revoked_and_disabled_accounts_keys_look_the_same(
+@pytest.mark.requirement("AUTH-401", "ADMIN-DISABLE")
+async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_look_the_same(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     revoked = await create_key(conn, account, actor="test")
@@ -112,10 +113,30 @@ async def test_unknown_revoked_and_disabled_accounts_keys_look_the_same(
     shut = await create_account(conn, name="Shut", plan="Pro", actor="test")
     shut_key = await create_key(conn, shut.account_id, actor="test")
     await set_account_disabled(conn, shut.account_id, True, actor="test")
-    for key in (revoked.key, shut_key.key, "sk-ac-" + "x" * 43, "", "\x00", "\ud800", "' OR true --"):
+    disabled = await create_key(conn, account, actor="test")
+    await set_key_disabled(conn, disabled.key_id, True, actor="test")
+    unknown = ("sk-ac-" + "x" * 43, "", "\x00", "\ud800", "' OR true --")
+    for key in (revoked.key, disabled.key, shut_key.key, *unknown):
         assert await resolve(pool, key, None) is None
     await set_account_disabled(conn, shut.account_id, False, actor="test")
     assert await resolve(pool, shut_key.key, None) is not None
+    await set_key_disabled(conn, disabled.key_id, False, actor="test")
+    assert await resolve(pool, disabled.key, None) is not None
+
+
+@pytest.mark.requirement("ADMIN-DISABLE", "AUTH-ROTATION")
+async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_never_enabled(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    key = await create_key(conn, account, actor="test")
+    await set_key_disabled(conn, key.key_id, True, actor="test")
+    fresh = await rotate_key(conn, key.key_id, actor="test")
+    assert await resolve(pool, fresh.key, None) is None
+    assert (await set_key_disabled(conn, key.key_id, False, actor="test")).disabled is False
+    assert await resolve(pool, fresh.key, None) is not None
+    await revoke_key(conn, key.key_id, actor="test")
+    with pytest.raises(NotFound):
+        await set_key_disabled(conn, key.key_id, False, actor="test")
 
 
 @pytest.mark.requirement("AUTH-ROTATION")

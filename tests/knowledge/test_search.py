@@ -2,9 +2,10 @@
 
 import pytest
 
-from knowledge import search
-from knowledge.errors import NotFound
+from knowledge import administration, search
+from knowledge.errors import Disabled, NotFound
 from knowledge.snippets import MOST_SNIPPET
+from runtime.postgres import connection
 from tests.knowledge.conftest import AUDIT
 from tests.knowledge.shelf import Shelf
 
@@ -30,6 +31,27 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
     assert (source.index, source.title, source.url) == (1, "Returns", "https://shop.example/returns")
     assert (source.source_type, source.snippet) == ("text", RETURNS)
     assert 0 < source.score <= 1
+
+
+@pytest.mark.requirement("ADMIN-DISABLE")
+async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
+    async def disabled(given: bool) -> administration.KnowledgeBase:
+        async with connection(shop.pool) as conn:
+            return await administration.set_knowledge_base_disabled(
+                conn, shop.account, shop.id, given, audit=AUDIT
+            )
+
+    assert (await disabled(True)).disabled
+    for question in ("returning goods", "xyzzy"):
+        with pytest.raises(Disabled, match=shop.id):
+            await shop.ask(question)
+    asked = (shop.pool, shop.account, shop.id, "returning goods", 5)
+    assert [found.text for found in await search.search(*asked, disabled_too=True)] == [RETURNS]
+    await shop.put("more.txt", "Goods for the kitchen.")
+    assert not (await disabled(False)).disabled
+    assert len(await shop.ask("goods")) == 2
+    actions = await shop.rows("SELECT action FROM audit_log WHERE subject = %s ORDER BY id", shop.id)
+    assert [action for (action,) in actions][-2:] == ["disable", "enable"]
 
 
 async def test_a_question_of_other_things_finds_nothing(shop: Shelf) -> None:

@@ -13,7 +13,6 @@ from knowledge import administration as knowledge
 
 _PORTION = 100
 _LARGE_SECONDS = 120.0
-_AT_ONCE = 4
 
 
 async def create(admin: Admin, new: NewAccount) -> Account:

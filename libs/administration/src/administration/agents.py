@@ -1,7 +1,8 @@
 """Agents: versioned, so that an answer tells its configuration, and an old one can be had again."""
 
+from administration import conversations, holdings
 from administration.admin import Admin
-from administration.errors import Invalid, NotFound
+from administration.errors import Conflict, Invalid, NotFound
 from administration.reading import bounded, checked, identifier, page_of
 from administration.shown import agent_of
 from administration.times import utc
@@ -116,14 +117,32 @@ async def restore(admin: Admin, agent_id: str, version: int) -> Agent:
         return agent_of(admin, await found(conn, agent_id))
 
 
-async def delete(admin: Admin, agent_id: str, *, dry_run: bool = False) -> Deletion:
-    """With all its versions; its conversations stay, for other agents to go on with. Raises NotFound."""
+async def delete(admin: Admin, agent_id: str, *, force: bool = False, dry_run: bool = False) -> Deletion:
+    """With all its versions. Refused while it is at a run or answered a conversation last.
+
+    With `force` the conversations stay, for other agents to go on with, and runs may fail. What begins in the
+    same moment is not seen. Raises NotFound, Conflict, Unavailable.
+    """
+    if not (dry_run or force):
+        async with admin.connection() as conn:
+            await owner(conn, agent_id)
+        await conversations.caught_up(admin)
     async with admin.transaction() as conn:
         account_id, agent_id = await owner(conn, agent_id)
         row = await found(conn, agent_id)
+        used = await holdings.of_agent(conn, account_id, agent_id)
         if not dry_run:
+            if used and not force:
+                raise _in_use(used)
             await directory.delete_agent(conn, account_id, agent_id, actor=admin.actor)
-    return Deletion(kind="agent", id=agent_id, dry_run=dry_run, goes=(Use("versions", row.current_version),))
+    return Deletion(
+        kind="agent",
+        id=agent_id,
+        dry_run=dry_run,
+        needs_force=dry_run and not force and bool(used),
+        goes=(Use("versions", row.current_version),),
+        used_by=used,
+    )
 
 
 async def check(admin: Admin, agent_id: str) -> AgentCheck:
@@ -155,6 +174,11 @@ async def found(conn: Connection, agent_id: str, version: int | None = None) -> 
     if row is None:
         raise NotFound("version", str(version))
     return row
+
+
+def _in_use(uses: tuple[Use, ...]) -> Conflict:
+    listed = " and ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
+    return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:

@@ -14,6 +14,7 @@ from directory.administration.audit import record
 
 _AT_ONCE = 4
 _PORTION = 100
+_NAMED = 5
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
@@ -35,22 +36,47 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: bool = False) -
 async def delete_all(admin: Admin, account_id: str) -> None:
     """All of an account whose door is shut and whose agents are gone: no run begins any more.
 
-    Raises Unavailable.
+    Raises Unavailable, and where the read model lists what the log does not have.
     """
     await caught_up(admin)
-    while True:
-        with outcomes():
-            rows = await conversations_of(admin.pool, account_id, limit=_PORTION)
-        if not rows:
-            return
-        for start in range(0, len(rows), _AT_ONCE):
-            portion = rows[start : start + _AT_ONCE]
-            await asyncio.gather(*(_erase(admin, account_id, row.conversation_id) for row in portion))
+    not_there: set[str] = set()
+    while listed := await _erase_listed(admin, account_id):
+        if strays := sorted(not_there & listed.keys()):
+            raise _listed_in_vain(strays)
+        not_there = {conversation_id for conversation_id, erased in listed.items() if not erased}
         await caught_up(admin)
 
 
-async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
-    """False is an erasure of before, which the read model does not tell yet."""
+async def _erase_listed(admin: Admin, account_id: str) -> dict[str, bool]:
+    """Erase what the read model lists, and tell of each whether it was there.
+
+    One that was not may have been erased by somebody else, which the next list then knows.
+    """
+    told: dict[str, bool] = {}
+    before = None
+    while True:
+        with outcomes():
+            rows = await conversations_of(admin.pool, account_id, limit=_PORTION, before=before)
+        if not rows:
+            return told
+        before = (rows[-1].created_at, rows[-1].conversation_id)
+        listed = [row.conversation_id for row in rows]
+        for start in range(0, len(listed), _AT_ONCE):
+            portion = listed[start : start + _AT_ONCE]
+            erased = await asyncio.gather(*(_erase(admin, account_id, each) for each in portion))
+            told.update(zip(portion, erased, strict=True))
+
+
+def _listed_in_vain(strays: list[str]) -> Unavailable:
+    names = ", ".join(strays[:_NAMED]) + (", ..." if len(strays) > _NAMED else "")
+    return Unavailable(
+        f"the read model lists conversations that the log does not have: {names}; "
+        "rebuild it with `agentchat replay rebuild conversations`, then try again"
+    )
+
+
+async def _erase(admin: Admin, account_id: str, conversation_id: str) -> bool:
+    """Whether it was there to be erased."""
     with outcomes():
         erased = await erase_conversation(
             admin.need_bus(), account_id, conversation_id, trace_id=os.urandom(16).hex()
@@ -59,6 +85,7 @@ async def _erase(admin: Admin, account_id: str, conversation_id: str) -> None:
         async with admin.connection() as conn:
             after = {"account_id": account_id}
             await record(conn, admin.actor, "delete", "conversation", conversation_id, before=after)
+    return erased
 
 
 async def caught_up(admin: Admin) -> None:

@@ -1,9 +1,10 @@
-"""What an account has, counted before it is deleted."""
+"""What an account has, and what uses an agent: counted before they are deleted."""
 
 from administration.admin import Admin
 from administration.errors import NotFound
 from administration.values import Use
-from conversations.projections.conversations import count_conversations
+from conversations.projections.conversations import conversations_with, count_conversations
+from conversations.projections.open_runs import open_runs_of
 from directory import administration as directory
 from runtime.postgres import Connection
 
@@ -11,7 +12,7 @@ NAMES = 5
 
 
 async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
-    """Its keys that still open, agents, knowledge bases and conversations; empty for nothing of it.
+    """Its keys that are not revoked, agents, knowledge bases and conversations; empty for nothing of it.
 
     Raises NotFound.
     """
@@ -21,6 +22,14 @@ async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
         held = await in_directory(conn, account_id)
         threads = await count_conversations(conn, account_id)
     return (*held, Use("conversations", threads)) if threads else held
+
+
+async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:
+    """The runs that it is at, and the conversations that it answered last; empty for none of either."""
+    runs, traces = await open_runs_of(conn, account_id, agent_id, limit=NAMES)
+    threads, ids = await conversations_with(conn, account_id, agent_id, limit=NAMES)
+    uses = Use("open runs", runs, traces), Use("conversations", threads, ids)
+    return tuple(use for use in uses if use.count)
 
 
 async def in_directory(conn: Connection, account_id: str) -> tuple[Use, ...]:

@@ -38,24 +38,28 @@ async def get(admin: Admin, key_id: str) -> Key:
 
 
 async def change(admin: Admin, key_id: str, changes: KeyChanges) -> Key:
-    """Raises NotFound, Invalid."""
+    """`disabled` counts from the next request on.
+
+    Raises NotFound, Invalid, Conflict where one that is revoked is to be disabled or enabled.
+    """
     key_id, changes = identifier("key", key_id), checked(changes)
-    async with admin.connection() as conn:
-        if not isinstance(changes.name, str):
-            return _shown(await _found(conn, key_id))
-        return _shown(await directory.rename_key(conn, key_id, changes.name, actor=admin.actor))
+    async with admin.transaction() as conn:
+        if isinstance(changes.name, str):
+            await directory.rename_key(conn, key_id, changes.name, actor=admin.actor)
+        if isinstance(changes.disabled, bool):
+            await _not_revoked(conn, key_id)
+            await directory.set_key_disabled(conn, key_id, changes.disabled, actor=admin.actor)
+        return _shown(await _found(conn, key_id))
 
 
 async def rotate(admin: Admin, key_id: str) -> IssuedKey:
     """A new key under the same id; the old one opens nothing from the next request on.
 
-    Raises NotFound, Conflict where it is revoked.
+    That of a disabled one is disabled. Raises NotFound, Conflict where it is revoked.
     """
     key_id = identifier("key", key_id)
     async with admin.transaction() as conn:
-        found = await directory.find_key(conn, key_id, lock=True)
-        if found is not None and found.revoked_at is not None:
-            raise Conflict("the key is revoked; make a new one")
+        await _not_revoked(conn, key_id)
         issued = await directory.rotate_key(conn, key_id, actor=admin.actor)
         made = await _found(conn, key_id)
     return _issued(issued, made)
@@ -69,6 +73,13 @@ async def revoke(admin: Admin, key_id: str, *, dry_run: bool = False) -> Deletio
         if not dry_run:
             await directory.revoke_key(conn, key_id, actor=admin.actor)
     return Deletion(kind="key", id=key_id, dry_run=dry_run)
+
+
+async def _not_revoked(conn: Connection, key_id: str) -> None:
+    """The key's row is held until the transaction ends. Raises Conflict."""
+    found = await directory.find_key(conn, key_id, lock=True)
+    if found is not None and found.revoked_at is not None:
+        raise Conflict("the key is revoked; make a new one")
 
 
 async def _found(conn: Connection, key_id: str) -> directory.Key:

@@ -63,17 +63,20 @@ async def get(admin: Admin, knowledge_base_id: str) -> KnowledgeBase:
 
 
 async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseChanges) -> KnowledgeBase:
-    """Raises NotFound, Invalid."""
+    """`disabled` counts from the next run on. Raises NotFound, Invalid."""
     changes = checked(changes)
-    if not isinstance(changes.name, str):
-        return await get(admin, knowledge_base_id)
-    async with admin.connection() as conn:
+    async with admin.transaction() as conn:
         account_id, base_id = await owner(conn, knowledge_base_id)
-        return _shown(
-            await knowledge.rename_knowledge_base(
+        base = await knowledge.lock_knowledge_base(conn, account_id, base_id)
+        if isinstance(changes.name, str):
+            base = await knowledge.rename_knowledge_base(
                 conn, account_id, base_id, name=changes.name, audit=admin.audit
             )
-        )
+        if isinstance(changes.disabled, bool):
+            base = await knowledge.set_knowledge_base_disabled(
+                conn, account_id, base_id, changes.disabled, audit=admin.audit
+            )
+    return _shown(base)
 
 
 async def delete(
@@ -96,6 +99,7 @@ async def delete(
                 dry_run=True,
                 needs_force=bool(used) and not force,
                 goes=documents,
+                used_by=used,
             )
         if used and not force:
             count = used[0].count
@@ -107,11 +111,14 @@ async def delete(
                 conn, admin.sealer, account_id, row.agent_id, without, actor=admin.actor
             )
         await knowledge.delete_knowledge_base(conn, account_id, base_id, audit=admin.audit)
-    return Deletion(kind="knowledge base", id=base_id, dry_run=False, goes=documents)
+    return Deletion(kind="knowledge base", id=base_id, dry_run=False, goes=documents, used_by=used)
 
 
 async def search(admin: Admin, knowledge_base_id: str, query: str, top_k: int = 5) -> tuple[Passage, ...]:
-    """The passages that an agent would be given, best first. Raises NotFound, Invalid."""
+    """The passages that an agent would be given, best first; in a disabled one too, to see what it holds.
+
+    Raises NotFound, Invalid.
+    """
     if not 1 <= top_k <= 50:
         raise Invalid.of("top_k", "must be from 1 to 50")
     async with admin.connection() as conn:
@@ -119,7 +126,9 @@ async def search(admin: Admin, knowledge_base_id: str, query: str, top_k: int = 
     embedder = await usable(admin.pool, admin.embedder)
     with outcomes():
         query = query.replace("\x00", "\ufffd")
-        return tuple(await find_passages(admin.pool, account_id, base_id, query, top_k, embedder))
+        return tuple(
+            await find_passages(admin.pool, account_id, base_id, query, top_k, embedder, disabled_too=True)
+        )
 
 
 async def owner(conn: Connection, knowledge_base_id: str) -> tuple[str, str]:
@@ -141,6 +150,7 @@ def _shown(row: knowledge.KnowledgeBase) -> KnowledgeBase:
         account_id=row.account_id,
         name=row.name,
         language=row.language,
+        disabled=row.disabled,
         created_at=utc(row.created_at),
         documents=row.documents,
         chunks=row.chunks,

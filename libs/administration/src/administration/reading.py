@@ -7,7 +7,6 @@ import re
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from administration.errors import Invalid, NotFound
 from administration.values import UUID, Page
@@ -54,11 +53,6 @@ def storable(field: str, text: str) -> str:
     if "\x00" in text or not text.isprintable():
         raise Invalid.of(field, "holds characters that are in no name")
     return text
-
-
-def given(value: T | UnsetType, otherwise: T) -> T:
-    """`value`, or what there was."""
-    return otherwise if value is UNSET else value
 
 
 def page_of(rows: list[T], limit: int, after: str | None) -> Page[T]:

@@ -16,7 +16,7 @@ from limits import KeptMonth, Limiter, RedisAway
 
 MAX_DIFFERENCES = 20
 _TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
-_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):

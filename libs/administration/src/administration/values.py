@@ -69,7 +69,8 @@ class Use(msgspec.Struct, frozen=True):
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """What goes, or would go where it is a `dry_run`.
 
-    `needs_force`: without force it would be refused; only a dry run says so.
+    `needs_force`: without force it would be refused; only a dry run says so. `used_by`: what stays, and has
+    to do without it from then on.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     needs_force: bool = False
     goes: tuple[Use, ...] = ()
+    used_by: tuple[Use, ...] = ()
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -143,15 +145,17 @@ class KeyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """What is left out stays."""
 
     name: Annotated[str, msgspec.Meta(max_length=200)] | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """`last_used_at` is exact to the minute, and of the key since it was rotated."""
+    """A disabled one opens nothing. `last_used_at` is exact to the minute, and since the key was rotated."""
 
     id: str
     account_id: str
     name: str
     last4: str
+    disabled: bool
     created_at: datetime
     last_used_at: datetime | None
     rotated_at: datetime | None
@@ -278,15 +282,17 @@ class KnowledgeBaseChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     """What is left out stays."""
 
     name: Name | UnsetType = UNSET
+    disabled: bool | UnsetType = UNSET
 
 
 class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
-    """`documents` and `chunks` are counts."""
+    """Agents find nothing in a disabled one. `documents` and `chunks` are counts."""
 
     id: str
     account_id: str
     name: str
     language: str
+    disabled: bool
     created_at: datetime
     documents: int
     chunks: int

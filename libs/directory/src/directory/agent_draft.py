@@ -1,6 +1,5 @@
 """What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
 
-import re
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -12,11 +11,10 @@ from directory.agents import AgentSettings, McpServer, Name, Retrieval
 from directory.caller import OnInterruption, OutputType
 from directory.errors import Invalid
 from directory.lines import is_line
+from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema
 from directory.parameters import check_parameters
 
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
-_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*\Z")
 _DEPTH = 32
 
 
@@ -68,7 +66,7 @@ def checked(draft: AgentDraft) -> AgentDraft:
     _check_parameters(draft.parameters)
     _check_output(draft)
     _check_servers(draft.mcp_servers)
-    if draft.provider_key is not None and not _HEADER_VALUE.match(draft.provider_key):
+    if draft.provider_key is not None and not is_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")
     return draft
 
@@ -107,11 +105,7 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         _check_url(server.url, f"{path}.url")
         for tool in server.allowed_tools or ():
             _check_line(tool, f"{path}.allowed_tools")
-        for name, value in server.headers.items():
-            if not _HEADER_NAME.match(name):
-                raise Invalid(f"{path}.headers", "has a name that is not a header's")
-            if not _HEADER_VALUE.match(value):
-                raise Invalid(f"{path}.headers.{name}", "holds characters that no header can carry")
+        check_headers(server.headers, f"{path}.headers")
 
 
 def _check_url(url: str, field: str) -> None:

@@ -44,7 +44,7 @@ async def resolve(
 ) -> tuple[Caller, AgentSummary | None] | None:
     """The caller behind `api_key`, and the agent if it is an enabled one of the same account.
 
-    None for a key that is unknown or revoked, or whose account is disabled. One round trip.
+    None for a key that is unknown, revoked or disabled, or whose account is disabled. One round trip.
     `last_used` is told of the key. Raises DatabaseUnavailable within 3 s.
     """
     agent = agent_id.lower() if agent_id is not None else ""
@@ -101,5 +101,5 @@ JOIN plans p ON p.name = a.plan
 LEFT JOIN agents g
     ON g.agent_id = %(agent)s::text AND g.account_id = a.account_id AND g.disabled_at IS NULL
 LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
-WHERE k.key_hash = %(hash)s AND k.revoked_at IS NULL AND a.disabled_at IS NULL
+WHERE k.key_hash = %(hash)s AND k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
 """

@@ -95,7 +95,10 @@ CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
 CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 """
 
-STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ)
+# A key that opens nothing for a while; one that is revoked never does again.
+_DISABLED_KEYS = "ALTER TABLE api_keys ADD COLUMN disabled_at timestamptz"
+
+STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ, _DISABLED_KEYS)
 
 
 async def migrate(database_url: str) -> None:

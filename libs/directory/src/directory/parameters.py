@@ -24,6 +24,8 @@ _ELSEWHERE = {
 }
 _LEAST_TOP_P_THINKING = 0.95
 
+_MOST = 2**31 - 1  # more than any model takes, and what every client and server can count to
+
 Share = Annotated[float, Meta(ge=0, le=1)]
 Display = Literal["summarized", "omitted"]
 
@@ -35,7 +37,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 class ThinkingEnabled(_Part, frozen=True, tag_field="type", tag="enabled"):
     """Thinking with a budget, in tokens, of `max_tokens`."""
 
-    budget_tokens: Annotated[int, Meta(ge=1024)]
+    budget_tokens: Annotated[int, Meta(ge=1024, le=_MOST)]
     display: Display | None = None
 
 
@@ -91,10 +93,10 @@ class Diagnostics(_Part, frozen=True):
 class Parameters(_Part, frozen=True, kw_only=True):
     """All that an agent may set."""
 
-    max_tokens: Annotated[int, Meta(ge=1)] = DEFAULT_MAX_TOKENS
+    max_tokens: Annotated[int, Meta(ge=1, le=_MOST)] = DEFAULT_MAX_TOKENS
     temperature: Share | None = None
     top_p: Share | None = None
-    top_k: Annotated[int, Meta(ge=0)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=_MOST)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Meta(pattern=r"\S")]], Meta(max_length=64)] = []
     thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingBetweenTools | ThinkingDisabled | UnsetType = UNSET
     tool_choice: ToolChoiceAuto | ToolChoiceNone | UnsetType = UNSET

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from runtime.postgres import Pool, connection
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """None means no limit. `form2_streaming`: the stream endpoint is served in form 2 (design 6)."""
@@ -12,3 +14,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_month: int | None
     form2_streaming: bool
     max_message_bytes: int | None
+
+
+async def plan_of(pool: Pool, account_id: str) -> Plan | None:
+    """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
+    if row is None:
+        return None
+    name, per_minute, concurrent, tokens, form2, message_bytes = row
+    return Plan(
+        name=name,
+        requests_per_minute=per_minute,
+        concurrent_runs=concurrent,
+        tokens_per_month=tokens,
+        form2_streaming=form2,
+        max_message_bytes=message_bytes,
+    )
+
+
+_PLAN_OF = """
+SELECT p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
+       p.form2_streaming, p.max_message_bytes
+FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s
+"""

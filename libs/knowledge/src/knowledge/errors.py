@@ -1,5 +1,6 @@
 """KnowledgeError
 ├── NotFound             no such account, knowledge base or document (or another account's)
+├── Disabled             a knowledge base that nothing is to be found in for now
 ├── Conflict             the id is taken
 ├── Invalid              a field cannot be what it is
 ├── Unreadable           a file that is no text to be had
@@ -18,6 +19,14 @@ class NotFound(KnowledgeError):  # noqa: N818 - outcomes, named as the API names
         super().__init__(f"no such {kind}: {name}")
         self.kind = kind
         self.name = name
+
+
+class Disabled(KnowledgeError):  # noqa: N818
+    """`knowledge_base_id` is there, and searched by nobody who answers from it."""
+
+    def __init__(self, knowledge_base_id: str) -> None:
+        super().__init__(f"the knowledge base {knowledge_base_id} is disabled")
+        self.knowledge_base_id = knowledge_base_id
 
 
 class Conflict(KnowledgeError):  # noqa: N818

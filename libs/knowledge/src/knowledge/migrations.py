@@ -74,7 +74,10 @@ CREATE INDEX chunk_embeddings_by_knowledge_base ON chunk_embeddings (knowledge_b
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_embeddings TO agentchat_service;
 """
 
-STEPS = (_TABLES, _GRANTS)
+# No agent is given a passage of one that is disabled.
+_DISABLED = "ALTER TABLE knowledge_bases ADD COLUMN disabled_at timestamptz"
+
+STEPS = (_TABLES, _GRANTS, _DISABLED)
 VECTOR_STEPS = (_EMBEDDINGS,)
 
 _NOT_TO_BE_HAD = (

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contracts.values import Source
 from knowledge import embeddings, words
 from knowledge.embedding import Embedder
-from knowledge.errors import EmbedderUnavailable, NotFound
+from knowledge.errors import Disabled, EmbedderUnavailable, NotFound
 from knowledge.passages import Passage
 from knowledge.ranking import fuse
 from knowledge.snippets import MOST_SNIPPET, snippet
@@ -32,18 +32,20 @@ async def search(
     query: str,
     top_k: int,
     embedder: Embedder | None = None,
+    *,
+    disabled_too: bool = False,
 ) -> list[Passage]:
     """At most `top_k` passages, none where none fits; `source.index` counts from 1.
 
     `source.score` is from 0 to 1 and comparable within one answer. By full text alone it is the share of the
     question's words, weighted by rarity, that stand in the passage, less where they stand in it but once;
     with an embedder it is the fused rank, 1.0 for first by both. `embedder` is what `embeddings.usable` gave;
-    where it does not answer in 3 s it is done without.
+    where it does not answer in 3 s it is done without. `disabled_too` is for those who look after it.
 
-    Raises NotFound (for another account's knowledge base too), DatabaseUnavailable.
+    Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
     """
     question = words.question(query)
-    by_text = await _by_text(pool, account_id, knowledge_base_id, question)
+    by_text = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
     by_meaning = await _by_meaning(pool, knowledge_base_id, query, embedder) if embedder else None
     ranked = by_text if by_meaning is None else fuse([[found for found, _ in by_text], by_meaning])
     return await _passages(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
@@ -65,7 +67,7 @@ async def load_passages(
 
 
 async def _by_text(
-    pool: Pool, account_id: str, knowledge_base_id: str, question: words.Question
+    pool: Pool, account_id: str, knowledge_base_id: str, question: words.Question, disabled_too: bool
 ) -> list[tuple[str, float]]:
     """Ids of chunks with their shares, best first."""
     asked = {
@@ -78,7 +80,9 @@ async def _by_text(
         rows = await (await conn.execute(_RANKED, asked)).fetchall()
     if not rows:
         raise NotFound("knowledge base", knowledge_base_id)
-    found = [row for row in rows if row[0] is not None]
+    if rows[0][3] and not disabled_too:
+        raise Disabled(knowledge_base_id)
+    found = [row[:3] for row in rows if row[0] is not None]
     found = [row for row in found if row[2]] or found
     least = _LEAST * max((score for _, score, _ in found), default=0)
     return [(chunk_id, score) for chunk_id, score, _ in found if score >= least]
@@ -147,7 +151,7 @@ def _passage(
 _RANKED = """
 WITH base AS MATERIALIZED (
     SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,
-           quote_literal('#' || number)::tsquery AS mark
+           quote_literal('#' || number)::tsquery AS mark, disabled_at IS NOT NULL AS disabled
       FROM knowledge_bases WHERE account_id = %(account)s AND knowledge_base_id = %(base)s
 ), size AS (
     SELECT coalesce(sum(chunks), 0) AS total FROM documents WHERE knowledge_base_id = %(base)s
@@ -171,7 +175,7 @@ WITH base AS MATERIALIZED (
      WHERE chunks.knowledge_base_id = base.knowledge_base_id
      GROUP BY chunk_id, position, words
 )
-SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase
+SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
   FROM base LEFT JOIN scored ON true
        CROSS JOIN LATERAL (SELECT nullif(websearch_to_tsquery(language, %(phrases)s), '')) AS phrases (phrase)
  ORDER BY score DESC, position, chunk_id LIMIT 50

@@ -30,6 +30,7 @@ from directory.administration.keys import (
     rename_key,
     revoke_key,
     rotate_key,
+    set_key_disabled,
 )
 from directory.administration.plans import (
     accounts_on,
@@ -71,4 +72,5 @@ __all__ = [
     "rotate_key",
     "set_account_disabled",
     "set_agent_disabled",
+    "set_key_disabled",
 ]

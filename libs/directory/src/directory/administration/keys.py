@@ -32,6 +32,7 @@ class Key(msgspec.Struct, frozen=True):
     account_id: str
     name: str
     last4: str
+    disabled: bool
     created_at: datetime
     last_used_at: datetime | None
     rotated_at: datetime | None
@@ -92,8 +93,29 @@ async def rename_key(conn: Connection, key_id: str, name: str, *, actor: str) ->
     return msgspec.structs.replace(before, name=name)
 
 
+async def set_key_disabled(conn: Connection, key_id: str, disabled: bool, *, actor: str) -> Key:
+    """Let a key open nothing, or open again. Raises NotFound, if revoked too."""
+    async with conn.transaction():
+        before = await find_key(conn, key_id, lock=True)
+        if before is None or before.revoked_at is not None:
+            raise NotFound("key", key_id)
+        if before.disabled == disabled:
+            return before
+        await conn.execute(
+            "UPDATE api_keys SET disabled_at = CASE WHEN %s THEN now() END WHERE key_id = %s",
+            [disabled, key_id],
+        )
+        shown = {"disabled": before.disabled}, {"disabled": disabled}
+        action = "disable" if disabled else "enable"
+        await record(conn, actor, action, "key", key_id, before=shown[0], after=shown[1])
+    return msgspec.structs.replace(before, disabled=disabled)
+
+
 async def rotate_key(conn: Connection, key_id: str, *, actor: str) -> IssuedKey:
-    """A new key under the same id; the old one is dead as this commits. Raises NotFound, if revoked too."""
+    """A new key under the same id, disabled if the old one was, which is dead as this commits.
+
+    Raises NotFound, if revoked too.
+    """
     issued = _issued(key_id, new_api_key())
     async with conn.transaction():
         cursor = await conn.execute(
@@ -129,5 +151,7 @@ def _issued(key_id: str, key: str) -> IssuedKey:
 
 
 _KEY = """
-SELECT key_id, account_id, name, last4, created_at, last_used_at, rotated_at, revoked_at FROM api_keys
+SELECT key_id, account_id, name, last4, disabled_at IS NOT NULL, created_at, last_used_at, rotated_at,
+       revoked_at
+  FROM api_keys
 """

@@ -16,6 +16,7 @@ from knowledge.administration.bases import (
     list_knowledge_bases,
     lock_knowledge_base,
     rename_knowledge_base,
+    set_knowledge_base_disabled,
 )
 from knowledge.administration.documents import (
     Document,
@@ -42,4 +43,5 @@ __all__ = [
     "list_knowledge_bases",
     "lock_knowledge_base",
     "rename_knowledge_base",
+    "set_knowledge_base_disabled",
 ]

@@ -23,6 +23,7 @@ class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
     account_id: str
     name: str
     language: str
+    disabled: bool = False
     created_at: datetime
     documents: int = 0
     chunks: int = 0
@@ -130,6 +131,25 @@ async def rename_knowledge_base(
     return after
 
 
+async def set_knowledge_base_disabled(
+    conn: Connection, account_id: str, knowledge_base_id: str, disabled: bool, *, audit: Audit
+) -> KnowledgeBase:
+    """Let agents find nothing there, or find again; documents can be changed meanwhile. Raises NotFound."""
+    async with conn.transaction():
+        before = await lock_knowledge_base(conn, account_id, knowledge_base_id)
+        if before.disabled == disabled:
+            return before
+        await conn.execute(
+            "UPDATE knowledge_bases SET disabled_at = CASE WHEN %s THEN now() END "
+            "WHERE knowledge_base_id = %s",
+            [disabled, knowledge_base_id],
+        )
+        after = msgspec.structs.replace(before, disabled=disabled)
+        action = "disable" if disabled else "enable"
+        await audit.note(conn, action, "knowledge base", knowledge_base_id, before=before, after=after)
+    return after
+
+
 async def delete_knowledge_base(
     conn: Connection, account_id: str, knowledge_base_id: str, *, audit: Audit
 ) -> None:
@@ -179,8 +199,8 @@ def _checked_name(name: str) -> str:
 
 
 _BASE = """
-SELECT b.knowledge_base_id, b.account_id, b.name, b.language, b.created_at, count(d.document_id),
-       coalesce(sum(d.chunks), 0)
+SELECT b.knowledge_base_id, b.account_id, b.name, b.language, b.disabled_at IS NOT NULL, b.created_at,
+       count(d.document_id), coalesce(sum(d.chunks), 0)
   FROM knowledge_bases b LEFT JOIN documents d USING (knowledge_base_id)"""
 
 _BASES = f"""{_BASE}

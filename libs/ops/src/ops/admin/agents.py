@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ops.admin import mcp_servers
-from ops.admin.options import AsJson, DryRun, Most, Yes, given, group
+from ops.admin.options import AsJson, DryRun, Force, Most, Yes, given, group
 from ops.errors import SetupError
 
 if TYPE_CHECKING:
@@ -220,13 +220,19 @@ def restore(agent: Id, version: Annotated[int, typer.Argument(min=1)], as_json: 
 
 
 @app.command()
-def delete(agent: Id, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete it with its versions. Its conversations stay: another agent may go on with them."""
+def delete(
+    agent: Id, force: Force = False, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False
+) -> None:
+    """Delete it with its versions. --force: also while it is at runs, which may fail, or has conversations.
+
+    They stay: another agent may go on with them.
+    """
     from administration import agents
     from ops.admin.removal import remove
 
     remove(
-        lambda admin, dry: agents.delete(admin, agent, dry_run=dry),
+        lambda admin, dry: agents.delete(admin, agent, force=force, dry_run=dry),
+        force=force,
         dry_run=dry_run,
         yes=yes,
         json_too=as_json,

@@ -1,7 +1,7 @@
 """`agentchat admin keys`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,7 +9,7 @@ from ops.admin.accounts import Id as Account
 from ops.admin.options import AsJson, DryRun, Most, Yes, group
 
 if TYPE_CHECKING:
-    from administration.values import IssuedKey
+    from administration.values import IssuedKey, Key
 
 app = group("API keys. A key is shown once, when it is made, and on stdout alone.")
 
@@ -18,6 +18,7 @@ _COLUMNS = {
     "ID": "id",
     "NAME": "name",
     "ENDS IN": "last4",
+    "DISABLED": "disabled",
     "CREATED": "created_at",
     "LAST USED": "last_used_at",
     "ROTATED": "rotated_at",
@@ -65,12 +66,25 @@ def show(key: Id, as_json: AsJson = False) -> None:
 @app.command()
 def rename(key: Id, name: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
     """Give it another name."""
-    from administration import keys
-    from administration.values import KeyChanges
     from ops.admin.show import thing
-    from ops.admin.working import run
 
-    thing(run(lambda admin: keys.change(admin, key, KeyChanges(name=name))), json_too=as_json)
+    thing(_changed(key, name=name), json_too=as_json)
+
+
+@app.command()
+def disable(key: Id, as_json: AsJson = False) -> None:
+    """Let it open nothing, from its next request on."""
+    from ops.admin.show import thing
+
+    thing(_changed(key, disabled=True), json_too=as_json)
+
+
+@app.command()
+def enable(key: Id, as_json: AsJson = False) -> None:
+    """Undo `disable`."""
+    from ops.admin.show import thing
+
+    thing(_changed(key, disabled=False), json_too=as_json)
 
 
 @app.command()
@@ -93,6 +107,14 @@ def revoke(key: Id, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson =
     remove(
         lambda admin, dry: keys.revoke(admin, key, dry_run=dry), dry_run=dry_run, yes=yes, json_too=as_json
     )
+
+
+def _changed(key: str, **changes: Any) -> "Key":
+    from administration import keys
+    from administration.values import KeyChanges
+    from ops.admin.working import run
+
+    return run(lambda admin: keys.change(admin, key, KeyChanges(**changes)))
 
 
 def _issued(issued: "IssuedKey", *, json_too: bool) -> None:

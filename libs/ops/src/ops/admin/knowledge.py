@@ -2,12 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ops.admin.options import AsJson, DryRun, Force, Most, Yes, group
 from ops.errors import SetupError
+
+if TYPE_CHECKING:
+    from administration.values import KnowledgeBase
 
 app = group("Knowledge bases, and the documents in them.")
 
@@ -17,6 +20,7 @@ _COLUMNS = {
     "ID": "id",
     "NAME": "name",
     "LANGUAGE": "language",
+    "DISABLED": "disabled",
     "DOCUMENTS": "documents",
     "CHUNKS": "chunks",
     "ACCOUNT ID": "account_id",
@@ -83,12 +87,25 @@ def show(base: Base, as_json: AsJson = False) -> None:
 @app.command()
 def rename(base: Base, name: Annotated[str, typer.Argument(metavar="NAME")], as_json: AsJson = False) -> None:
     """Give it another name."""
-    from administration import knowledge
-    from administration.values import KnowledgeBaseChanges
     from ops.admin.show import thing
-    from ops.admin.working import run
 
-    thing(run(lambda admin: knowledge.change(admin, base, KnowledgeBaseChanges(name=name))), json_too=as_json)
+    thing(_changed(base, name=name), json_too=as_json)
+
+
+@app.command()
+def disable(base: Base, as_json: AsJson = False) -> None:
+    """Let agents find nothing in it, from their next run on; documents can be changed meanwhile."""
+    from ops.admin.show import thing
+
+    thing(_changed(base, disabled=True), json_too=as_json)
+
+
+@app.command()
+def enable(base: Base, as_json: AsJson = False) -> None:
+    """Undo `disable`."""
+    from ops.admin.show import thing
+
+    thing(_changed(base, disabled=False), json_too=as_json)
 
 
 @app.command()
@@ -175,7 +192,7 @@ def search(
     top: Annotated[int, typer.Option(min=1, max=50, help="How many passages.")] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Show the passages that an agent would be given for a message."""
+    """Show the passages that an agent would be given for a message, in a disabled base too."""
     from administration import knowledge
     from ops.admin import show
     from ops.admin.working import run
@@ -207,3 +224,11 @@ def embed(
         print_json({"embedded": count})
     else:
         sys.stdout.write(f"{count:,} passages embedded\n")
+
+
+def _changed(base: str, **changes: Any) -> "KnowledgeBase":
+    from administration import knowledge
+    from administration.values import KnowledgeBaseChanges
+    from ops.admin.working import run
+
+    return run(lambda admin: knowledge.change(admin, base, KnowledgeBaseChanges(**changes)))

@@ -31,8 +31,7 @@ def remove(
         )  # refused there, in words that name what is in the way
         return
     if not json_too:
-        held = ", ".join(_counted(use) for use in would_go.goes)
-        confirm(f"{_verb(would_go).title()} {_named(would_go)}{f', with {held}' if held else ''}?", yes=yes)
+        confirm(f"{_verb(would_go).title()} {_named(would_go)}{_with(would_go)}?", yes=yes)
     _tell(run(lambda admin: delete(admin, False), bus=bus), json_too=json_too)
 
 
@@ -49,9 +48,21 @@ def _tell(deletion: Deletion, *, json_too: bool) -> None:
     said = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
     sys.stdout.write(f"{_named(deletion)} {said}\n")
     for use in deletion.goes:
-        names = "".join(f"\n    {show.cell(name)}" for name in use.names)
-        more = f"\n    … and {use.count - len(use.names):,} more" if 0 < len(use.names) < use.count else ""
-        sys.stdout.write(f"  {_counted(use)}{names}{more}\n")
+        sys.stdout.write(f"  {_counted(use)}{_names(use)}\n")
+    for use in deletion.used_by:
+        sys.stdout.write(f"  used by {_counted(use)}{_names(use)}\n")
+
+
+def _with(deletion: Deletion) -> str:
+    """What goes with it, and what uses it."""
+    goes = ", ".join(_counted(use) for use in deletion.goes)
+    used = ", ".join(_counted(use) for use in deletion.used_by)
+    return f"{f', with {goes}' if goes else ''}{f'; used by {used}' if used else ''}"
+
+
+def _names(use: Use) -> str:
+    more = f"\n    … and {use.count - len(use.names):,} more" if 0 < len(use.names) < use.count else ""
+    return "".join(f"\n    {show.cell(name)}" for name in use.names) + more
 
 
 def _verb(deletion: Deletion) -> str:

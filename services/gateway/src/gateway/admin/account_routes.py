@@ -104,9 +104,10 @@ _KEYS = (
     Route(
         method="PATCH",
         path="/keys/{key_id}",
-        summary="Rename a key.",
+        summary="Rename a key, disable or enable it.",
         body=KeyChanges,
         gives=Key,
+        conflicts=True,
         answer=lambda admin, asked: keys.change(admin, asked.path["key_id"], asked.body),
     ),
     Route(

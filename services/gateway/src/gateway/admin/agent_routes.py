@@ -53,11 +53,12 @@ _AGENTS = (
     Route(
         method="DELETE",
         path="/agents/{agent_id}",
-        summary="Delete an agent with all its versions; its conversations stay.",
+        summary="Delete an agent with all its versions; with force also while it has runs or conversations.",
         body=Nothing,
         optional=True,
-        query=("dry_run",),
+        query=("force", "dry_run"),
         gives=Deletion,
+        conflicts=True,
         answer=lambda admin, asked: agents.delete(admin, asked.path["agent_id"], **asked.flags),
     ),
     Route(

@@ -41,7 +41,7 @@ _QUERY: dict[str, tuple[dict[str, Any], str]] = {
         "How many at most.",
     ),
     "cursor": ({"type": "string"}, "The next_cursor of the page before."),
-    "force": (_FLAG, "Delete what hangs on it too."),
+    "force": (_FLAG, "Delete it with what hangs on it, and although it is in use."),
     "dry_run": (_FLAG, "Change nothing, and tell what would go."),
     "account_id": ({"type": "string", "format": "uuid"}, "Those of this account alone."),
     "kind": ({"type": "string", "minLength": 1}, "Changes of such things: account, key, plan, agent, ..."),

@@ -48,7 +48,7 @@ _KNOWLEDGE = (
     Route(
         method="PATCH",
         path=_BASE,
-        summary="Rename a knowledge base.",
+        summary="Rename a knowledge base, disable or enable it.",
         body=KnowledgeBaseChanges,
         gives=KnowledgeBase,
         answer=lambda admin, asked: knowledge.change(admin, asked.path["knowledge_base_id"], asked.body),
@@ -67,7 +67,7 @@ _KNOWLEDGE = (
     Route(
         method="GET",
         path=f"{_BASE}/search",
-        summary="Find the passages that an agent would be given.",
+        summary="Find the passages that an agent would be given, in a disabled one too.",
         query=("query", "top_k"),
         gives=tuple[Passage, ...],
         answer=lambda admin, asked: knowledge.search(

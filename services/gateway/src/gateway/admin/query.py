@@ -1,12 +1,10 @@
 """The query string of an admin request: only what the route knows, each once."""
 
-import base64
-import binascii
 from typing import Any
 from urllib.parse import parse_qs
 
 from administration.reading import MOST_PAGE
-from gateway import strict
+from gateway import query, strict
 from gateway.exchange import Exchange
 from gateway.problems import Refusal, invalid
 
@@ -21,17 +19,15 @@ def read(exchange: Exchange, known: tuple[str, ...]) -> dict[str, Any]:
         found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=50)
     except (UnicodeDecodeError, ValueError):
         raise Refusal("invalid_request", "The query string is not percent-encoded UTF-8.") from None
-    for name, values in found.items():
+    for name in found:
         if name not in known:
             raise invalid(strict.printable(name), "This parameter is not known here.")
-        if len(values) > 1:
-            raise invalid(name, "This parameter is given twice.")
-    return {name: _value(name, values[0]) for name, values in found.items()}
+    return {name: _value(name, query.once(name, values)) for name, values in found.items()}
 
 
 def cursor_of(after: str) -> str:
-    """A place in a list as the caller gets it: not to be read, and to be sent as it is."""
-    return base64.urlsafe_b64encode(after.encode()).rstrip(b"=").decode()
+    """A place in a list as the caller gets it."""
+    return query.cursor_of(after.encode())
 
 
 def _value(name: str, text: str) -> Any:
@@ -40,10 +36,7 @@ def _value(name: str, text: str) -> Any:
             raise invalid(name, "This must be true or false.")
         return _FLAGS[text]
     if name in _COUNTS:
-        most = _COUNTS[name]
-        if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= most):
-            raise invalid(name, f"This must be a whole number from 1 to {most}.")
-        return int(text)
+        return query.whole_number(name, text, _COUNTS[name])
     if name == "cursor":
         return _place(text)
     if not text or "\x00" in text:
@@ -55,9 +48,9 @@ def _place(cursor: str) -> str | None:
     if not cursor:
         return None
     try:
-        place = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        place = ""
+        place = query.place_of(cursor).decode()
+    except UnicodeDecodeError:
+        raise query.wrong_cursor() from None
     if not place or "\x00" in place:
-        raise invalid("cursor", "This is not a cursor that the service has given out.")
+        raise query.wrong_cursor()
     return place
