@@ -172,6 +172,39 @@ async def test_a_checking_process_that_died_is_replaced_unnoticed() -> None:
     assert checkers() == others
 
 
+async def test_a_check_that_fails_is_no_reason_to_leave_a_schema_alone() -> None:
+    schema = {"type": "object", "properties": {"price": {"type": "number", "multipleOf": 0.01}}}
+    agent = AgentConfig(
+        name="a", model="m", agent_id="g", account_id="c", version=1, output_type="json", output_schema=schema
+    )
+    others, checks = checkers(), SchemaChecks()
+    try:
+        assert await checks.problem(agent, '{"price": "1"}') != ""
+        first = checkers() - others
+        assert await checks.problem(agent, '{"price": 1' + "0" * 400 + "}") == "it could not be checked"
+        assert checkers() - others == first
+        assert await checks.problem(agent, '{"price": 2}') == ""
+    finally:
+        await checks.aclose()
+
+
+async def test_a_checking_process_that_cannot_live_is_no_fault_of_the_schemas(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    agent = AgentConfig(
+        name="a", model="m", agent_id="g", account_id="c", version=1, output_type="json", output_schema=PRICE
+    )
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(3)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    checks = SchemaChecks()
+    try:
+        assert await checks.problem(agent, "{}") == "it could not be checked"
+        monkeypatch.delenv("PYTHONPATH")
+        assert await checks.problem(agent, '{"item": "tea", "price": 1}') == ""
+    finally:
+        await checks.aclose()
+
+
 def checkers() -> set[int]:
     """The checking processes of this one."""
     children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()

@@ -1,4 +1,5 @@
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -8,7 +9,7 @@ import pytest
 
 from runtime.listening import listening_socket
 from runtime.settings import SettingsError
-from runtime.web import serve
+from runtime.web import raise_open_files, serve
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -130,3 +131,23 @@ def test_the_listening_socket_drops_peers_that_acknowledge_nothing() -> None:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
             assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(("most_taken", "found"), [(10_240, 10_240), (256, 256)])
+def test_open_files_are_raised_as_far_as_a_system_takes_that_names_no_bound(
+    monkeypatch: pytest.MonkeyPatch, most_taken: int, found: int
+) -> None:
+    """As macOS does it: the hard limit is infinite, and refused as the soft one."""
+    limits = (256, resource.RLIM_INFINITY)
+
+    def refusing(_: int, wanted: tuple[int, int]) -> None:
+        nonlocal limits
+        if not 0 <= wanted[0] <= most_taken:
+            raise ValueError("current limit exceeds maximum limit")
+        limits = wanted
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", refusing)
+    assert raise_open_files() == found
+    assert limits == (found, resource.RLIM_INFINITY)

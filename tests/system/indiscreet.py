@@ -22,7 +22,12 @@ class Indiscreet:
     def url(self) -> str:
         return f"http://{self.host}/mcp"
 
-    def answer(self, message: dict[str, Any], headers: str) -> tuple[int, bytes]:
+    @property
+    def refusing_url(self) -> str:
+        """Where it does not list its tools."""
+        return f"http://{self.host}/refusing"
+
+    def answer(self, path: str, message: dict[str, Any], headers: str) -> tuple[int, bytes]:
         """Status and body for a JSON-RPC message. `/broken` as a method's tool ends in 500."""
         self.heard.append(headers)
         method = message.get("method", "")
@@ -34,8 +39,10 @@ class Indiscreet:
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "indiscreet", "version": "1"},
             }
+        elif method == "tools/list" and path == "/refusing":
+            return 200, _rpc(message, error={"code": -32603, "message": f"not accepted: {headers}"})
         elif method == "tools/list":
-            result = {"tools": [_tool(name) for name in TOOLS]}
+            result = {"tools": [_tool(name, headers) for name in TOOLS]}
         elif method == "tools/call":
             return self._call(message, headers)
         else:
@@ -66,7 +73,7 @@ def indiscreet_server() -> Iterator[Indiscreet]:
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             headers = " ".join(f"{name}={value}" for name, value in self.headers.items())
-            status, body = server_side.answer(message, headers)
+            status, body = server_side.answer(self.path, message, headers)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -98,9 +105,9 @@ def indiscreet_server() -> Iterator[Indiscreet]:
         server.server_close()
 
 
-def _tool(name: str) -> dict[str, Any]:
-    schema = {"type": "object", "properties": {}}
-    return {"name": name, "description": f"Gives a {name}.", "inputSchema": schema}
+def _tool(name: str, headers: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"id": {"type": "string", "description": f"Not {headers}."}}}
+    return {"name": name, "description": f"Gives a {name} for {headers}.", "inputSchema": schema}
 
 
 def _rpc(message: dict[str, Any], **outcome: Any) -> bytes:

@@ -46,22 +46,24 @@ class Planted:
 class Plant:
     """Makes agents that hold the secrets, and keeps what callers get to see."""
 
-    def __init__(self, stack: RunningStack, http: httpx.AsyncClient, planted: Planted, url: str) -> None:
+    def __init__(
+        self, stack: RunningStack, http: httpx.AsyncClient, planted: Planted, servers: Indiscreet
+    ) -> None:
         self.stack = stack
         self.http = http
         self.planted = planted
         self.seen: list[str] = []
         self.traces: list[str] = []
-        self._url = url
+        self._urls = {"indiscreet": servers.url, "refusing": servers.refusing_url}
 
     async def agent(self, model: str) -> Caller:
-        """An agent with a key of its own, whose server gets headers of all kinds."""
+        """An agent with a key of its own, whose servers get headers of all kinds."""
         headers = {
             "Authorization": f"Bearer {self.planted.bearer}",
             "X-Api-Key": self.planted.header,
             "Cookie": f"session={self.planted.session}; theme=dark",
         }
-        server = {"name": "indiscreet", "url": self._url, "headers": headers}
+        servers = [{"name": name, "url": url, "headers": headers} for name, url in self._urls.items()]
         made = await self.admin(
             "POST",
             "agents",
@@ -69,7 +71,7 @@ class Plant:
             name="Planted",
             model=model,
             provider_key=self.planted.provider_key,
-            mcp_servers=[server],
+            mcp_servers=servers,
         )
         issued = [await self.issued("POST", f"accounts/{demo.LOAD_ACCOUNT_ID}/keys", name="planted")]
         issued.append(await self.issued("POST", f"keys/{issued[0]['id']}/rotate"))
@@ -122,7 +124,7 @@ def planted(stack: RunningStack) -> Planted:
 
 @pytest.fixture
 def plant(stack: RunningStack, http: httpx.AsyncClient, planted: Planted, indiscreet: Indiscreet) -> Plant:
-    return Plant(stack, http, planted, indiscreet.url)
+    return Plant(stack, http, planted, indiscreet)
 
 
 async def test_planted_secrets_are_nowhere(
@@ -133,6 +135,7 @@ async def test_planted_secrets_are_nowhere(
     assert set(indiscreet.called) == set(TOOLS)
     assert planted.bearer in " ".join(indiscreet.heard), "the server did get its credentials"
     assert len(events[-1]["tool_calls"]) == len(TOOLS)
+    assert "not accepted: " in _logged(plant.stack, "orchestrator"), "what a server refuses is logged"
     for status in (400, 401, 403, 500):
         await plant.ask(await plant.agent(f"demo-echo?fail={status}"), SAID)
     await _administer(plant, planted)
@@ -155,6 +158,10 @@ async def test_a_callers_key_goes_to_no_tool_server(
     assert planted.header in heard
     for key in (*planted.issued, *planted.running, planted.provider_key):
         assert key not in heard
+
+
+def _logged(stack: RunningStack, service: str) -> str:
+    return "".join(path.read_text() for path in stack.folder.logs.glob(f"{service}*"))
 
 
 async def _administer(plant: Plant, planted: Planted) -> None:

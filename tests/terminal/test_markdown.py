@@ -43,6 +43,31 @@ def test_html_links_and_entities_show_what_they_are() -> None:
 
 
 @pytest.mark.requirement("TERMINAL-CHAT")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "<https://x.example/%1B]0;owned%07>",
+            "https://x.example/␛]0;owned␇ (https://x.example/%1B%5D0;owned%07)",
+        ),
+        ("<https://x.example/%1B[2J>", "https://x.example/␛[2J (https://x.example/%1B%5B2J)"),
+        ("<https://x.example/%C2%9B31m>", "https://x.example/\ufffd31m (https://x.example/%C2%9B31m)"),
+        ("<mailto:a%1b@b.c>", "mailto:a␛@b.c (mailto:a%1b@b.c)"),
+        ("&#x202E;cba &#8295;d", "cba d"),
+        (
+            "- <https://x.example/%1B%1B%1B%1B%1B>",
+            " • https://x.example/␛␛␛␛␛ (https://x.example/%1B%1B%1B%1B%1B)",
+        ),
+    ],
+)
+def test_what_an_address_or_an_entity_stands_for_drives_no_terminal(text: str, shown: str) -> None:
+    console = Console(width=80, color_system=None)
+    with console.capture() as captured:
+        console.print(Block(clean(text), {}))
+    assert captured.get() == f"{shown}\n"
+
+
+@pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_link_may_be_defined_in_an_earlier_block() -> None:
     console = Console(width=80, color_system=None)
     references: dict[str, object] = {}

@@ -4,12 +4,12 @@ An exception's text may hold what a model, a tool or a database said: a user's w
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import Span, StatusCode
-from opentelemetry.util._decorator import _agnosticcontextmanager
 
 from runtime.genai import ERROR_TYPE
 
@@ -26,8 +26,10 @@ class DiscreetTracer(trace.Tracer):
         """A span that records no exceptions."""
         return self._tracer.start_span(name, *args, **(more | _WORDLESS))
 
-    @_agnosticcontextmanager
-    def start_as_current_span(self, name: str, *args: Any, **more: Any) -> Iterator[Span]:
+    @contextmanager
+    def start_as_current_span(  # type: ignore[override]  # the API's own kind is private
+        self, name: str, *args: Any, **more: Any
+    ) -> Iterator[Span]:
         """One that is current within, and ends as an error of the exception's class where one is raised."""
         with self._tracer.start_as_current_span(name, *args, **(more | _WORDLESS)) as span:
             try:

@@ -1,12 +1,12 @@
 """A tracer that records nothing, yet gives every span the ids that W3C Trace Context asks for."""
 
 import secrets
+from contextlib import AbstractContextManager
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags
-from opentelemetry.util._decorator import _AgnosticContextManager
 
 
 class QuietTracer(trace.Tracer):
@@ -31,9 +31,9 @@ class QuietTracer(trace.Tracer):
             )
         )
 
-    def start_as_current_span(
+    def start_as_current_span(  # type: ignore[override]  # the API's own kind is private
         self, name: str, context: Context | None = None, *_: Any, **__: Any
-    ) -> _AgnosticContextManager[Span]:
+    ) -> AbstractContextManager[Span]:
         """A span that is current within; its ids as in `start_span`."""
         return trace.use_span(self.start_span(name, context))
 

@@ -10,6 +10,9 @@ from typing import Any
 from runtime import logs
 from runtime.listening import listening_socket
 
+_OPEN_MAX = 10_240
+"""What macOS takes at most, though it names no bound: setrlimit(2) there, OPEN_MAX in sys/syslimits.h."""
+
 
 async def serve(
     app: Any,
@@ -48,9 +51,12 @@ async def serve(
 
 def raise_open_files() -> int:
     """Let this process open as many files as the system permits it; returns how many."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return most if most != resource.RLIM_INFINITY else 1_000_000
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (most, max(soft, _OPEN_MAX)):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+            return wanted if wanted != resource.RLIM_INFINITY else 1_000_000
+    return soft
 
 
 async def _started(server: Any, serving: "asyncio.Task[None]") -> None:

@@ -49,9 +49,11 @@ def problem(question: Question) -> str:
     try:
         validator = Draft202012Validator(question.schema, registry=Registry())  # which fetches nothing
         error = next(validator.iter_errors(value), None)
+        return "" if error is None else _said(error)
     except RecursionError:
         return "it is nested too deeply to be checked"
-    return "" if error is None else _said(error)
+    except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
+        return "it could not be checked"
 
 
 def _said(error: ValidationError) -> str:

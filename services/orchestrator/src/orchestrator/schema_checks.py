@@ -17,6 +17,7 @@ _PATIENCE_SECONDS = 30.0
 _REST_SECONDS = 30.0
 _RESTING = 1000
 _TOO_SLOW = "it could not be checked in time, as the schema takes too long"
+_UNCHECKED = "it could not be checked"
 
 
 class SchemaChecks:
@@ -62,14 +63,15 @@ class SchemaChecks:
             self._resting.popitem(last=False)
 
     async def _answer(self, question: bytes) -> str | None:
-        """None where the check does not come to its end."""
+        """None where the check takes more time than it may."""
         for _ in range(2):  # that the process has died otherwise is no fault of this schema's
             line = await self._asked(question)
             if line.endswith(b"\n"):
                 return msgspec.json.decode(line, type=str)
             if await self._end() == -signal.SIGVTALRM:
                 return None
-        return None
+        logs.get_logger("schema").warning("schema_checker_died")
+        return _UNCHECKED
 
     async def _asked(self, question: bytes) -> bytes:
         """The line that answers; b"" where there is none."""

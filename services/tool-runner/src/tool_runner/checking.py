@@ -8,7 +8,6 @@ import msgspec
 from contracts import messages, wire
 from directory.agents import McpServer
 from tool_runner.agents import Agents
-from tool_runner.discretion import secrets_of, struck
 from tool_runner.faults import ToolFailed
 from tool_runner.listing import is_allowed
 from tool_runner.servers import Servers
@@ -44,8 +43,7 @@ class Checking:
             async with asyncio.timeout(CHECK_SECONDS):
                 tools, left_out = await self._servers.look(config)
         except ToolFailed as failed:
-            detail = struck(_words(failed), secrets_of(config.headers))
-            found = messages.ServerCheck(name=config.name, ok=False, detail=detail)
+            found = messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
         except TimeoutError:
             found = messages.ServerCheck(name=config.name, ok=False, detail=_SILENT)
         else:

@@ -13,7 +13,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from contracts import messages
 from runtime import genai, logs, telemetry
 from tool_runner.agents import Agents
-from tool_runner.discretion import struck
+from tool_runner.discretion import struck_json
 from tool_runner.faults import Fault, Kind, ToolFailed
 from tool_runner.listing import is_allowed
 from tool_runner.output import error_output, rendered
@@ -112,7 +112,7 @@ class Executor:
             case CallToolResult():
                 output = rendered(outcome)
                 fault, detail = ("tool_error" if outcome.is_error else ""), ""
-        output, detail = struck(output, secrets), struck(detail, secrets)
+        output = struck_json(output, secrets)
         if fault:
             _mark(get_current_span(), fault)
         self._log.info(

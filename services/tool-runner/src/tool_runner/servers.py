@@ -115,7 +115,8 @@ class Server:
 
     async def _list(self) -> Tools:
         session = await self._link.session()
-        tools, left_out = await kept_tools(await session.list_tools(_now() + _LIST_SECONDS))
+        listed = await session.list_tools(_now() + _LIST_SECONDS)
+        tools, left_out = await kept_tools(listed, self.secrets)
         for tool in left_out:
             self._log.warning("tool_left_out", tool=tool.name, reason=tool.reason)
         self._tools = MappingProxyType(tools)
@@ -152,7 +153,8 @@ class Servers:
         session = self._maker(config)(False)
         try:
             await session.open()
-            return await kept_tools(await session.list_tools(_now() + _LIST_SECONDS))
+            listed = await session.list_tools(_now() + _LIST_SECONDS)
+            return await kept_tools(listed, secrets_of(config.headers))
         finally:
             await session.close()
 

@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from runtime import logs
 from tool_runner import explain
+from tool_runner.discretion import secrets_of
 from tool_runner.exchange import RESPONSE_BYTES, begin_exchange
 from tool_runner.explain import asking
 from tool_runner.faults import ToolFailed
@@ -46,6 +47,7 @@ class Session:
     ) -> None:
         """`handshake`: the server is known to want one, so it is not probed for the stateless protocol."""
         self._url = url
+        self._secrets = secrets_of(headers)
         self._transport = transport
         self._http = httpx2.AsyncClient(
             transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
@@ -104,7 +106,7 @@ class Session:
         session = self._opened.result().session
         found: list[Entry] = []
         cursor: str | None = None
-        async with asking(deadline):
+        async with asking(deadline, self._secrets):
             for _ in range(_PAGES):
                 page, cursor = await page_of_tools(session, cursor, OPEN_SECONDS)
                 found += page
@@ -121,7 +123,7 @@ class Session:
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.001)
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
-            async with asking(deadline):
+            async with asking(deadline, self._secrets):
                 result = await session.send_request(
                     mcp_types.CallToolRequest(params=params),
                     self._results,
@@ -153,7 +155,7 @@ class Session:
                 await self._closing.wait()
                 exchange = begin_exchange(loop.time() + _CLOSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
-            failed = explain.failure(exchange, error)
+            failed = explain.failure(exchange, error, self._secrets)
             if self._opened.done():
                 logs.get_logger("session").warning("session_ended", fault=str(failed))
             else:

@@ -7,6 +7,7 @@ import mcp_types
 import msgspec
 
 from contracts.text import cleaned
+from tool_runner.discretion import struck, struck_value
 from tool_runner.schemas import Schema, Unfit, mended
 
 MAX_TOOLS = 256
@@ -38,14 +39,19 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-async def kept_tools(listed: Sequence[mcp_types.Tool | LeftOut]) -> tuple[dict[str, Tool], list[LeftOut]]:
-    """A server's tools by name, and those that are not offered. Lets other tasks run in between."""
+async def kept_tools(
+    listed: Sequence[mcp_types.Tool | LeftOut], secrets: Sequence[str]
+) -> tuple[dict[str, Tool], list[LeftOut]]:
+    """A server's tools by name, and those that are not offered. Lets other tasks run in between.
+
+    `secrets`, which the server was sent, are in none of it.
+    """
     kept: dict[str, Tool] = {}
     left_out: list[LeftOut] = []
     room = MAX_BYTES
     for entry in listed:
         await asyncio.sleep(0)
-        tool = entry if isinstance(entry, LeftOut) else _kept(entry)
+        tool = entry if isinstance(entry, LeftOut) else _kept(entry, secrets)
         if isinstance(tool, Tool):
             room -= len(msgspec.json.encode(tool))
             if tool.name in kept:
@@ -55,24 +61,26 @@ async def kept_tools(listed: Sequence[mcp_types.Tool | LeftOut]) -> tuple[dict[s
         if isinstance(tool, Tool):
             kept[tool.name] = tool
         else:
-            left_out.append(tool)
+            left_out.append(LeftOut(name=struck(tool.name, secrets), reason=tool.reason))
     return kept, left_out
 
 
-def _kept(listed: mcp_types.Tool) -> Tool | LeftOut:
+def _kept(listed: mcp_types.Tool, secrets: Sequence[str]) -> Tool | LeftOut:
     if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != cleaned(listed.name):
         return LeftOut(name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty or too long")
+    if listed.name != struck(listed.name, secrets):
+        return LeftOut(name=listed.name, reason="its name holds a credential")
     if listed.execution is not None and listed.execution.task_support == "required":
         return LeftOut(name=listed.name, reason="it runs only as a task")
     try:
-        schema = mended(listed.input_schema)
+        schema = mended(struck_value(listed.input_schema, secrets))
     except Unfit as unfit:
         return LeftOut(name=listed.name, reason=str(unfit))
     hints = listed.annotations or mcp_types.ToolAnnotations()
     title = listed.title or hints.title or ""
     return Tool(
         name=listed.name,
-        description=cleaned(listed.description or title)[:_DESCRIPTION_CHARS],
+        description=struck(cleaned(listed.description or title), secrets)[:_DESCRIPTION_CHARS],
         input_schema=schema,
         read_only=bool(hints.read_only_hint),
         idempotent=bool(hints.idempotent_hint),

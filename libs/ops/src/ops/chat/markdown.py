@@ -1,11 +1,15 @@
 """Markdown that is still being written: what of it is settled, and how it looks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown
 from rich.segment import Segment
+
+from ops.chat.safe import clean
 
 # HTML is shown as the text it is: as HTML it would not be seen at all.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -29,12 +33,15 @@ def settled(text: str, references: References) -> int:
 class Block:
     """A text for rich, without blank lines around it or blanks at the ends of lines.
 
-    Links show their address: a text must not hide where it leads to.
+    Links show their address: a text must not hide where it leads to. Nothing in a text drives the terminal:
+    what entities and addresses stand for comes to light only here, so it is cleaned before it is laid out,
+    and all that is shown once more.
     """
 
     def __init__(self, text: str, references: References) -> None:
         self._markdown = Markdown("", code_theme="ansi_dark", hyperlinks=False)
         self._markdown.parsed = _PARSER.parse(text, references)
+        _clean_tokens(self._markdown.parsed)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for line in self.lines(console, options):
@@ -44,12 +51,24 @@ class Block:
     def lines(self, console: Console, options: ConsoleOptions) -> list[list[Segment]]:
         """As the terminal is to show them."""
         rendered = console.render_lines(self._markdown, options.update(height=None), pad=False)
-        lines = [_trimmed(line) for line in rendered]
+        lines = [_trimmed(_cleaned(line)) for line in rendered]
         while lines and not lines[0]:
             lines.pop(0)
         while lines and not lines[-1]:
             lines.pop()
         return lines
+
+
+def _clean_tokens(tokens: Iterable[Token]) -> None:
+    for token in tokens:
+        token.content = clean(token.content)
+        for name, value in token.attrs.items():
+            token.attrs[name] = clean(value) if isinstance(value, str) else value
+        _clean_tokens(token.children or ())
+
+
+def _cleaned(line: list[Segment]) -> list[Segment]:
+    return [Segment(clean(part.text), part.style) for part in line if not part.control]
 
 
 def _trimmed(line: list[Segment]) -> list[Segment]:
