@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from contracts.events import ConversationErased, Event
 from contracts.ids import new_id
 from conversations.conversation import Conversation
-from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows
+from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from conversations.errors import UnreadableEvent, VersionConflict
 from conversations.leases import Leases
 from conversations.log import open_log
@@ -126,12 +126,16 @@ async def test_rows_beside_the_log_go_too_and_the_second_pass_ends_it(
     await forget_rows(pool, first)
     for table in ("run_leases", "waiting_line"):
         assert await rows(pool, f"SELECT 1 FROM {table} WHERE trace_id = %s", trace("r")) == []
+    await note_progress(pool, first, 2)
+    going_on = await note_of(pool, thread.conversation_id)
+    assert going_on == replace(first, forgotten=2)
     await end_pass(pool, first)
+    await note_progress(pool, first, 3)  # by another projector, which is behind
     assert await note_of(pool, thread.conversation_id) is None
     await rows(pool, "UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
     second = await note_of(pool, thread.conversation_id)
     assert second is not None
-    assert (second.positions, second.passes) == (first.positions, 1)
+    assert (second.positions, second.passes, second.forgotten) == (first.positions, 1, 0)
     await end_pass(pool, second)
     assert await rows(pool, "SELECT 1 FROM erasures WHERE conversation_id = %s", thread.conversation_id) == []
 

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from contracts.events import ConversationErased
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
+from conversations import idempotency
+from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import VersionConflict
 from conversations.finding import find_run
 from conversations.idempotency import (
@@ -15,14 +18,16 @@ from conversations.idempotency import (
     KeyConflict,
     claim_key,
     extend,
-    forget_keys_of,
     forget_old_keys,
     give_up,
     is_repeat,
 )
+from conversations.migrations import STEPS
 from conversations.store import ConversationStore
 from conversations.waiting import WaitingLine
-from runtime.postgres import Pool, connection
+from runtime.migrations import apply, migrating
+from runtime.postgres import Pool, connection, open_pool
+from tests.conversations.given import trace
 from tests.gateway.stored import AT, ended, write
 
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")
@@ -153,19 +158,64 @@ async def test_a_run_published_twice_begins_once(store: ConversationStore, pool:
         await store.append(behind, ended(request, "late"))
 
 
-async def test_old_keys_and_those_of_a_conversation_are_forgotten(pool: Pool) -> None:
-    old, erased, kept = new_id(), new_id(), new_id()
+async def test_old_keys_are_forgotten(pool: Pool) -> None:
+    old, kept = new_id(), new_id()
     await _claim(pool, old)
     await _a_day_passes(pool)
-    gone = await _claim(pool, erased)
     await _claim(pool, kept)
     await forget_old_keys(pool)
     async with connection(pool) as conn:
-        await forget_keys_of(conn, gone.conversation_id)
-        cursor = await conn.execute(
-            "SELECT account_id FROM idempotency_keys WHERE account_id = ANY(%s)", [[old, erased, kept]]
+        query = "SELECT account_id FROM idempotency_keys WHERE account_id = ANY(%s)"
+        assert await (await conn.execute(query, [[old, kept]])).fetchall() == [(kept,)]
+
+
+@pytest.mark.requirement("ERASE")
+async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
+    pool: Pool, store: ConversationStore
+) -> None:
+    account = new_id()
+    first = await _claim(pool, account, seconds=0.0)
+    await write(store, _request(first), *ended(_request(first), "Hello."))
+    begun = await store.load(first.conversation_id)
+    await store.append(begun, [ConversationErased(trace_id=trace("erase"), at=AT, account_id=account)])
+    (erasure,) = [
+        each for each in await due_erasures(pool, limit=100) if each.conversation_id == first.conversation_id
+    ]
+    await forget_rows(pool, erasure)
+    again = await _claim(pool, account)
+    assert (again.mine, again.publication) == (True, 2)  # which its worker reads the log for, and refuses
+    assert _places([again]) == _places([first])
+    with pytest.raises(KeyConflict):
+        await _claim(pool, account, body=b"other")
+
+
+@pytest.mark.requirement("ERASE")
+async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(pool: Pool) -> None:
+    accounts = [new_id(), new_id()]
+    for account, key in zip(accounts, ("a-canary", "b-canary"), strict=True):
+        request = {"request_hash": b"asked", "trace_id": _trace(), "conversation_id": new_id()}
+        await claim_key(pool, account_id=account, key=key, seconds=15.0, **request)  # type: ignore[arg-type]
+    async with connection(pool) as conn:
+        query = "SELECT kept::text, request_hash FROM idempotency_keys kept WHERE account_id = ANY(%s)"
+        rows = await (await conn.execute(query, [accounts])).fetchall()
+    assert not any("canary" in text for text, _ in rows)
+    assert len({b"asked", *(stored for _, stored in rows)}) == 3
+
+
+async def test_keys_of_before_they_were_hashed_are_known(database_url: str) -> None:
+    account, first = new_id(), _trace()
+    async with migrating(database_url) as conn:
+        await apply(conn, "conversations", STEPS[: STEPS.index(idempotency.HASHED)])
+        await conn.execute(
+            "INSERT INTO idempotency_keys VALUES (%s, 'k', 'body', %s, 'c', 1, clock_timestamp())",
+            [account, first],
         )
-        assert await cursor.fetchall() == [(kept,)]
+        await apply(conn, "conversations", STEPS)
+    async with open_pool(database_url) as pool:
+        again = await _claim(pool, account)
+        assert (again.publication, again.trace_id, again.conversation_id) == (2, first, "c")
+        with pytest.raises(KeyConflict):
+            await _claim(pool, account, body=b"other")
 
 
 @pytest.mark.requirement("CANCEL-HTTP")

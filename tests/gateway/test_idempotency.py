@@ -15,7 +15,6 @@ from contracts.values import Usage
 from conversations.store import ConversationStore, open_store
 from directory.administration import put_plan
 from directory.plans import Plan
-from gateway.idempotency import parse
 from limits import Limiter
 from runtime.postgres import Connection, connection, open_pool
 from tests.gateway.client import Client, check_problem
@@ -81,49 +80,9 @@ async def claimed_for(conn: Connection, key: str, seconds: float) -> None:
     """As if the claim on that key ended so many seconds from now."""
     await conn.execute(
         "UPDATE idempotency_keys SET claimed_until = clock_timestamp() + make_interval(secs => %s)"
-        " WHERE key = %s",
+        " WHERE key = encode(sha256(convert_to(account_id || ' ' || %s, 'UTF8')), 'hex')",
         [seconds, key],
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "key"),
-    [
-        (b"abc", "abc"),
-        (b" 8e03978e-40d5-43dd-bc93-6894a57f9324\t", "8e03978e-40d5-43dd-bc93-6894a57f9324"),
-        (b'"8e03978e-40d5-43dd-bc93-6894a57f9324"', "8e03978e-40d5-43dd-bc93-6894a57f9324"),
-        (b'"a \\"quoted\\" \\\\ one"', 'a "quoted" \\ one'),
-        (b"a" * 255, "a" * 255),
-        (b'"' + b"a" * 255 + b'"', "a" * 255),
-        (b"a" * 256, None),
-        (b'"' + b"a" * 256 + b'"', None),
-        (b"", None),
-        (b'""', None),
-        (b'"', None),
-        (b'"open', None),
-        (b'"a"b"', None),
-        (b'"a";p=1', None),
-        (b'"a\\b"', None),
-        (b"a b", None),
-        (b"a\tb", None),
-        (b"a\n", None),
-        ("ä".encode("latin-1"), None),
-        ("ä".encode(), None),
-        (b"a\x7f", None),
-    ],
-)
-def test_a_key_is_visible_ascii_bare_or_quoted(value: bytes, key: str | None) -> None:
-    assert parse(value) == key
-
-
-@pytest.mark.requirement("HEADERS-400")
-@pytest.mark.parametrize("values", [[""], ["a b"], ["x" * 256], ["a", "a"]])
-async def test_a_header_that_cannot_be_right_is_named(client: Client, values: list[str]) -> None:
-    headers = [*client.headers.items(), *(("Idempotency-Key", value) for value in values)]
-    for path in ("/v1/chat", "/v1/chat/stream"):
-        response = await client.http.post(f"{client.url}{path}", json={"message": "hi"}, headers=headers)
-        document = check_problem(response, 400, "invalid_request")
-        assert [error["field"] for error in document["errors"]] == ["Idempotency-Key"]
 
 
 async def test_a_repeat_joins_the_run_under_way_from_its_beginning(

@@ -2,8 +2,12 @@
 
 import asyncio
 import random
+from collections import Counter
+from pathlib import Path
 
+import nats
 import pytest
+from nats.aio.msg import Msg
 
 from bus import Bus
 from contracts import frames
@@ -13,9 +17,10 @@ from conversations.conversation import Conversation
 from conversations.erasures import due_erasures
 from conversations.log import Log
 from conversations.store import ConversationStore
-from projector.erasing import Erasing
+from projector.erasing import EVENTS_AT_ONCE, Erasing
 from projector.feed import Feed
 from runtime.postgres import Pool, connection
+from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
 from tests.projector.conftest import Streams
 
@@ -125,3 +130,59 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(
     for thread in threads:
         assert await names_in(streams, thread.conversation_id) == ["ConversationErased"]
         assert await bus.frames_of(trace(f"w{threads.index(thread)}")) == []
+
+
+async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
+    store: ConversationStore, log: Log, pool: Pool, tmp_path: Path
+) -> None:
+    told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
+    long = await store.append(Conversation(conversation_id=new_id()), [began(), *told])
+    assert EVENTS_AT_ONCE < long.version <= 2 * EVENTS_AT_ONCE
+    short = await tell(store, "short")
+    server = NatsServer(tmp_path)
+    await server.start()
+    async with Bus.connect(server.url, name="test") as bus:
+        await tell(store, "kept", "kept")
+        await feed_all(bus, log, pool)
+        await store.append(long, [ERASED])
+        await feed_all(bus, log, pool)
+        erasing = Erasing(bus, pool)
+        assert await erasing.step() == 1
+        await store.append(short, [ERASED])
+        await feed_all(bus, log, pool)
+        (part, whole) = await due_erasures(pool, limit=2)
+        assert (part.conversation_id, part.forgotten) == (long.conversation_id, EVENTS_AT_ONCE)
+        assert (whole.conversation_id, whole.forgotten) == (short.conversation_id, 0)
+        assert [await erasing.step(), await erasing.step()] == [2, 0]
+    await server.kill()
+    stored = b"".join(each.read_bytes() for each in server.folder.rglob("*.blk"))
+    assert b"kept" in stored
+    assert b"a-canary" not in stored
+
+
+async def test_the_dead_letters_are_read_through_once_for_many_erasures(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, fresh_nats_url: str
+) -> None:
+    for number in range(5):
+        await store.append(await tell(store, f"w{number}"), [ERASED])
+    await feed_all(bus, log, pool)
+    reads: Counter[str] = Counter()
+
+    async def count(message: Msg) -> None:
+        reads[message.subject.rpartition(".")[2]] += 1
+
+    spy = await nats.connect(fresh_nats_url)
+    await spy.subscribe("$JS.API.DIRECT.GET.*", cb=count)
+    await spy.flush()
+    for _ in range(2):
+        reads.clear()
+        assert await Erasing(bus, pool).step() == 5
+        await bus.ping()
+        await spy.flush()
+        assert {name: reads[name] for name in ("REQUESTS", "TOOLS", "DEAD")} == {
+            "REQUESTS": 1,
+            "TOOLS": 1,
+            "DEAD": 1,
+        }
+        await make_due(pool)
+    await spy.close()

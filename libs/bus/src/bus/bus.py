@@ -196,17 +196,17 @@ class Bus:
         """The events of EVENTS and those that come, without end; see `follow`."""
         return follow.follow_events(self._connection, self._jetstream, wanted, away)
 
-    async def forget_events(self, positions: Iterable[int], *, overwrite: bool = True) -> None:
-        """Remove the events of these log positions from EVENTS; see `forget.forget_events`."""
-        await forget.forget_events(self._jetstream, positions, overwrite=overwrite)
+    async def forget_events(self, positions: Iterable[int]) -> None:
+        """Overwrite the events of these log positions in EVENTS; see `forget.forget_events`."""
+        await forget.forget_events(self._jetstream, positions)
 
     async def forget_runs(self, trace_ids: Collection[str]) -> None:
-        """Remove what TRACES and the queues hold of these runs, and what DEAD holds that names one."""
+        """Remove what TRACES holds of these runs."""
         await forget.forget_runs(self._jetstream, trace_ids)
 
-    async def forget_mentions(self, conversation_id: str) -> None:
-        """Remove the requests, queued or dead, that name this conversation."""
-        await forget.forget_mentions(self._jetstream, conversation_id)
+    async def forget_mentions(self, ids: Collection[str]) -> None:
+        """Overwrite what is queued or dead and names one of these runs or conversations."""
+        await forget.forget_mentions(self._jetstream, ids)
 
     async def _provision_at_start(self) -> None:
         """JetStream may need a moment longer than its port."""

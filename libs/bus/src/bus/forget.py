@@ -1,12 +1,12 @@
 """Removes what the streams hold of an erased conversation.
 
 EVENTS is found by log position: its messages are in the order of the log, so a search by halves finds one in
-a few looks, and mostly the first look does. The queues and DEAD are short and read through.
+a few looks, and mostly the first look does. The queues and DEAD are read through, once for many erasures.
 """
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from bus.feed import first_where, position_of
@@ -19,14 +19,15 @@ _QUEUES = (
     (subjects.TOOLS, "chat.tools.requests.>"),
     (subjects.DEAD, "chat.dead.>"),
 )
-_TRACE_ID = re.compile(rb"[0-9a-f]{32}")
+# Trace ids and conversation ids, as `contracts.ids` has them.
+_ID = re.compile(rb"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-async def forget_events(jetstream: JetStream, positions: Iterable[int], *, overwrite: bool) -> None:
-    """Remove the events of these log positions; what EVENTS does not hold is passed over.
+async def forget_events(jetstream: JetStream, positions: Iterable[int]) -> None:
+    """Remove and overwrite the events of these log positions; what EVENTS does not hold is passed over.
 
-    To `overwrite` them too costs the server 10 ms each, since it reads the whole block (up to 8 MB); else
-    their bytes stay in its files until it compacts the block.
+    That costs the server 10 ms each, since it reads the whole block (up to 8 MB). Removed alone, their bytes
+    would stay in its files until it compacts the block.
     """
     sequence, _ = await jetstream.state(subjects.EVENTS)
     low, end = 1, sequence + 1
@@ -40,7 +41,7 @@ async def forget_events(jetstream: JetStream, positions: Iterable[int], *, overw
         low = found.sequence
         place = (found.sequence, position_of(found))
         if place[1] == position:
-            await jetstream.delete(subjects.EVENTS, found.sequence, overwrite=overwrite)
+            await jetstream.delete(subjects.EVENTS, found.sequence, overwrite=True)
 
 
 def _is_from(position: int, message: StoredMessage) -> bool:
@@ -48,23 +49,24 @@ def _is_from(position: int, message: StoredMessage) -> bool:
 
 
 async def forget_runs(jetstream: JetStream, trace_ids: Collection[str]) -> None:
-    """Remove frames and tool results of these runs, and whatever the queues and DEAD hold that names one."""
+    """Remove frames and tool results of these runs."""
     live = [name(trace_id) for trace_id in trace_ids for name in (subjects.trace, subjects.tool_results)]
     for start in range(0, len(live), _AT_ONCE):
         batch = live[start : start + _AT_ONCE]
         await asyncio.gather(*(jetstream.purge(subjects.TRACES, name) for name in batch))
-    wanted = {trace_id.encode() for trace_id in trace_ids}
-    await _erase_where(jetstream, lambda data: not wanted.isdisjoint(_TRACE_ID.findall(data)))
 
 
-async def forget_mentions(jetstream: JetStream, conversation_id: str) -> None:
-    """Remove the requests, queued or dead, that name this conversation."""
-    name = conversation_id.encode()
-    await _erase_where(jetstream, lambda data: name in data)
+async def forget_mentions(jetstream: JetStream, ids: Collection[str]) -> None:
+    """Remove and overwrite what the queues and DEAD hold that names one of these runs or conversations.
 
-
-async def _erase_where(jetstream: JetStream, is_meant: Callable[[bytes], bool]) -> None:
-    for stream, subject in _QUEUES:
-        found = [each.sequence async for each in jetstream.messages(stream, subject) if is_meant(each.data)]
+    However many they are, each stream is read through once.
+    """
+    wanted = {each.encode() for each in ids}
+    for stream, subject in _QUEUES if wanted else ():
+        found = [
+            each.sequence
+            async for each in jetstream.messages(stream, subject)
+            if not wanted.isdisjoint(_ID.findall(each.data))
+        ]
         for sequence in found:
             await jetstream.delete(stream, sequence, overwrite=True)

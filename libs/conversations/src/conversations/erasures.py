@@ -8,7 +8,6 @@ whatever would come behind an erasure, so that a worker who was only paused cann
 import msgspec
 
 from conversations.database import using
-from conversations.idempotency import forget_keys_of
 from conversations.projections import shadow
 from runtime.postgres import Pool
 
@@ -72,11 +71,14 @@ CREATE TRIGGER erase_earlier_events AFTER INSERT ON conversation_events
     FOR EACH ROW WHEN (NEW.topic = 'conversation_erased.v1') EXECUTE FUNCTION erase_earlier_events();
 """
 
+PROGRESS = "ALTER TABLE erasures ADD COLUMN forgotten integer NOT NULL DEFAULT 0"
+
 
 class Erasure(msgspec.Struct, frozen=True):
     """An erased conversation whose copies are to be removed: ids and places, no content.
 
-    `position` is that of its ConversationErased in the log, `positions` are those of the events it had.
+    `position` is that of its ConversationErased in the log, `positions` are those of the events it had. The
+    first `forgotten` of these have left EVENTS in the pass under way, before which there were `passes`.
     """
 
     conversation_id: str
@@ -84,6 +86,7 @@ class Erasure(msgspec.Struct, frozen=True):
     positions: list[int]
     trace_ids: list[str]
     passes: int
+    forgotten: int = 0
 
 
 async def due_erasures(pool: Pool, *, limit: int) -> list[Erasure]:
@@ -95,14 +98,22 @@ async def due_erasures(pool: Pool, *, limit: int) -> list[Erasure]:
 async def forget_rows(pool: Pool, erasure: Erasure) -> None:
     """Delete what this package's tables hold of the conversation beside log and read models.
 
-    Raises StoreUnavailable.
+    Its idempotency keys stay, so that none of its requests runs again. Raises StoreUnavailable.
     """
     async with using(pool) as conn, conn.transaction():
         for statement in _BY_TRACE:
             await conn.execute(statement, [erasure.trace_ids])
         await conn.execute("DELETE FROM parked_events WHERE conversation_id = %s", [erasure.conversation_id])
-        await forget_keys_of(conn, erasure.conversation_id)
         await shadow.forget(conn, erasure.conversation_id, erasure.position)
+
+
+async def note_progress(pool: Pool, erasure: Erasure, forgotten: int) -> None:
+    """So many of its positions are done in this pass; whatever else is due comes before the others.
+
+    Raises StoreUnavailable.
+    """
+    async with using(pool) as conn:
+        await conn.execute(_PROGRESS, [forgotten, erasure.conversation_id, erasure.passes])
 
 
 async def end_pass(pool: Pool, erasure: Erasure) -> None:
@@ -118,12 +129,17 @@ async def end_pass(pool: Pool, erasure: Erasure) -> None:
 
 
 _DUE = """
-SELECT conversation_id, position, positions, trace_ids, passes FROM erasures
+SELECT conversation_id, position, positions, trace_ids, passes, forgotten FROM erasures
  WHERE due_at <= clock_timestamp() ORDER BY due_at LIMIT %s
 """
 
+_PROGRESS = """
+UPDATE erasures SET forgotten = %s, due_at = clock_timestamp() WHERE conversation_id = %s AND passes = %s
+"""
+
 _AGAIN = """
-UPDATE erasures SET passes = passes + 1, due_at = clock_timestamp() + make_interval(secs => %s)
+UPDATE erasures
+   SET passes = passes + 1, forgotten = 0, due_at = clock_timestamp() + make_interval(secs => %s)
  WHERE conversation_id = %s
 """
 

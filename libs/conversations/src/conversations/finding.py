@@ -17,6 +17,12 @@ CREATE INDEX conversation_events_trace_idx ON conversation_events (trace_of_even
     WHERE topic = 'run_started.v1';
 """
 
+ENDS = """
+CREATE INDEX conversation_events_end_idx ON conversation_events (trace_of_event(state))
+    WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
+"""
+"""By which `Log` knows where to stop: the primary key does not tell a run's end from its other rows."""
+
 BEGUN = sql.SQL("""EXISTS (
     SELECT 1 FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
 )""")
@@ -60,8 +66,8 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     found = await find_run(pool, trace_id)
     if found is None or found.begun_at is None:
         return None
-    stored = await Log(pool).events(found.conversation_id, found.begun_at - 1)
-    own = (event for event in stored if event.trace_id == trace_id)
+    rows = await Log(pool).rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
+    own = (event for row in rows if (event := row.event).trace_id == trace_id)
     run = fold(found.conversation_id, own).run(trace_id)
     return None if run is None else (found.conversation_id, run)
 

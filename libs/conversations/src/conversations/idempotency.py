@@ -3,14 +3,18 @@
 A row is a claim: until `claimed_until` the request that made it is on its way. After that the log alone says
 what became of it (docs/decisions/0009): a run that has begun is the answer, and one that has not may be
 published again, under the same trace and in the same conversation, so that it can never begin twice.
+
+A row outlives the deletion of its conversation, so it holds neither key nor content, but hashes of them.
 """
+
+import hashlib
 
 import msgspec
 from psycopg import sql
 
 from conversations.database import NOW, using
 from conversations.finding import BEGUN, BEGUN_AT
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Pool
 
 KEPT_HOURS = 24
 _FORGET_AT_ONCE = 5000
@@ -32,6 +36,14 @@ CREATE INDEX idempotency_keys_conversation_idx ON idempotency_keys (conversation
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_keys TO agentchat_service;
 """
 
+# As `_key_hash` and `_bound` have them.
+HASHED = """
+UPDATE idempotency_keys
+   SET key = encode(sha256(convert_to(account_id || ' ' || key, 'UTF8')), 'hex'),
+       request_hash = sha256(convert_to(key, 'UTF8') || request_hash);
+DROP INDEX idempotency_keys_conversation_idx;
+"""
+
 
 class KeyConflict(Exception):  # noqa: N818 - an outcome
     """The key stands for another request."""
@@ -45,7 +57,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     account_id: str
-    key: str
+    key_hash: str
     trace_id: str
     conversation_id: str
     publication: int
@@ -58,7 +70,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
     """Whether a request with this key has begun a run, or is on its way. Raises StoreUnavailable."""
     async with using(pool) as conn:
-        cursor = await conn.execute(_IS_REPEAT, [account_id, key], prepare=True)
+        cursor = await conn.execute(_IS_REPEAT, [account_id, _key_hash(account_id, key)], prepare=True)
         row = await cursor.fetchone()
     return row is not None and bool(row[0])
 
@@ -78,10 +90,11 @@ async def claim_key(
     A claim that came to nothing is taken over with the trace and the conversation that it had. Raises
     KeyConflict, StoreUnavailable.
     """
+    key_hash = _key_hash(account_id, key)
     given = {
         "account": account_id,
-        "key": key,
-        "hash": request_hash,
+        "key": key_hash,
+        "hash": _bound(request_hash, key),
         "trace": trace_id,
         "conversation": conversation_id,
         "seconds": seconds,
@@ -91,26 +104,37 @@ async def claim_key(
         while True:
             row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
             if row is not None:
-                return _claim(account_id, key, row, mine=True)
+                return _claim(account_id, key_hash, row, mine=True)
             row = await (await conn.execute(_LOOK, given)).fetchone()
             if row is not None and not row[-1]:
-                raise KeyConflict(key)
+                raise KeyConflict
             if row is not None:
-                return _claim(account_id, key, row, mine=False)
+                return _claim(account_id, key_hash, row, mine=False)
 
 
 _FIELDS = ("trace_id", "conversation_id", "publication", "seconds", "now", "begun_at")
 
 
-def _claim(account_id: str, key: str, row: tuple[object, ...], *, mine: bool) -> Claim:
+def _claim(account_id: str, key_hash: str, row: tuple[object, ...], *, mine: bool) -> Claim:
     fields = dict(zip(_FIELDS, row, strict=False))
-    return msgspec.convert({**fields, "account_id": account_id, "key": key, "mine": mine}, Claim)
+    return msgspec.convert({**fields, "account_id": account_id, "key_hash": key_hash, "mine": mine}, Claim)
+
+
+def _key_hash(account_id: str, key: str) -> str:
+    """What is stored of a key: 64 hexadecimal digits."""
+    return hashlib.sha256(f"{account_id} {key}".encode()).hexdigest()
+
+
+def _bound(request_hash: bytes, key: str) -> bytes:
+    """What is stored of a request: who does not have its key cannot try out what may have been asked."""
+    return hashlib.sha256(key.encode() + request_hash).digest()
 
 
 async def extend(pool: Pool, claim: Claim, seconds: float) -> None:
     """Leave the claim's request so many seconds from now. Raises StoreUnavailable."""
     async with using(pool) as conn:
-        await conn.execute(_EXTEND, [seconds, claim.account_id, claim.key, claim.trace_id, claim.publication])
+        place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
+        await conn.execute(_EXTEND, [seconds, *place])
 
 
 async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
@@ -121,12 +145,7 @@ async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """
     query = _FREE if refused and claim.publication == 1 else _EXPIRE
     async with using(pool) as conn:
-        await conn.execute(query, [claim.account_id, claim.key, claim.trace_id, claim.publication])
-
-
-async def forget_keys_of(conn: Connection, conversation_id: str) -> None:
-    """Delete every key of a conversation, inside the caller's transaction."""
-    await conn.execute("DELETE FROM idempotency_keys WHERE conversation_id = %s", [conversation_id])
+        await conn.execute(query, [claim.account_id, claim.key_hash, claim.trace_id, claim.publication])
 
 
 async def forget_old_keys(pool: Pool) -> None:

@@ -5,7 +5,7 @@ are not contiguous: appends that failed and conversations that were erased leave
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 import msgspec
 from psycopg import sql
@@ -54,6 +54,23 @@ class Log:
         """The entries of a conversation with versions in (after_version, until_version]."""
         return await self._entries(_ROWS, (conversation_id, after_version, until_version))
 
+    async def rows_of_run(
+        self, conversation_id: str, trace_id: str, after_version: int = 0
+    ) -> list[LogEntry]:
+        """The entries of a run, from its user message on, until its end; those behind it are not looked at.
+
+        With `after_version` those behind that version: it must be in the run, or the one before. Where the
+        conversation was erased, that entry alone.
+        """
+        named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
+        return await self._entries(_ROWS_OF_RUN, named)
+
+    async def is_under_way(self, conversation_id: str, trace_id: str) -> bool:
+        """Whether a run has begun and has no end yet; False once it was erased."""
+        named = {"conversation": conversation_id, "trace": trace_id}
+        async with using(self._pool) as conn:
+            return await (await conn.execute(_IS_UNDER_WAY, named)).fetchone() == (True,)
+
     async def events(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[events.Event]:
@@ -87,7 +104,9 @@ class Log:
         """A health check."""
         await ping(self._pool)
 
-    async def _entries(self, query: sql.Composed, parameters: tuple[object, ...]) -> list[LogEntry]:
+    async def _entries(
+        self, query: sql.Composed, parameters: Sequence[object] | Mapping[str, object]
+    ) -> list[LogEntry]:
         async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters)
             return [LogEntry(*row) for row in await cursor.fetchall()]
@@ -117,6 +136,31 @@ _ROWS = sql.SQL(
     "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
     " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"
 ).format(_COLUMNS, _TABLE)
+# A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
+_BY_TRACE = sql.SQL(
+    "WITH begun AS MATERIALIZED ("
+    "  SELECT originator_id AS id, originator_version AS version FROM {table}"
+    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1'"
+    "), ended AS MATERIALIZED ("
+    "  SELECT originator_id AS id, originator_version AS version FROM {table}"
+    "   WHERE trace_of_event(state) = %(trace)s"
+    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')) "
+).format(table=_TABLE)
+_ROWS_OF_RUN = _BY_TRACE + sql.SQL(
+    "SELECT {columns} FROM {table} WHERE originator_id = %(conversation)s"
+    " AND originator_version > coalesce(%(after)s::bigint,"
+    "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
+    " AND originator_version <= coalesce("
+    "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
+    " AND topic <> 'conversation_erased.v1'"
+    " UNION ALL SELECT {columns} FROM {table}"
+    " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
+    " ORDER BY originator_version"
+).format(columns=_COLUMNS, table=_TABLE)
+_IS_UNDER_WAY = _BY_TRACE + sql.SQL(
+    "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
+    " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
+)
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
 _ACCOUNTS = sql.SQL(
     "SELECT id, (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM {} WHERE originator_id = id"

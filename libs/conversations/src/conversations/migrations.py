@@ -72,6 +72,9 @@ STEPS = (
     tools.PROJECTION.tables,
     shadow.TABLES,
     feeding.TABLES,
+    erasures.PROGRESS,
+    idempotency.HASHED,
+    finding.ENDS,
 )
 
 

@@ -1,23 +1,33 @@
 """The header X-Stream-Form, by which a request chooses the form of its stream."""
 
+from typing import Literal
+
 from contracts import sse
+from contracts.values import Form
+from directory.caller import Caller
 from gateway.exchange import Exchange
 from gateway.problems import Refusal, invalid
 
-NAME = "X-Stream-Form"
-FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
+_NAME = "X-Stream-Form"
+_FORMS: dict[bytes, sse.Form] = {b"1": "form1", b"2": "form2"}
 
 
 def form_of(exchange: Exchange) -> sse.Form | None:
     """The form that is asked for; None where none is. Raises Refusal."""
-    asked = exchange.header(NAME.lower().encode())
+    asked = exchange.header(_NAME.lower().encode())
     if not asked:
         return None
-    if len(asked) > 1 or asked[0] not in FORMS:
-        raise wrong_form()
-    return FORMS[asked[0]]
+    if len(asked) > 1 or asked[0] not in _FORMS:
+        raise invalid(_NAME, "This header must be 1 or 2, or be left out.")
+    return _FORMS[asked[0]]
 
 
-def wrong_form() -> Refusal:
-    """400."""
-    return invalid(NAME, "This header must be 1 or 2, or be left out.")
+def default_form(number: Literal[1, 2]) -> sse.Form:
+    """The form of streams whose request asks for none."""
+    return _FORMS[b"%d" % number]
+
+
+def check_plan(form: Form | None, caller: Caller) -> None:
+    """Raises Refusal where the caller's plan does not have this form."""
+    if form == "form2" and not caller.plan.form2_streaming:
+        raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")

@@ -98,7 +98,7 @@ def parse(value: bytes) -> str | None:
 def _claim_of(request: ChatRequested) -> Claim:
     return Claim(
         account_id=request.account_id,
-        key="",
+        key_hash="",
         trace_id=request.trace_id,
         conversation_id=request.conversation_id,
         publication=1,

@@ -6,10 +6,10 @@ from conversations.log import Log
 
 
 class RunLog:
-    """Keeps what it has read, so that each look costs only what is new in the conversation.
+    """Keeps what it has read, so that each look costs only what is new in the run, and nothing at its end.
 
-    `after_version`: where in the conversation the run begins, as far as that is known. `erased` is set once
-    the conversation was found to be.
+    `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased` is
+    set once the conversation was found to be.
     """
 
     def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
@@ -24,7 +24,10 @@ class RunLog:
 
         Only the events of the run's own trace are used: the conversation may be anybody's.
         """
-        rows = await self._log.rows(self._conversation.conversation_id, self._version)
+        known = self._conversation.run(self._trace_id)
+        if known is not None and known.state != "running":
+            return known
+        rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
         if rows:
             self._version = rows[-1].version
         new = [row.event for row in rows]

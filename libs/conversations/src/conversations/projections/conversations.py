@@ -60,6 +60,15 @@ async def count_conversations(conn: Connection, account_id: str) -> int:
     return int(row[0]) if row else 0
 
 
+async def conversations_with(
+    conn: Connection, account_id: str, agent_id: str, *, limit: int
+) -> tuple[int, tuple[str, ...]]:
+    """How many threads of an account have this agent's as their last message, and the ids of the newest."""
+    cursor = await conn.execute(_WITH_AGENT, [account_id, agent_id, limit])
+    rows = await cursor.fetchall()
+    return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
+
+
 async def is_behind(conn: Connection, position: int) -> bool:
     """Whether the read model does not tell of all up to this position of the log yet."""
     cursor = await conn.execute(
@@ -143,6 +152,11 @@ _PAGE = sql.SQL("""
 SELECT conversation_id, title, agent_id, message_count, created_at, updated_at FROM conversations
  WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s) AND {}
  ORDER BY created_at DESC, conversation_id DESC LIMIT %s
+""").format(_NOT_ERASED)
+
+_WITH_AGENT = sql.SQL("""
+SELECT count(*) OVER (), conversation_id FROM conversations
+ WHERE account_id = %s AND agent_id = %s AND {} ORDER BY created_at DESC, conversation_id DESC LIMIT %s
 """).format(_NOT_ERASED)
 
 _COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(_NOT_ERASED)

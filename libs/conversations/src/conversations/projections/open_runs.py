@@ -19,6 +19,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON open_runs TO agentchat_service
 """
 
 
+async def open_runs_of(
+    conn: Connection, account_id: str, agent_id: str, *, limit: int
+) -> tuple[int, tuple[str, ...]]:
+    """How many of an account's runs an agent is at, and the trace ids of those that began first."""
+    cursor = await conn.execute(_OF_AGENT, [account_id, agent_id, limit])
+    rows = await cursor.fetchall()
+    return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
+
+
 async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
     begun: dict[str, dict[str, object]] = {}
     ended: set[str] = set()
@@ -67,6 +76,11 @@ PROJECTION = Projection(
     ),
     apply=_apply,
 )
+
+_OF_AGENT = """
+SELECT count(*) OVER (), trace_id FROM open_runs
+ WHERE account_id = %s AND agent_id = %s ORDER BY started_at, trace_id LIMIT %s
+"""
 
 _INSERT = """
 INSERT INTO open_runs (trace_id, conversation_id, account_id, agent_id, started_at)

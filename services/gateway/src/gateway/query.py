@@ -1,0 +1,45 @@
+"""What query strings hold: each parameter once, whole numbers, and cursors."""
+
+import base64
+from urllib.parse import parse_qs
+
+from gateway.exchange import Exchange
+from gateway.problems import Refusal, invalid
+
+
+def parameters(exchange: Exchange, *names: str) -> dict[str, str]:
+    """Those of `names` that are given; others do not count. Raises Refusal for one that is given twice."""
+    found = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return {name: once(name, found[name]) for name in names if name in found}
+
+
+def once(name: str, values: list[str]) -> str:
+    """The one value of a parameter. Raises Refusal where it has more."""
+    if len(values) > 1:
+        raise invalid(name, "This parameter is given twice.")
+    return values[0]
+
+
+def whole_number(name: str, text: str, most: int) -> int:
+    """From 1 to `most`, which is below 100,000, in ASCII digits. Raises Refusal."""
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= most):
+        raise invalid(name, f"This must be a whole number from 1 to {most}.")
+    return int(text)
+
+
+def cursor_of(place: bytes) -> str:
+    """A place in a list as the caller gets it: not to be read, and to be sent as it is."""
+    return base64.urlsafe_b64encode(place).rstrip(b"=").decode()
+
+
+def place_of(cursor: str) -> bytes:
+    """The place that `cursor_of` was given. Raises Refusal for what cannot have been made by it."""
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise wrong_cursor() from None
+
+
+def wrong_cursor() -> Refusal:
+    """400."""
+    return invalid("cursor", "This is not a cursor that the service has given out.")
