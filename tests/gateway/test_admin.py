@@ -63,6 +63,7 @@ async def test_an_accounts_life(admin: AdminClient) -> None:
         "dry_run": True,
         "needs_force": False,
         "goes": [],
+        "used_by": [],
     }
     await admin.delete(path)
     assert await admin.refused("GET", path, status=404, code="not_found") == []
@@ -106,6 +107,7 @@ async def test_keys_are_shown_once_and_open_the_api_until_rotated_or_revoked(
         "account_id",
         "name",
         "last4",
+        "disabled",
         "created_at",
         "last_used_at",
         "rotated_at",
@@ -115,18 +117,23 @@ async def test_keys_are_shown_once_and_open_the_api_until_rotated_or_revoked(
     rotated = await admin.post(f"/keys/{issued['id']}/rotate", status=200)
     assert rotated["id"] == issued["id"]
     assert (await opens(admin, issued["key"]), await opens(admin, rotated["key"])) == (401, 200)
-    assert (await admin.patch(f"/keys/{issued['id']}", {"name": "web"}))["name"] == "web"
+    assert (await admin.patch(f"/keys/{issued['id']}", {"name": "web", "disabled": True}))["disabled"] is True
+    assert await opens(admin, rotated["key"]) == 401
+    assert (await admin.patch(f"/keys/{issued['id']}", {"disabled": False}))["name"] == "web"
+    assert await opens(admin, rotated["key"]) == 200
     await admin.delete(f"/keys/{issued['id']}", dry_run="false")
     await admin.delete(f"/keys/{issued['id']}")
     assert await opens(admin, rotated["key"]) == 401
     await admin.refused("POST", f"/keys/{issued['id']}/rotate", status=409, code="conflict")
+    enabled = {"disabled": False}
+    await admin.refused("PATCH", f"/keys/{issued['id']}", enabled, status=409, code="conflict")
     listed = (await admin.get(f"/accounts/{account}/keys"))["data"]
     assert [(key["id"], key["name"], key["revoked_at"] is None) for key in listed] == [
         (issued["id"], "web", False)
     ]
     assert issued["key"] not in str(listed)
     actions = [action for action, _ in await admin.audit(issued["id"])]
-    assert actions == ["create", "rotate", "change", "revoke"]
+    assert actions == ["create", "rotate", "change", "disable", "enable", "revoke"]
 
 
 async def opens(admin: AdminClient, key: str) -> int:
@@ -238,7 +245,10 @@ async def test_a_knowledge_base_and_its_documents(admin: AdminClient, account: s
     assert (found[0]["source"]["title"], "Sixty" in found[0]["text"]) == ("Returns", True)
     chunks = (await admin.get(f"{own}/chunks"))["data"]
     assert [chunk["position"] for chunk in chunks] == [1]
-    assert (await admin.patch(path, {"name": "Rules"}))["name"] == "Rules"
+    changed = await admin.patch(path, {"name": "Rules", "disabled": True})
+    assert (changed["name"], changed["disabled"]) == ("Rules", True)
+    assert (await admin.get(f"{path}/search", query="days for returned goods"))["data"] == found
+    assert (await admin.patch(path, {"disabled": False}))["disabled"] is False
     assert (await admin.get("/knowledge_bases", account_id=account))["data"][0]["documents"] == 1
     assert await admin.refused("GET", f"{path}/search", status=400, code="invalid_request") == ["query"]
     text = f"<!-- {'a' * 2**20} --><p>Hardly a word.</p>"
@@ -279,9 +289,10 @@ async def test_lists_come_in_pages(admin: AdminClient, account: str) -> None:
 async def test_a_months_usage_of_an_account_that_has_spent_nothing(admin: AdminClient, account: str) -> None:
     spent = await admin.get(f"/accounts/{account}/usage", month="2026-01")
     assert (spent["month"], spent["tokens"], spent["lines"]) == ("2026-01", 0, [])
-    assert await admin.refused(
-        "GET", f"/accounts/{account}/usage", status=400, code="invalid_request", month="2026-13"
-    ) == ["month"]
+    for month in ("2026-13", "２０２６-01"):  # noqa: RUF001 - digits, but none of ASCII
+        assert await admin.refused(
+            "GET", f"/accounts/{account}/usage", status=400, code="invalid_request", month=month
+        ) == ["month"]
 
 
 async def test_an_agent_is_checked_over_the_bus(admin: AdminClient, account: str) -> None:

@@ -262,6 +262,21 @@ async def test_who_may_read_which_run_in_which_form(
     assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
 
 
+async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_comes(
+    starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+) -> None:
+    theirs = replace(asked(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent)
+    await write(store, theirs)
+    in_line = ids.new_id().replace("-", "")
+    async with open_pool(migrated_database_url) as pool:
+        line = WaitingLine(pool, "w")
+        await line.join(theirs.conversation_id, in_line, AT)
+        refused = await open_events(starter, in_line, 2)
+        await refused.response.aread()
+        check_problem(refused.response, 403, "plan_upgrade_required")
+        await line.leave(in_line)
+
+
 async def test_a_run_of_an_erased_conversation_is_not_found(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:

@@ -17,10 +17,12 @@ from contracts import ids, messages
 from contracts.values import Usage
 from conversations.store import open_store
 from directory.administration import put_plan
+from directory.caller import Caller
 from directory.plans import Plan
+from gateway.shares import READS_AT_ONCE, STREAMS_PER_RUN, Shares
 from runtime.postgres import connection, open_pool
 from tests.gateway import stored
-from tests.gateway.client import Client, check_problem
+from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Account, make_account
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
@@ -29,13 +31,14 @@ from tests.limits.given import at
 from tests.system.collector import Collector, collector
 
 RUNS = 7
+TOKENS = 1_000_000
 BOUND = 2.0  # 0.25 s, and a machine that has other things to do
 
 WIDE = Plan(
     name="Wide",
     requests_per_minute=6000,
     concurrent_runs=RUNS,
-    tokens_per_month=1000,
+    tokens_per_month=TOKENS,
     form2_streaming=True,
     max_message_bytes=100,
 )
@@ -128,7 +131,7 @@ async def test_every_answer_behind_the_key_tells_the_limits(
 ) -> None:
     account = await account_on(doors, "Narrow")
     client, _ = clients(doors, http, account)
-    policy = '"minute";q=10;w=60, "runs";q=7;qu="concurrent-requests", "month";q=1000;qu="tokens"'
+    policy = '"minute";q=10;w=60, "runs";q=7;qu="concurrent-requests", "month";q=1000000;qu="tokens"'
 
     async def answered(path: str, form: int | None = None) -> httpx.Response:
         headers = {} if form is None else {"x_stream_form": str(form)}
@@ -159,7 +162,7 @@ async def test_every_answer_behind_the_key_tells_the_limits(
     assert [states(response)["minute"]["r"] for response in responses] == [*range(9, -1, -1), 0]
     assert all(1 <= states(response)["minute"]["t"] <= 60 for response in responses)
     month = states(responses[-1])["month"]
-    assert month["r"] == 1000
+    assert month["r"] == TOKENS
     assert 1 <= month["t"] <= 31 * 86400
     assert 1 <= int(responses[-1].headers["retry-after"]) <= 6
     for bare in (await client.post(x_api_key="sk-ac-x"), await client.get("/v1/conversations")):
@@ -172,12 +175,12 @@ async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
 ) -> None:
     account = await account_on(doors, "Wide")
     client, other = clients(doors, http, account)
-    await spend(doors, account, 600)
+    await spend(doors, account, 600_000)
     first = await client.post(content=b"{}")  # admitted, though nobody knows
     assert "month" not in states(first)
     await doors.gateways[0].line("month_counted", account_id=account.account_id)
-    assert states(await other.post(content=b"{}"))["month"]["r"] == 400
-    await spend(doors, account, 400)
+    assert states(await other.post(content=b"{}"))["month"]["r"] == 400_000
+    await spend(doors, account, 400_000)
     await redis.flushall()
     assert "month" not in states(await other.post(content=b"{}"))
     await doors.gateways[1].line("month_counted", account_id=account.account_id)
@@ -185,6 +188,120 @@ async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
     check_problem(refused, 429, "quota_exceeded")
     assert states(refused)["month"]["r"] == 0
     assert 1 <= int(refused.headers["retry-after"]) <= 31 * 86400
+
+
+@pytest.mark.requirement("LIMIT-RESERVE")
+async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    await spend(doors, account, TOKENS - 100)
+    await client.post(content=b"{}")
+    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    asking = asyncio.create_task(client.chat("the last"))
+    turn = await worker.next("the last")
+    refused = await other.chat("one too many")
+    problem = check_problem(refused, 429, "quota_exceeded")
+    assert refused.headers["retry-after"] == "1"
+    assert "under way" in problem["detail"]
+    assert states(refused)["month"]["r"] == 100
+    await turn.answer()
+    assert (await asking).status_code == 200
+
+
+@pytest.mark.requirement("LIMIT-HEADERS", "IDEMPOTENCY")
+async def test_a_repeat_tells_every_number_and_takes_no_run(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    await client.post(content=b"{}")
+    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    key = ids.new_id()
+    asking = asyncio.create_task(client.post(content=b'{"message":"again"}', idempotency_key=key))
+    turn = await worker.next("again")
+    repeating = asyncio.create_task(other.post(content=b'{"message":"again"}', idempotency_key=key))
+    await turn.answer()
+    first, repeat = await asking, await repeating
+    assert repeat.headers["x-trace-id"] == first.headers["x-trace-id"]
+    assert repeat.headers["ratelimit-policy"] == first.headers["ratelimit-policy"]
+    assert states(repeat).keys() == {"minute", "runs", "month"}
+    assert states(repeat)["runs"] == states(first)["runs"] == {"r": RUNS - 1}
+    assert states(repeat)["month"]["r"] == TOKENS
+
+
+@pytest.mark.requirement("LIMIT-READS")
+async def test_whatever_needs_a_key_has_a_limit(
+    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+) -> None:
+    account = await account_on(doors, "Narrow")
+    client, _ = clients(doors, http, account)
+    trace, conversation = ids.new_id().replace("-", ""), ids.new_id()
+    calls = [
+        ("GET", "/v1/conversations"),
+        ("GET", f"/v1/conversations/{conversation}"),
+        ("GET", f"/v1/conversations/{conversation}/messages"),
+        ("DELETE", f"/v1/conversations/{conversation}"),
+        ("POST", f"/v1/chat/{trace}/cancel"),
+        ("GET", f"/v1/chat/{trace}/events"),
+    ]
+    headers = {"X-Api-Key": account.key}
+    before = [await http.request(method, client.url + path, headers=headers) for method, path in calls]
+    assert [answer.status_code for answer in before] == [200, 404, 404, 503, 404, 404]  # no worker deletes
+    used_up = int((time.time() + 60) * 1e6)  # as 600 a minute have it that were all taken at once
+    await redis.set(f"limits:{{{account.account_id}}}:reads", used_up)
+    for method, path in calls:
+        refused = await http.request(method, client.url + path, headers=headers)
+        check_problem(refused, 429, "rate_limited")
+        assert refused.headers["retry-after"] == "1"
+    check_problem(await client.post(content=b"{}"), 400, "invalid_request")
+
+
+@pytest.mark.requirement("LIMIT-READS")
+async def test_an_account_reads_so_many_streams_again_at_once(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    async with accepted(client, worker, message="read by many") as (turn, _):
+        async with open_store(doors.database_url) as store:
+            await stored.write(store, turn.request)
+        path, headers = f"/v1/chat/{turn.request.trace_id}/events", {"X-Api-Key": account.key}
+
+        async def read(at: Client) -> httpx.Response:
+            return await http.send(http.build_request("GET", at.url + path, headers=headers), stream=True)
+
+        streams = await asyncio.gather(*(read(client) for _ in range(STREAMS_PER_RUN * RUNS)))
+        assert {stream.status_code for stream in streams} == {200}
+        check_problem(await client.get(path), 429, "rate_limited")
+        elsewhere = await read(other)
+        assert elsewhere.status_code == 200, "each gateway counts its own"
+        await turn.answer_from_here("Done.")
+        for stream in (*streams, elsewhere):
+            await stream.aread()
+        assert (await client.get(path)).status_code == 200
+
+
+@pytest.mark.requirement("LIMIT-FAIR")
+async def test_an_account_folds_few_conversations_at_a_time_and_keeps_no_other_from_it() -> None:
+    shares = Shares()
+    one, other = (Caller(account_id=name, plan=WIDE, key_id="k", now=at()) for name in ("one", "other"))
+    inside, gate = asyncio.Queue[str](), asyncio.Event()
+
+    async def read(caller: Caller) -> None:
+        async with shares.reading(caller):
+            inside.put_nowait(caller.account_id)
+            await gate.wait()
+
+    async with asyncio.TaskGroup() as readers:
+        for caller in (*[one] * 10, other):
+            readers.create_task(read(caller))
+        entered = [await inside.get() for _ in range(READS_AT_ONCE + 1)]
+        assert sorted(entered) == ["one"] * READS_AT_ONCE + ["other"]
+        assert inside.empty()
+        gate.set()
+    assert inside.qsize() == 10 - READS_AT_ONCE
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")

@@ -103,7 +103,7 @@ async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter)
 
 @pytest.mark.requirement("LIMIT-QUOTA")
 async def test_a_month_that_redis_does_not_know_is_said_so_until_it_is_set(limiter: Limiter) -> None:
-    account, quota = new(), Quota(tokens_per_month=100)
+    account, quota = new(), Quota(tokens_per_month=1_000_000)
     assert not (await limiter.admit(account, quota, new())).month_known
     await limiter.settle(account, new(), 5, at())
     assert not (await limiter.admit(account, quota, new())).month_known

@@ -1,6 +1,7 @@
 """The limiter of a process: Redis while it answers, the local limiter while it does not."""
 
 import asyncio
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -10,12 +11,24 @@ from limits.door import Away, RedisDoor
 from limits.local import LocalLimiter
 from limits.months import microseconds, name_of, number_of
 from limits.penalty import Penalties
-from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, RefusalCode, admission, interval_us
+from limits.quota import (
+    Admission,
+    CountedMonth,
+    KeptMonth,
+    PlanLimits,
+    RefusalCode,
+    admission,
+    interval_us,
+    reads_of,
+)
 
 ADMIT_LEASE_S = 60
 HOLD_LEASE_S = 30
 _KEPT_RELEASES = 10_000
-_CODES: tuple[RefusalCode | None, ...] = (None, "rate_limited", "rate_limited", "quota_exceeded")
+_CODES: tuple[RefusalCode | None, ...] = (
+    *(None, "rate_limited", "rate_limited"),
+    *("quota_exceeded", "quota_exceeded"),
+)
 
 
 class RedisAway(Exception):  # noqa: N818 - a state, not an error
@@ -56,7 +69,10 @@ class Limiter:
         """Decide on a request and, if it is allowed, take its token and its slot, in one step.
 
         The slot is a lease of `slot_ttl_s`, which the run renews by `hold`. Asking again for the same
-        trace_id while it is held takes nothing more. Never raises for Redis; takes at most about `timeout`.
+        trace_id while it is held takes nothing more. With a lease of 0 only the rate is asked, and no slot is
+        taken. A slot keeps back some of the month's tokens, of which the next request then finds so many
+        fewer: that is "quota_exceeded" with a short wait, and `tokens_remaining` above 0. Never raises for
+        Redis; takes at most about `timeout`.
         """
         rate = plan.requests_per_minute
         arguments = [
@@ -88,6 +104,24 @@ class Limiter:
             month_rest_s=rest_s,
             month_known=bool(known),
         )
+
+    async def admit_read(self, account_id: str, plan: PlanLimits) -> int | None:
+        """Take a token for a request beside the chat endpoints: None, or the seconds to wait, from 1.
+
+        Never raises for Redis; takes at most about `timeout`.
+        """
+        rate = reads_of(plan)
+        if rate is None:
+            return None
+        try:
+            wait_us = await self._redis.run(
+                scripts.READ, [_key(account_id, "reads")], [interval_us(rate.per_minute), rate.burst]
+            )
+        except Away as away:
+            if self._on_fallback is not None:
+                self._on_fallback(str(away))
+            wait_us = self._local.admit_read(account_id, rate)
+        return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
 
     async def cool_down(self, account_id: str) -> None:
         """To be awaited before a refusal is told: at once, but for an account that does not stop to ask."""

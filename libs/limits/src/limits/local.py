@@ -8,19 +8,26 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from limits.quota import Admission, PlanLimits, RefusalCode, admission, interval_us
+from limits.quota import Admission, PlanLimits, Rate, RefusalCode, admission, interval_us
 
 _ACCOUNTS = 10_000
 
 
 class _Account:
-    """`tat`: theoretical arrival time in microseconds. `slots`: trace_id -> end of its lease, the same."""
+    """`tat`: theoretical arrival time in microseconds; `reads`: that of reads. `slots`: trace_id -> end of
+    its lease, the same.
+    """
 
-    __slots__ = ("slots", "tat")
+    __slots__ = ("reads", "slots", "tat")
 
     def __init__(self) -> None:
         self.tat = 0.0
+        self.reads = 0.0
         self.slots: dict[str, float] = {}
+
+
+def _is_full(limits: PlanLimits, account: _Account) -> bool:
+    return limits.concurrent_runs is not None and len(account.slots) >= limits.concurrent_runs
 
 
 class LocalLimiter:
@@ -31,7 +38,7 @@ class LocalLimiter:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def admit(self, account_id: str, limits: PlanLimits, trace_id: str, *, lease_s: float) -> Admission:
-        """The decision, without waiting for anything."""
+        """The decision, without waiting for anything; with a lease of 0 on the rate alone."""
         now = self._clock() * 1e6
         account = self._account(account_id)
         account.slots = {trace: end for trace, end in account.slots.items() if end > now}
@@ -45,11 +52,11 @@ class LocalLimiter:
             wait_us = account.tat + interval - window - now
             if rate is not None and wait_us > 0:
                 code, retry_us = "rate_limited", wait_us
-            elif limits.concurrent_runs is not None and len(account.slots) >= limits.concurrent_runs:
+            elif lease_s and _is_full(limits, account):
                 code, retry_us = "rate_limited", 1e6
             else:
                 account.tat += interval
-        if code is None:
+        if code is None and lease_s:
             account.slots[trace_id] = now + lease_s * 1e6
         remaining = int((now + window - account.tat) // interval) if interval else 0
         reset_us = account.tat - now
@@ -62,6 +69,18 @@ class LocalLimiter:
             runs=len(account.slots),
             local=True,
         )
+
+    def admit_read(self, account_id: str, rate: Rate) -> float:
+        """Microseconds to wait; 0 where it has taken a token."""
+        now = self._clock() * 1e6
+        account = self._account(account_id)
+        interval = interval_us(rate.per_minute)
+        window = interval * rate.burst
+        arrival = max(now, min(account.reads, now + window)) + interval
+        if arrival - window > now:
+            return arrival - window - now
+        account.reads = arrival
+        return 0.0
 
     def end(self, account_id: str, trace_id: str) -> None:
         """The run has ended: its slot, if it was admitted here, is free."""

@@ -21,6 +21,28 @@ class PlanLimits(Protocol):
     def tokens_per_month(self) -> int | None: ...
 
 
+class Rate(msgspec.Struct, frozen=True):
+    """So many a minute, evenly, and `burst` of them at once."""
+
+    per_minute: int
+    burst: int
+
+
+READS_PER_REQUEST = 10
+LEAST_READS_PER_MINUTE = 600
+_BURST_SHARE = 10
+
+
+def reads_of(limits: PlanLimits) -> Rate | None:
+    """What an account may ask beside the chat endpoints: ten times its plan's rate, 600 a minute at least, a
+    tenth of it at once; None, no limit, where the plan has no rate.
+    """
+    if limits.requests_per_minute is None:
+        return None
+    per_minute = max(LEAST_READS_PER_MINUTE, READS_PER_REQUEST * limits.requests_per_minute)
+    return Rate(per_minute=per_minute, burst=per_minute // _BURST_SHARE)
+
+
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
     """PlanLimits as plain values."""
 

@@ -2,11 +2,13 @@
 
 An account has these keys, in one hash slot of a cluster:
   rate      string  theoretical arrival time in microseconds (GCRA)
+  reads     string  the same, of what is asked beside the chat endpoints
   slots     zset    trace_id -> when its lease ends, in milliseconds
   month     hash    month (see `_MONTH`), tokens,
                     known (Unix time in s at which the log was counted, or the month began here),
                     counted_to (Unix time in us: what ended up to there is in that count),
-                    counting (the name of the count under way, whose result will be believed)
+                    counting (the name of the count under way, whose result will be believed),
+                    dear (what a run may well cost, in tokens: the dearest of late, see RELEASE)
   unbooked  hash    trace_id -> tokens:ended_us of what was settled since that count began
 and each settled run a mark, so that its tokens are counted once however often it is released. How a count
 and the settlements beside it add up: docs/decisions/0014-the-months-tokens.md.
@@ -16,6 +18,9 @@ SETTLED_SECONDS = 3600
 KNOWN_SECONDS = 3600
 """How long a count is believed: Redis may have come back with the state of some time ago."""
 
+RESERVED_TOKENS = 4096
+"""What a run under way keeps of the month's tokens at least; more where the account's runs cost more."""
+
 _MONTH_SECONDS = 40 * 86400
 _UNBOOKED_SECONDS = 3600
 
@@ -23,6 +28,18 @@ _CLOCK = """
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_ms = math.floor(now / 1000)
+"""
+
+# KEYS[1] has the theoretical arrival time. Never further ahead than a full burst: heals a clock that was set
+# back, or a rate that was raised.
+_RATE = """
+local function arrival(interval, burst)
+  local tat = tonumber(redis.call('GET', KEYS[1]) or now)
+  return math.max(now, math.min(tat, now + interval * burst))
+end
+local function arrive(tat)
+  redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1000)
+end
 """
 
 # Days since 1970 to a civil date, by counting from 1 March of year 0, so that a leap day ends its year: the
@@ -58,25 +75,27 @@ end
 """
 
 # KEYS: rate, slots, month. ARGV: trace_id, interval in us (0: no rate), burst, runs (-1: any number),
-# tokens (-1: any number), slot's lease in ms.
+# tokens (-1: any number), slot's lease in ms (0: the rate alone is asked, and no slot is taken).
+# A slot is a reservation too: each keeps back what a run may well cost, so that those under way cannot spend
+# a month's tokens several times over. It ends with the slot, however that ends.
 # Returns {code, retry_us, remaining, reset_us, known, runs, tokens, rest}; code 0 admitted, 1 rate, 2 runs,
-# 3 tokens; known 0 never counted, 1 known, 2 counted too long ago; runs and tokens so far; the month's rest
-# in seconds.
+# 3 tokens spent, 4 tokens reserved; known 0 never counted, 1 known, 2 counted too long ago; runs and tokens
+# so far; the month's rest in seconds.
 ADMIT = (
     _CLOCK
     + _MONTH
-    + f"local KNOWN_SECONDS = {KNOWN_SECONDS}"
+    + _RATE
+    + f"local KNOWN_SECONDS, RESERVED_TOKENS = {KNOWN_SECONDS}, {RESERVED_TOKENS}"
     + """
 local trace, interval, burst = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local runs, tokens, lease = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local window = interval * burst
-local tat = tonumber(redis.call('GET', KEYS[1]) or now)
--- Never further ahead than a full burst: heals a clock that was set back, or a rate that was raised.
-tat = math.max(now, math.min(tat, now + window))
+local tat = arrival(interval, burst)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now_ms)
 roll(KEYS[3])
-local month_so_far = redis.call('HMGET', KEYS[3], 'tokens', 'known')
+local month_so_far = redis.call('HMGET', KEYS[3], 'tokens', 'known', 'dear')
 local used, counted = tonumber(month_so_far[1] or 0), tonumber(month_so_far[2] or 0)
+local reserves = math.max(RESERVED_TOKENS, tonumber(month_so_far[3] or 0))
 local known = counted == 0 and 0 or (clock[1] - counted < KNOWN_SECONDS and 1 or 2)
 local function answer(code, retry)
   local remaining = interval > 0 and math.floor((now + window - tat) / interval) or 0
@@ -93,16 +112,35 @@ if held then
   return answer(0, 0)
 end
 
-if tokens >= 0 and used >= tokens then return answer(3, rest * 1000000) end
+local is_run = lease > 0
+if is_run and tokens >= 0 and used >= tokens then return answer(3, rest * 1000000) end
 if interval > 0 and tat + interval - window > now then return answer(1, tat + interval - window - now) end
-if runs >= 0 and redis.call('ZCARD', KEYS[2]) >= runs then return answer(2, 1000000) end
+if is_run then
+  local under_way = redis.call('ZCARD', KEYS[2])
+  if runs >= 0 and under_way >= runs then return answer(2, 1000000) end
+  if tokens >= 0 and used + under_way * reserves >= tokens then return answer(4, 1000000) end
+end
 
 if interval > 0 then
   tat = tat + interval
-  redis.call('SET', KEYS[1], string.format('%.0f', tat), 'PX', math.ceil((tat - now) / 1000) + 1000)
+  arrive(tat)
 end
-take_slot()
+if is_run then take_slot() end
 return answer(0, 0)
+"""
+)
+
+# KEYS: reads. ARGV: interval in us, burst. Returns the microseconds to wait: 0 where it has taken a token.
+READ = (
+    _CLOCK
+    + _RATE
+    + """
+local interval, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
+local tat = arrival(interval, burst) + interval
+local wait = tat - interval * burst - now
+if wait > 0 then return math.ceil(wait) end
+arrive(tat)
+return 0
 """
 )
 
@@ -122,7 +160,7 @@ return 1
 )
 
 # KEYS: slots, month, unbooked, settled mark. ARGV: trace_id, tokens, when the run ended in us (0: it did
-# not), and the month in which it did.
+# not), and the month in which it did. What a run may well cost rises to a dear one at once, and falls slowly.
 RELEASE = (
     _CLOCK
     + _MONTH
@@ -131,6 +169,11 @@ redis.call('ZREM', KEYS[1], ARGV[1])
 local tokens, ended = tonumber(ARGV[2]), tonumber(ARGV[3])
 if ended == 0 or not redis.call('SET', KEYS[4], 1, 'NX', 'EX', {SETTLED_SECONDS}) then return 0 end
 roll(KEYS[2])
+if tokens > 0 then
+  local dear = tonumber(redis.call('HGET', KEYS[2], 'dear') or 0)
+  redis.call('HSET', KEYS[2], 'dear', math.max(tokens, math.ceil(dear - (dear - tokens) / 8)))
+  redis.call('EXPIRE', KEYS[2], {_MONTH_SECONDS})
+end
 local kept = redis.call('HMGET', KEYS[2], 'counted_to', 'counting')
 local is_counted = kept[1] and ended <= tonumber(kept[1])
 if tokens <= 0 or tonumber(ARGV[4]) < month or is_counted then return 1 end

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from directory.caller import Caller
 from directory.plans import Plan
+from gateway import auth
 from gateway.exchange import Exchange
+from gateway.parts import Parts
 from gateway.problems import Refusal
-from limits import Admission, Limiter
+from limits import Admission, Limiter, RefusalCode
 from limits.limiter import ADMIT_LEASE_S
 from runtime import telemetry
 
@@ -22,6 +24,9 @@ REFUSED = "agentchat.limits.refused"
 
 DECIDED_LOCALLY = "agentchat.limits.decided_locally"
 """Counts decisions made without Redis, by reason: timeout, error, or open (known to be away, not asked)."""
+
+
+_RESERVED = "The runs under way may use up what is left of the month's tokens: wait until one has ended."
 
 
 class Slot:
@@ -61,9 +66,7 @@ async def admitted(
     One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After. A slot
     that nobody frees ends with its lease, within a minute.
     """
-    plan, lease = caller.plan, ADMIT_LEASE_S
-    if repeats:
-        plan, lease = replace(plan, concurrent_runs=None, tokens_per_month=None), 0
+    plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_S
     admission = await limiter.admit(caller.account_id, plan, exchange.trace_id, slot_ttl_s=lease)
     exchange.headers += _headers(plan, admission)
     await _check(limiter, caller.account_id, admission)
@@ -75,12 +78,32 @@ async def admitted(
             await slot.give_back()
 
 
+async def reader_of(parts: Parts, exchange: Exchange) -> Caller:
+    """Who calls an endpoint beside the two of chat, with a token of the account's reads taken.
+
+    Raises Refusal (401, 429 with Retry-After), DatabaseUnavailable.
+    """
+    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    wait = await parts.limiter.admit_read(caller.account_id, caller.plan)
+    if wait is not None:
+        raise await _refused(parts.limiter, caller.account_id, "rate_limited", wait)
+    return caller
+
+
 async def _check(limiter: Limiter, account_id: str, admission: Admission) -> None:
     if not admission.allowed:
         code = admission.code or "rate_limited"
-        telemetry.count(REFUSED, code=code)
-        await limiter.cool_down(account_id)
-        raise Refusal(code, retry_after=admission.retry_after_s)
+        detail = _RESERVED if code == "quota_exceeded" and admission.tokens_remaining != 0 else None
+        raise await _refused(limiter, account_id, code, admission.retry_after_s, detail)
+
+
+async def _refused(
+    limiter: Limiter, account_id: str, code: RefusalCode, retry_after: int | None, detail: str | None = None
+) -> Refusal:
+    """Counted, and with the wait of those who do not stop to ask."""
+    telemetry.count(REFUSED, code=code)
+    await limiter.cool_down(account_id)
+    return Refusal(code, detail, retry_after=retry_after)
 
 
 def _headers(plan: Plan, admission: Admission) -> list[tuple[bytes, bytes]]:

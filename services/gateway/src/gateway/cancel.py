@@ -3,11 +3,11 @@
 from contracts import http, ids, wire
 from contracts.messages import CancelRequested
 from conversations.finding import find_run
-from gateway import auth, strict
+from gateway import strict
+from gateway.admission import reader_of
 from gateway.exchange import Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal
-from gateway.run_log import RunLog
 
 
 async def cancel(parts: Parts, exchange: Exchange, trace_id: str) -> None:
@@ -15,14 +15,13 @@ async def cancel(parts: Parts, exchange: Exchange, trace_id: str) -> None:
 
     The worker that has the run ends it, and the log says how: one that was about to end may do so yet.
     """
-    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    caller = await reader_of(parts, exchange)
     await strict.discard(exchange)
     found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
     if found is None or found.account_id != caller.account_id:
         raise Refusal("not_found", "There is no such run.")
-    if found.begun_at is not None:
-        run = await RunLog(parts.log, found.conversation_id, trace_id, found.begun_at - 1).read()
-        if run is None or run.state != "running":
-            raise Refusal("run_ended")
+    has_begun = found.begun_at is not None
+    if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
+        raise Refusal("run_ended")
     await parts.bus.cancel(CancelRequested(trace_id=trace_id, account_id=caller.account_id))
     await exchange.json(wire.encode(http.Cancelling(trace_id=trace_id)), 202)

@@ -5,7 +5,7 @@ out only when the user's message is saved (DESIGN section 3).
 """
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from contracts import http, ids, messages, sse, wire
 from contracts.updates import Broken, Finished
@@ -15,7 +15,7 @@ from directory.caller import Caller
 from gateway import auth, body
 from gateway.admission import admitted
 from gateway.exchange import ClientGone, Exchange
-from gateway.forms import FORMS, NAME, wrong_form
+from gateway.forms import check_plan, default_form, form_of
 from gateway.idempotency import key_of
 from gateway.launch import launched
 from gateway.live import LiveRun
@@ -26,16 +26,18 @@ from gateway.stream import EventStream
 
 async def stream(parts: Parts, exchange: Exchange) -> None:
     """POST /v1/chat/stream."""
-    asked = exchange.header(NAME.lower().encode()) or [b"%d" % parts.stream_form]
-    chosen = FORMS.get(asked[0]) if len(asked) == 1 else None
+
+    def chosen() -> sse.Form:
+        return form_of(exchange) or default_form(parts.stream_form)
+
     async with _accepted(parts, exchange, chosen) as (claim, run):
-        encoder = sse.Encoder(chosen or "form1", claim.conversation_id, claim.trace_id)
+        encoder = sse.Encoder(chosen(), claim.conversation_id, claim.trace_id)
         await EventStream(exchange, run, lambda: encoder.encode(run.take())).serve()
 
 
 async def reply(parts: Parts, exchange: Exchange) -> None:
     """POST /v1/chat."""
-    async with _accepted(parts, exchange, "json") as (claim, run):
+    async with _accepted(parts, exchange, lambda: "json") as (claim, run):
         while not run.ended:
             await run.wait()
             if run.gone:
@@ -54,13 +56,14 @@ async def reply(parts: Parts, exchange: Exchange) -> None:
 
 @contextlib.asynccontextmanager
 async def _accepted(
-    parts: Parts, exchange: Exchange, form: Form | None
+    parts: Parts, exchange: Exchange, chosen: Callable[[], Form]
 ) -> AsyncIterator[tuple[Claim, LiveRun]]:
     """Check the request, send it off and wait until its message is saved; the run is followed in the block.
 
     The run is an earlier request's where this one repeats that by its Idempotency-Key.
 
-    `form` is None where the request asks for one that does not exist. Raises Refusal, ClientGone.
+    `chosen` gives the form of the answer; it may raise Refusal, in the order of the checks. Raises Refusal,
+    ClientGone.
     """
     if parts.runs.stopping:
         raise Refusal("server_shutdown")
@@ -68,10 +71,8 @@ async def _accepted(
     caller, found = await auth.caller_of(exchange, parts.pool, parts.last_used, agent_id)
     key = await key_of(exchange, parts.pool, caller.account_id)
     async with admitted(exchange, parts.limiter, caller, repeats=key.repeats) as slot:
-        if form == "form2" and not caller.plan.form2_streaming:
-            raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
-        if form is None:
-            raise wrong_form()
+        form = chosen()
+        check_plan(form, caller)
         key.check()
         agent = auth.check_agent(agent_id, found)
         content = await body.read(exchange, caller.plan.max_message_bytes)

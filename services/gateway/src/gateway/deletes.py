@@ -2,7 +2,7 @@
 
 from bus import erase_conversation
 from contracts import ids
-from gateway import auth
+from gateway.admission import reader_of
 from gateway.exchange import Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal
@@ -10,7 +10,7 @@ from gateway.problems import Refusal
 
 async def delete_conversation(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
     """204 with no body. Raises Refusal, and BusUnavailable where it is unknown whether it was erased."""
-    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    caller = await reader_of(parts, exchange)
     conversation_id = conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")

@@ -4,15 +4,15 @@ An extension beside the specification's POST, whose streams stay without ids (do
 """
 
 import asyncio
-from urllib.parse import parse_qs
 
 from contracts import ids, marks, sse
 from contracts.updates import Broken
 from conversations.finding import Found, find_run
 from directory.caller import Caller
-from gateway import auth, strict
+from gateway import query, strict
+from gateway.admission import reader_of
 from gateway.exchange import ClientGone, Exchange
-from gateway.forms import form_of
+from gateway.forms import check_plan, default_form, form_of
 from gateway.launch import ACCEPT_SECONDS, TURN_SECONDS, watched
 from gateway.parts import Parts
 from gateway.problems import Refusal, invalid
@@ -27,11 +27,12 @@ async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """
-    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    caller = await reader_of(parts, exchange)
     await strict.discard(exchange)
     if parts.runs.stopping:
         raise Refusal("server_shutdown")
     asked = form_of(exchange)
+    check_plan(asked, caller)
     cursor = _cursor(exchange)
     found = await _found(parts, caller, trace_id)
     mark = None
@@ -39,6 +40,7 @@ async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
         raise _expired()
     begun_at = found.begun_at
     async with (
+        parts.shares.streaming(caller),
         parts.stories.read(
             trace_id,
             found.conversation_id,
@@ -51,8 +53,7 @@ async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
         if reader.is_lost:
             raise _expired()
         form = asked or await _first_form(parts, caller, trace_id, found)
-        if form == "form2" and not caller.plan.form2_streaming:
-            raise Refusal("plan_upgrade_required", f"The plan {caller.plan.name} has no streaming in form 2.")
+        check_plan(form, caller)
         exchange.answer_as(trace_id)
         await _serve(exchange, reader, form, sse.Encoder(form, found.conversation_id, trace_id))
 
@@ -77,7 +78,7 @@ async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: Found)
     if found.form is None:  # it stood in line
         found = await _found(parts, caller, trace_id)
     if found.form is None or found.form == "json":
-        return "form1" if parts.stream_form == 1 else "form2"
+        return default_form(parts.stream_form)
     return found.form
 
 
@@ -104,13 +105,10 @@ def _cursor(exchange: Exchange) -> str:
     Raises Refusal.
     """
     header = exchange.header(CURSOR_HEADER.lower().encode())
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    given = query.get("cursor", [])
-    for name, values in ((CURSOR_HEADER, header), ("cursor", given)):
-        if len(values) > 1:
-            raise invalid(name, "This is given twice.")
-    sent = header[0].decode("latin-1").strip() if header else ""
-    return sent or (given[0] if given else "")
+    if len(header) > 1:
+        raise invalid(CURSOR_HEADER, "This header is given twice.")
+    given = query.parameters(exchange, "cursor").get("cursor", "")
+    return (header[0].decode("latin-1").strip() if header else "") or given
 
 
 def _expired() -> Refusal:

@@ -9,6 +9,7 @@ from conversations.log import Log
 from directory.last_used import LastUsed
 from gateway.admin.door import AdminDoor
 from gateway.runs import Runs
+from gateway.shares import Shares
 from gateway.stories import Stories
 from limits import Limiter
 from runtime.health import Health
@@ -29,6 +30,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     log: Log
     runs: Runs
     stories: Stories
+    shares: Shares
     health: Health
     advisory: Health
     stream_form: Literal[1, 2]

@@ -3,10 +3,7 @@
 A list may be behind by the projector's second; a single conversation never is: callers read their own writes.
 """
 
-import base64
-import binascii
 from typing import TypeVar
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -15,7 +12,8 @@ from contracts.values import Role
 from conversations.conversation import Conversation, Run
 from conversations.projections.conversations import TITLE_LENGTH, ConversationRow, conversations_of
 from conversations.travel import WRONG_PLACE, Place, parse_place, past_of
-from gateway import auth
+from gateway import query
+from gateway.admission import reader_of
 from gateway.exchange import Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal, invalid
@@ -41,7 +39,7 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 async def list_conversations(parts: Parts, exchange: Exchange) -> None:
     """GET /v1/conversations: the account's threads, the newest first."""
-    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    caller = await reader_of(parts, exchange)
     limit, before = _paging(exchange, tuple[str, str])
     rows = await conversations_of(parts.pool, caller.account_id, limit=limit + 1, before=before)
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
@@ -75,12 +73,13 @@ async def _owned(parts: Parts, exchange: Exchange, conversation_id: str) -> Conv
 
     Raises Refusal, in the same words for every reason that it is not found.
     """
-    caller, _ = await auth.caller_of(exchange, parts.pool, parts.last_used)
+    caller = await reader_of(parts, exchange)
     conversation_id = conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     place = _place(exchange)
-    past = await past_of(parts.log, conversation_id, place)
+    async with parts.shares.reading(caller):
+        past = await past_of(parts.log, conversation_id, place)
     found = past.conversation
     if found.account_id != caller.account_id or found.erased or not found.runs:
         raise Refusal("conversation_not_found")
@@ -91,11 +90,11 @@ async def _owned(parts: Parts, exchange: Exchange, conversation_id: str) -> Conv
 
 def _place(exchange: Exchange) -> Place | None:
     """The place that `at` names, None for now. Raises Refusal."""
-    given = _query(exchange, "at").get("at")
+    given = query.parameters(exchange, "at").get("at")
     if given is None:
         return None
     try:
-        return parse_place(given[0])
+        return parse_place(given)
     except ValueError:
         raise invalid("at", f"This {WRONG_PLACE}.") from None
 
@@ -139,35 +138,21 @@ def _messages(conversation_id: str, run: Run) -> list[MessageRow]:
 
 def _paging(exchange: Exchange, kind: type[T]) -> tuple[int, T | None]:
     """`limit` and the place that `cursor` names. Raises Refusal."""
-    query = _query(exchange, "limit", "cursor")
-    text = query.get("limit", [str(DEFAULT_LIMIT)])[0]
-    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= MAX_LIMIT):
-        raise invalid("limit", f"This must be a whole number from 1 to {MAX_LIMIT}.")
-    cursor = query.get("cursor", [""])[0]
-    if not cursor:
-        return int(text), None
+    given = query.parameters(exchange, "limit", "cursor")
+    limit = query.whole_number("limit", given.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
+    if not given.get("cursor"):
+        return limit, None
+    data = query.place_of(given["cursor"])
     try:
-        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         place = msgspec.json.decode(data.replace(b"\\u0000", b"?"), type=kind)  # no place holds NUL
-    except (binascii.Error, ValueError, msgspec.DecodeError):
-        raise invalid("cursor", "This is not a cursor that the service has given out.") from None
-    return int(text), place
-
-
-def _query(exchange: Exchange, *names: str) -> dict[str, list[str]]:
-    """The parameters of the query, those of `names` once at most. Raises Refusal."""
-    query = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    for name in names:
-        if len(query.get(name, ())) > 1:
-            raise invalid(name, "This parameter is given twice.")
-    return query
+    except (ValueError, msgspec.DecodeError):
+        raise query.wrong_cursor() from None
+    return limit, place
 
 
 async def _send_page(
     exchange: Exchange, rows: list[ConversationRow] | list[MessageRow], place: object
 ) -> None:
-    cursor = None
-    if place is not None:
-        cursor = base64.urlsafe_b64encode(msgspec.json.encode(place)).rstrip(b"=").decode()
+    cursor = None if place is None else query.cursor_of(msgspec.json.encode(place))
     page = http.Page(data=tuple(msgspec.Raw(wire.encode(row)) for row in rows), next_cursor=cursor)
     await exchange.json(wire.encode(page))

@@ -14,6 +14,7 @@ from gateway.parts import Parts
 from gateway.protocol import StrictProtocol
 from gateway.runs import Runs
 from gateway.settings import Settings
+from gateway.shares import Shares
 from gateway.stories import Stories
 from limits import Limiter
 from runtime import postgres, telemetry, web
@@ -52,6 +53,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             log=conversation_log,
             runs=runs,
             stories=Stories(runs),
+            shares=Shares(),
             health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=Health({"redis": limiter.ping}),
             stream_form=settings.stream_form,

@@ -8,13 +8,17 @@ from bus import Delivery
 from contracts.messages import CancelRequested, ChatRequested
 from conversations.conversation import Conversation
 from directory.agents import AgentConfig
+from limits import Admission
 from orchestrator.channel import TraceChannel
 from orchestrator.clock import RunClock
 from orchestrator.interruption import Interruption, Reason
 
 
 class Assignment:
-    """One request in this worker's hands, from its lease to its settled delivery."""
+    """One request in this worker's hands, from its lease to its settled delivery.
+
+    `no_slot` is why it has no place among the account's runs, where it was refused one.
+    """
 
     def __init__(self, request: ChatRequested, delivery: Delivery) -> None:
         self.request = request
@@ -28,6 +32,8 @@ class Assignment:
         self.first_in_line = True
         self.queued = False
         self.detached = False
+        self.holds_slot = True
+        self.no_slot: Admission | None = None
 
     @property
     def trace_id(self) -> str:

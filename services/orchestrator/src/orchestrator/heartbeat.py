@@ -44,7 +44,11 @@ async def _renew_places(parts: Parts) -> None:
 
 async def _hold_slots(parts: Parts) -> None:
     await parts.limiter.hold(
-        [(held.request.account_id, held.trace_id) for held in parts.assignments if held.leased]
+        [
+            (held.request.account_id, held.trace_id)
+            for held in parts.assignments
+            if held.leased and held.holds_slot
+        ]
     )
 
 

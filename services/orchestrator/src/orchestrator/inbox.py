@@ -21,14 +21,15 @@ from orchestrator.interruption import Interrupted
 from orchestrator.opening import decided, gathered
 from orchestrator.parts import Parts
 from orchestrator.run import Attempt
+from orchestrator.slots import give_back
 from orchestrator.turn_loop import run_of
 from orchestrator.waiting import my_turn, place_in_line
 from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 _BUSY = "Another message of this conversation is being answered."
+_NO_SLOT = "The account had no run to spare when the message's turn came."
 _LOST_SECONDS = 2.0
-_SLOT_SECONDS = 2.0
 _LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
 _LEASED_LATER_SECONDS = 15.0
 _AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0)
@@ -101,10 +102,13 @@ class Inbox:
                     opening = await decided(self._parts, assignment)
                     if not isinstance(opening, Wait):
                         return opening
+                    await give_back(self._parts, assignment)  # another run was faster
             except Interrupted as interrupted:
                 if interrupted.reason != "cancelled":
                     raise
                 return Refusal(code="cancelled", message=CANCELLED)
+            if assignment.no_slot is not None:
+                return Refusal(code=assignment.no_slot.code or "rate_limited", message=_NO_SLOT)
             return Refusal(code="conversation_busy", message=_BUSY)
 
     async def _settle(self, assignment: Assignment, opening: Opening) -> None:
@@ -131,8 +135,7 @@ class Inbox:
         attempt = Attempt(self._parts, assignment, assignment.agent)
         self._log.info("run_started", attempt=attempt.run.attempt)
         request = assignment.request
-        if assignment.clock.seconds_since(request.requested_at) > _SLOT_SECONDS:
-            # Its gateway may have given the slot back, not knowing that the request had arrived.
+        if attempt.run.attempt > 1:  # its slot may have ended with the worker that had it
             await self._parts.limiter.hold([(request.account_id, request.trace_id)])
         try:
             run = await attempt.go()

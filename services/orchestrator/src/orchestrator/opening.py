@@ -12,6 +12,7 @@ from orchestrator.assignment import Assignment
 from orchestrator.clock import RunClock
 from orchestrator.endings import CANCELLED, heard
 from orchestrator.parts import Parts
+from orchestrator.slots import has_slot
 from orchestrator.turn_loop import run_of
 from orchestrator.waiting import WAIT_SECONDS
 
@@ -85,7 +86,7 @@ async def _opening(parts: Parts, assignment: Assignment) -> Opening:
     opening = open_turn(
         assignment.conversation, request, facts, now=now, expired=expired, worker=parts.leases.worker
     )
-    if isinstance(opening, Begin) and not assignment.first_in_line:
+    if isinstance(opening, Begin) and not (assignment.first_in_line and await has_slot(parts, assignment)):
         return Wait(trace_id="")
     return opening
 

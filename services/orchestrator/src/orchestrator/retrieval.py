@@ -6,7 +6,7 @@ from contracts.values import Source
 from directory.agents import AgentConfig
 from knowledge import prompt
 from knowledge.embedding import Embedder
-from knowledge.errors import NotFound
+from knowledge.errors import Disabled, NotFound
 from knowledge.passages import Passage
 from knowledge.search import load_passages, search
 from runtime import logs
@@ -23,7 +23,10 @@ class Retriever:
         self._passages: Sequence[Passage] | None = None
 
     async def find(self, question: str) -> tuple[Source, ...]:
-        """Search for what the user asks. Where that cannot be done, the run goes on without."""
+        """Search for what the user asks. Where that cannot be done, the run goes on without.
+
+        A disabled knowledge base is as an empty one; what a run had found before, it keeps.
+        """
         retrieval = self._agent.retrieval
         if retrieval is None:
             return ()
@@ -36,6 +39,8 @@ class Retriever:
                 retrieval.top_k,
                 self._embedder,
             )
+        except Disabled:
+            self._passages = ()
         except (NotFound, DatabaseUnavailable) as error:
             logs.get_logger("retrieval").warning("retrieval_failed", reason=str(error))
             self._passages = ()

@@ -1,4 +1,7 @@
-"""Waiting for a busy conversation: first come, first served, for thirty seconds, in no run slot."""
+"""Waiting for a busy conversation: first come, first served, for thirty seconds, in no run slot.
+
+Whose turn it is needs a run slot of the account again: while all are taken he waits on, first in line.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,6 +11,7 @@ from contracts import frames
 from conversations.errors import StoreUnavailable
 from orchestrator.assignment import Assignment
 from orchestrator.parts import Parts
+from orchestrator.slots import give_back
 
 WAIT_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
@@ -15,7 +19,8 @@ _LOOK_SECONDS = 0.5
 
 @asynccontextmanager
 async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[None]:
-    """Say `Queued` and hold a place while the block runs. Raises StoreUnavailable."""
+    """Say `Queued`, give the run slot back and hold a place while the block runs. Raises StoreUnavailable."""
+    await give_back(parts, assignment)
     await parts.bus.publish_frame(assignment.trace_id, frames.Queued(seq=0, attempt=0))
     assignment.queued = True
     try:
@@ -31,10 +36,15 @@ async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[N
 async def my_turn(parts: Parts, assignment: Assignment) -> bool:
     """Wait until nobody is before this request and no run is under way; False when time is up.
 
+    One that was refused a run slot first waits a little; not for a slot that cannot be free in time.
     The conversation of the assignment is then as it was found. Raises StoreUnavailable.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + WAIT_SECONDS - assignment.clock.seconds_since(assignment.request.requested_at)
+    if assignment.no_slot is not None:
+        if loop.time() + (assignment.no_slot.retry_after_s or 0) > end:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
     while True:
         if await parts.line.is_first(assignment.request.conversation_id, assignment.trace_id):
             assignment.first_in_line = True

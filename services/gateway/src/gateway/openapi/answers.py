@@ -54,6 +54,9 @@ EVERYWHERE = ("invalid_request", "overloaded", "internal_error")
 KEYED = ("missing_api_key", "invalid_api_key", *EVERYWHERE)
 """What any operation that needs a key may answer."""
 
+READING = (*KEYED, "rate_limited")
+"""What any of them may answer beside the two of chat."""
+
 
 def success(
     description: str,

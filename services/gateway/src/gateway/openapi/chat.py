@@ -7,7 +7,7 @@ from contracts import http, sse, wire
 from contracts.examples import AT, CONVERSATION, REPLY, TRACE
 from contracts.updates import Finished, Started, Text, ToolStarted, Update
 from contracts.values import Message, Source, ToolCall
-from gateway.openapi.answers import KEYED, RATE_LIMIT, refusals, success
+from gateway.openapi.answers import KEYED, RATE_LIMIT, READING, refusals, success
 from gateway.openapi.operations import (
     AGENT_ID,
     EVENT_CURSOR,
@@ -175,7 +175,7 @@ def _post_cancel() -> dict[str, Any]:
         "Cancel a run that is under way or in line.",
         {
             **success("It is being cancelled.", ref(http.Cancelling), examples, status=202),
-            **refusals(*KEYED, "not_found", "run_ended", "message_too_large"),
+            **refusals(*READING, "not_found", "run_ended", "message_too_large"),
         },
         description="Its stream ends with the error `cancelled`, a waiting JSON call with 409 `cancelled`; "
         "the text so far is saved.",
@@ -197,14 +197,13 @@ def _get_events() -> dict[str, Any]:
                 media_type="text/event-stream",
             ),
             **refusals(
-                *KEYED,
+                *READING,
                 *("plan_upgrade_required", "not_found", "conversation_busy", "cursor_expired"),
                 *("message_too_large", "server_shutdown"),
             ),
         },
         description="For a run of either chat endpoint, at any gateway. An id means the same everywhere and "
-        "in both forms. What a gateway says of itself (`server_shutdown`) has none. Not counted against "
-        "any limit.",
+        "in both forms. What a gateway says of itself (`server_shutdown`) has none.",
         parameters=[TRACE_ID, RUN_FORM, LAST_EVENT_ID, EVENT_CURSOR],
     )
 

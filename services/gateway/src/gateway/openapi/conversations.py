@@ -6,7 +6,7 @@ from typing import Any
 from contracts import wire
 from contracts.examples import AGENT, AT, CONVERSATION, REPLY, TRACE, USER_MESSAGE
 from conversations.projections.conversations import ConversationRow
-from gateway.openapi.answers import KEYED, refusals, success
+from gateway.openapi.answers import READING, refusals, success
 from gateway.openapi.operations import CONVERSATION_ID, CURSOR, LIMIT, PLACE, operation
 from gateway.openapi.schemas import page_of, ref
 from gateway.reads import MessageRow
@@ -43,7 +43,7 @@ def paths() -> dict[str, Any]:
     """The addresses by their paths."""
     row = json.loads(wire.encode(_ROW))
     messages = json.loads(wire.encode(_MESSAGES))
-    one = refusals(*KEYED, "conversation_not_found")
+    one = refusals(*READING, "conversation_not_found")
     return {
         "/v1/conversations": {
             "get": operation(
@@ -52,7 +52,7 @@ def paths() -> dict[str, Any]:
                 "List the account's conversations, the newest first.",
                 {
                     **success("A page of them.", page_of(ref(ConversationRow)), {"last": _page(row)}),
-                    **refusals(*KEYED),
+                    **refusals(*READING),
                 },
                 description="The list may be behind by a moment; one conversation never is.",
                 parameters=[LIMIT, CURSOR],
@@ -75,7 +75,7 @@ def paths() -> dict[str, Any]:
                 "deleteConversation",
                 "conversations",
                 "Delete a conversation for every reader, for ever.",
-                {**success("It is gone.", status=204), **refusals(*KEYED, "conversation_not_found")},
+                {**success("It is gone.", status=204), **refusals(*READING, "conversation_not_found")},
                 description="A run under way is cancelled first.",
                 parameters=[CONVERSATION_ID],
             ),

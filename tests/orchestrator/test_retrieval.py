@@ -1,0 +1,52 @@
+"""What a run is given out of its agent's knowledge base."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from directory.administration.audit import record
+from directory.agents import AgentConfig, Retrieval
+from knowledge import administration
+from knowledge.audit import Audit
+from orchestrator.retrieval import Retriever
+from runtime.postgres import connection, open_pool
+from tests.knowledge.shelf import Shelf
+
+AUDIT = Audit("test", record)
+RETURNS = "You may return goods unused within 30 days of delivery."
+
+
+@pytest.fixture
+async def shelf(migrated_database_url: str) -> AsyncIterator[Shelf]:
+    async with open_pool(migrated_database_url) as pool:
+        shelf = await Shelf.create(pool, AUDIT)
+        await shelf.put("returns.txt", RETURNS)
+        yield shelf
+
+
+async def disable(shelf: Shelf, disabled: bool) -> None:
+    async with connection(shelf.pool) as conn:
+        await administration.set_knowledge_base_disabled(conn, shelf.account, shelf.id, disabled, audit=AUDIT)
+
+
+def run_of(shelf: Shelf) -> Retriever:
+    looks = Retrieval(knowledge_base_id=shelf.id)
+    agent = AgentConfig(
+        name="Guide", model="m", retrieval=looks, agent_id="a", account_id=shelf.account, version=1
+    )
+    return Retriever(shelf.pool, agent)
+
+
+@pytest.mark.requirement("ADMIN-DISABLE", "SOURCES")
+async def test_a_disabled_knowledge_base_gives_new_runs_nothing_and_takes_nothing_from_old_ones(
+    shelf: Shelf,
+) -> None:
+    before = await run_of(shelf).find("returning goods")
+    assert [source.snippet for source in before] == [RETURNS]
+    await disable(shelf, True)
+    run = run_of(shelf)
+    assert await run.find("returning goods") == ()
+    assert await run.documents(()) == ""
+    assert RETURNS in await run_of(shelf).documents(before)
+    await disable(shelf, False)
+    assert await run_of(shelf).find("returning goods") == before

@@ -1,0 +1,153 @@
+"""A message that waits in line has none of the account's runs; its run begins only with one again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from contracts import frames
+from directory.administration import create_account, put_plan
+from directory.plans import Plan
+from limits import Limiter
+from orchestrator import heartbeat
+from runtime.postgres import connection, open_pool
+from tests.limits.given import new
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("LIMIT-WAITING")
+
+PLAN = Plan(
+    name="Two",
+    requests_per_minute=None,
+    concurrent_runs=2,
+    tokens_per_month=None,
+    form2_streaming=True,
+    max_message_bytes=None,
+)
+_QUICK_SECONDS = 0.1
+_A_LOOK = 0.6
+
+
+@pytest.fixture
+async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
+    """The gateway's."""
+    opened = Limiter(redis_url, instance="test", timeout=5)
+    yield opened
+    await opened.aclose()
+
+
+class Account:
+    """An account of two runs at once, whose requests take their slots as at a gateway."""
+
+    def __init__(self, world: World, limiter: Limiter, agent: str) -> None:
+        self.world = world
+        self.agent = agent
+        self._limiter = limiter
+
+    async def admits(self, trace_id: str) -> bool:
+        return (await self._limiter.admit(self.world.account_id, PLAN, trace_id)).allowed
+
+    async def fill(self) -> list[str]:
+        """Two runs elsewhere, whatever else is under way."""
+        others = [new(), new()]
+        await self._limiter.hold([(self.world.account_id, other) for other in others])
+        return others
+
+    async def free(self, trace_id: str) -> None:
+        await self._limiter.release(self.world.account_id, trace_id)
+
+    async def ask(self, message: str, before: Listener | None = None, *, asked_ago: float = 0.0) -> Listener:
+        request = self.world.request(self.agent, message)
+        if before is not None:
+            conversation_id = before.request.conversation_id
+            request = msgspec.structs.replace(
+                request, conversation_id=conversation_id, new_conversation=False
+            )
+        asked = datetime.now(UTC) - timedelta(seconds=asked_ago)
+        request = msgspec.structs.replace(request, requested_at=asked.isoformat().replace("+00:00", "Z"))
+        listener = await self.world.listen(request)
+        await self.world.bus.request_chat(request)
+        return listener
+
+
+@pytest.fixture
+async def account(world: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Account]:
+    monkeypatch.setattr(heartbeat, "RENEW_SECONDS", _QUICK_SECONDS)  # many beats in a short test
+    async with open_pool(world.settings.database_url, role=None) as pool:
+        async with connection(pool, seconds=10) as conn:
+            await put_plan(conn, PLAN, actor="tests")
+            made = await create_account(conn, name="Two", plan=PLAN.name, actor="tests")
+        own = World(world.bus, world.log, pool, world.settings, made.account_id)
+        async with own.worker():
+            yield Account(own, limiter, await own.agent())
+
+
+def _held(gate: asyncio.Event) -> Answer:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("...")
+        await gate.wait()
+        await exchange.end()
+
+    return answer
+
+
+async def test_who_waits_in_line_leaves_his_run_to_others(
+    account: Account, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+    provider.will(_held(gate), says("two"))
+    first = await account.ask("first")
+    await first.until(frames.Delta)
+    assert await account.admits(first.request.trace_id)
+    waiter = await account.ask("second", first)
+    assert await account.admits(
+        waiter.request.trace_id
+    )  # held from the door until the worker has said Queued
+    await waiter.until(frames.Queued)
+    await asyncio.sleep(3 * _QUICK_SECONDS)  # the slots of those that wait are not renewed
+    other = new()
+    assert await account.admits(other)
+    assert not await account.admits(new())
+    gate.set()
+    await waiter.until(frames.Completed)
+    assert await account.admits(new()), "both have ended"
+
+
+@pytest.mark.parametrize("in_line", [True, False])
+async def test_a_run_begins_only_when_the_account_has_one_free(
+    account: Account, provider: ScriptedProvider, in_line: bool
+) -> None:
+    gate = asyncio.Event()
+    if in_line:
+        provider.will(_held(gate), says("two"))
+        first = await account.ask("first")
+        await first.until(frames.Delta)
+        late = await account.ask("second", first)
+        await late.until(frames.Queued)
+        others = await account.fill()
+        gate.set()
+        await first.until(frames.Completed)
+    else:  # taken up so late that its gateway has given up
+        provider.will(says("two"))
+        others = await account.fill()
+        late = await account.ask("second", asked_ago=5)
+        await late.until(frames.Queued)
+    await asyncio.sleep(_A_LOOK)
+    assert not late.of(frames.Accepted)
+    await account.free(others[0])
+    await late.until(frames.Completed)
+    await account.free(others[1])
+
+
+async def test_who_has_no_run_when_his_time_is_up_is_told_so(
+    account: Account, provider: ScriptedProvider
+) -> None:
+    provider.will(says("never"))
+    await account.fill()
+    late = await account.ask("late", asked_ago=28.5)
+    assert (await late.until(frames.Refused, seconds=5.0)).code == "rate_limited"
+    assert not late.of(frames.Accepted)
