@@ -30,7 +30,7 @@ async def test_a_thousand_rotations_leave_no_stale_key_on_two_gateways(stack: Ru
         ports = [httpx.URL(url).port for url in stack.environment.gateway_urls]
         gateways = [await enter(connected(port or 0, seconds=55)) for port in ports]
         conn = await enter(connection(await enter(open_pool(stack.environment.database_url)), seconds=55))
-        account = await create_account(conn, name="rotating", plan="Starter", actor="test")
+        account = await create_account(conn, name="rotating", plan="Unlimited", actor="test")
         issued = await create_key(conn, account.account_id, actor="test")
         before = [await statuses_with(gateway, issued.key) for gateway in gateways]
         assert before == [[404], [404]]
