@@ -11,11 +11,17 @@ from ops.harness import RunningStack, embedded_nats, embedded_servers, running_s
 from ops.prepare import migrate
 from ops.settings import Counts
 from ops.stack import Servers
+from tests.scheduling import ByFile
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config) -> ByFile:
+    """How tests are shared out among processes."""
+    return ByFile(config)
 
 
 @pytest.fixture(scope="session")
