@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -19,9 +20,9 @@ _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config) -> ByFile:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are shared out among processes."""
-    return ByFile(config)
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -6,18 +6,19 @@ The plugin's own groups are no use here: it marks them by a private name of item
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _STACK_FOLDER = "tests/system/"
 _STACK_FIXTURE = "stack: RunningStack"
 
 
-class ByFile(LoadScopeScheduling):
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """A unit of work is a file, or all files that use the stack."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        super().__init__(config)
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
         self._scopes: dict[str, str] = {}
 
     def _split_scope(self, nodeid: str) -> str:
