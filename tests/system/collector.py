@@ -48,15 +48,27 @@ class Collector:
             return " ".join(str(span) for _, span in self._spans)
 
     def spans_of(self, trace_id: str, services: set[str], seconds: float = 20) -> list[tuple[str, Span]]:
-        """The spans of a trace, once every one of `services` has sent some. Raises TimeoutError."""
+        """The spans of a trace, once each of `services` has sent some and all hang together under one root.
+
+        Raises TimeoutError: spans of one trace come from several processes, in any order.
+        """
 
         def found() -> list[tuple[str, Span]]:
             return [(name, span) for name, span in self._spans if span.trace_id.hex() == trace_id]
 
+        def whole() -> bool:
+            return services <= {name for name, _ in found()} and len(_roots(found())) == 1
+
         with self._arrived:
-            if self._arrived.wait_for(lambda: services <= {name for name, _ in found()}, seconds):
+            if self._arrived.wait_for(whole, seconds):
                 return found()
-            raise TimeoutError(f"spans came only of {sorted({name for name, _ in found()})}")
+            came = sorted({name for name, _ in found()})
+            raise TimeoutError(f"spans came of {came}, with the roots {_roots(found())}")
+
+
+def _roots(found: list[tuple[str, Span]]) -> list[str]:
+    known = {span.span_id for _, span in found}
+    return [span.name for _, span in found if span.parent_span_id not in known]
 
 
 def _value(value: AnyValue) -> object:
