@@ -1,7 +1,6 @@
 """A deleted conversation is gone for every reader, and its content from everywhere that anything is kept."""
 
 import asyncio
-import contextlib
 import secrets
 
 import httpx
@@ -93,11 +92,8 @@ async def test_what_was_said_is_nowhere_after_it_was_deleted(
     cancelled = await one.http.post(f"{one.base_url}/v1/chat/{trace_id}/cancel", headers=one.headers)
     assert cancelled.status_code == 404
 
+    await first_pass_over(stack, thread)
     left = await canary.places(stack)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(20):
-            while any(left.values()):
-                left = await canary.places(stack)
     assert not any(left.values()), left
     assert len(await rows_of(stack, thread)) == 1
     for reader in (one, other, one):
@@ -116,6 +112,21 @@ async def end_claims(stack: RunningStack, thread: str) -> None:
     async with open_pool(stack.environment.database_url) as pool, connection(pool) as conn:
         query = "UPDATE idempotency_keys SET claimed_until = clock_timestamp() WHERE conversation_id = %s"
         assert (await conn.execute(query, [thread])).rowcount == 1
+
+
+async def first_pass_over(stack: RunningStack, thread: str) -> None:
+    """Until the projector has removed what stands beside the log; a look everywhere takes too long to repeat."""
+    query = (
+        "SELECT pg_sleep(0.1) FROM erasures WHERE conversation_id = %(thread)s AND passes = 0"
+        " UNION ALL SELECT pg_sleep(0.1) FROM messages WHERE conversation_id = %(thread)s"
+    )
+    async with (
+        asyncio.timeout(40),
+        open_pool(stack.environment.database_url) as pool,
+        connection(pool, seconds=40) as conn,
+    ):
+        while await (await conn.execute(query, {"thread": thread})).fetchall():
+            pass
 
 
 async def rows_of(stack: RunningStack, thread: str) -> list[tuple[object, ...]]:
