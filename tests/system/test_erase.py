@@ -115,7 +115,7 @@ async def end_claims(stack: RunningStack, thread: str) -> None:
 
 
 async def first_pass_over(stack: RunningStack, thread: str) -> None:
-    """Until the projector has removed what stands beside the log; a look everywhere takes too long to repeat."""
+    """Until the projector has removed what stands beside the log: a look everywhere takes long."""
     query = (
         "SELECT pg_sleep(0.1) FROM erasures WHERE conversation_id = %(thread)s AND passes = 0"
         " UNION ALL SELECT pg_sleep(0.1) FROM messages WHERE conversation_id = %(thread)s"
