@@ -11,7 +11,7 @@ import msgspec
 from contracts.ids import is_uuid
 from directory.keys import hash_key
 from directory.last_used import LastUsed
-from directory.plans import Plan
+from directory.plans import Plan, plan_from
 from runtime.postgres import Pool, connection
 
 OutputType = Literal["text", "markdown", "json"]
@@ -62,16 +62,8 @@ async def resolve(
 
 
 def _caller(row: tuple[Any, ...]) -> Caller:
-    account_id, key_id, now, name, per_minute, concurrent, tokens, form2, message_bytes = row[:9]
-    plan = Plan(
-        name=name,
-        requests_per_minute=per_minute,
-        concurrent_runs=concurrent,
-        tokens_per_month=tokens,
-        form2_streaming=form2,
-        max_message_bytes=message_bytes,
-    )
-    return Caller(account_id=account_id, plan=plan, key_id=key_id, now=now)
+    account_id, key_id, now = row[:3]
+    return Caller(account_id=account_id, plan=plan_from(row[3:9]), key_id=key_id, now=now)
 
 
 def _agent(row: tuple[Any, ...]) -> AgentSummary | None:

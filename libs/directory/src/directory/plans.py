@@ -1,5 +1,8 @@
 """Plans: the numbers an account is held to. They are data, and seeded by the migrations."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from runtime.postgres import Pool, connection
@@ -20,17 +23,12 @@ async def plan_of(pool: Pool, account_id: str) -> Plan | None:
     """The account's plan as it is now; None where there is no such account. Raises DatabaseUnavailable."""
     async with connection(pool) as conn:
         row = await (await conn.execute(_PLAN_OF, [account_id])).fetchone()
-    if row is None:
-        return None
-    name, per_minute, concurrent, tokens, form2, message_bytes = row
-    return Plan(
-        name=name,
-        requests_per_minute=per_minute,
-        concurrent_runs=concurrent,
-        tokens_per_month=tokens,
-        form2_streaming=form2,
-        max_message_bytes=message_bytes,
-    )
+    return None if row is None else plan_from(row)
+
+
+def plan_from(row: Sequence[Any]) -> Plan:
+    """A row of the table's columns, in their order."""
+    return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
 
 
 _PLAN_OF = """

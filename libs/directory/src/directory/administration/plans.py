@@ -7,7 +7,7 @@ import psycopg
 
 from directory.administration.audit import record
 from directory.errors import Conflict, Invalid, NotFound
-from directory.plans import Plan
+from directory.plans import Plan, plan_from
 from runtime.postgres import Connection
 
 
@@ -75,18 +75,14 @@ async def accounts_on(conn: Connection, name: str, *, limit: int) -> tuple[int, 
 async def list_plans(conn: Connection, *, after: str = "", limit: int = 100) -> list[Plan]:
     """The plans whose names come after `after`, in the order of their names."""
     cursor = await conn.execute(f"{_PLAN} WHERE name > %s ORDER BY name LIMIT %s", [after, limit])
-    return [_plan(row) for row in await cursor.fetchall()]
+    return [plan_from(row) for row in await cursor.fetchall()]
 
 
 async def find_plan(conn: Connection, name: str, *, lock: bool = False) -> Plan | None:
     """The plan; None where there is none. `lock` holds its row, so that no account comes to it meanwhile."""
     cursor = await conn.execute(f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}", [name])
     row = await cursor.fetchone()
-    return None if row is None else _plan(row)
-
-
-def _plan(row: tuple[Any, ...]) -> Plan:
-    return Plan(**dict(zip(Plan.__struct_fields__, row, strict=True)))
+    return None if row is None else plan_from(row)
 
 
 async def _write_plan(conn: Connection, plan: Plan) -> None:
