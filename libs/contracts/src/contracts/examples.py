@@ -13,7 +13,7 @@ AT = "2026-11-21T09:30:00.123456Z"
 CALL = "toolu_01A09q90qw90lq917835lq9"
 
 _USAGE = Usage(input_tokens=412, output_tokens=57)
-_SOURCE = Source(
+SOURCE = Source(
     index=1,
     id="returns#2",
     title="Returns",
@@ -49,7 +49,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         form="form1",
         worker="orchestrator-1/0192f0c1-0000-7000-8000-0000000000e1",
     ),
-    events.SourcesRetrieved(trace_id=TRACE, at=AT, sources=(_SOURCE,)),
+    events.SourcesRetrieved(trace_id=TRACE, at=AT, sources=(SOURCE,)),
     events.Delta(trace_id=TRACE, at=AT, round=1, text="It has shipped.", cuts=(3, 15)),
     events.ModelReplied(
         trace_id=TRACE,
@@ -171,7 +171,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
         offset=3,
         sha256="8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
     ),
-    frames.SourcesFound(seq=2, attempt=1, sources=(_SOURCE,)),
+    frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
     frames.Delta(seq=3, attempt=1, round=1, text="It "),
     frames.ToolCalled(seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}),
     frames.ToolReturned(seq=5, attempt=1, call_id=CALL, output='{"status":"shipped"}', is_error=False),

@@ -1,11 +1,11 @@
 """POST /v1/chat/{trace_id}/cancel: the end of a run, asked for at whichever gateway."""
 
-from contracts import http, ids, wire
+from contracts import http, wire
 from contracts.messages import CancelRequested
-from conversations.finding import find_run
 from gateway import strict
 from gateway.admission import reader_of
 from gateway.exchange import Exchange
+from gateway.owned import run_of
 from gateway.parts import Parts
 from gateway.problems import Refusal
 
@@ -17,9 +17,7 @@ async def cancel(parts: Parts, exchange: Exchange, trace_id: str) -> None:
     """
     caller = await reader_of(parts, exchange)
     await strict.discard(exchange)
-    found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
-    if found is None or found.account_id != caller.account_id:
-        raise Refusal("not_found", "There is no such run.")
+    found = await run_of(parts, caller, trace_id)
     has_begun = found.begun_at is not None
     if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
         raise Refusal("run_ended")

@@ -14,10 +14,10 @@ from conversations.idempotency import Claim
 from directory.caller import Caller
 from gateway import auth, body
 from gateway.admission import admitted
-from gateway.exchange import ClientGone, Exchange
+from gateway.exchange import Exchange
 from gateway.forms import check_plan, default_form, form_of
 from gateway.idempotency import key_of
-from gateway.launch import launched
+from gateway.launch import launched, wait_for
 from gateway.live import LiveRun
 from gateway.parts import Parts
 from gateway.problems import Refusal
@@ -39,9 +39,7 @@ async def reply(parts: Parts, exchange: Exchange) -> None:
     """POST /v1/chat."""
     async with _accepted(parts, exchange, lambda: "json") as (claim, run):
         while not run.ended:
-            await run.wait()
-            if run.gone:
-                raise ClientGone
+            await wait_for(run)
         last = run.take()[-1]
         if isinstance(last, Broken):
             raise Refusal(last.code, last.message)

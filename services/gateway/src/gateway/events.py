@@ -5,15 +5,16 @@ An extension beside the specification's POST, whose streams stay without ids (do
 
 import asyncio
 
-from contracts import ids, marks, sse
+from contracts import marks, sse
 from contracts.updates import Broken
-from conversations.finding import Found, find_run
+from conversations.finding import Found
 from directory.caller import Caller
 from gateway import query, strict
 from gateway.admission import reader_of
-from gateway.exchange import ClientGone, Exchange
+from gateway.exchange import Exchange
 from gateway.forms import check_plan, default_form, form_of
-from gateway.launch import ACCEPT_SECONDS, TURN_SECONDS, watched
+from gateway.launch import ACCEPT_SECONDS, TURN_SECONDS, wait_for, watched
+from gateway.owned import no_such_run, run_of
 from gateway.parts import Parts
 from gateway.problems import Refusal, invalid
 from gateway.stories import Reader
@@ -34,7 +35,7 @@ async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
     asked = form_of(exchange)
     check_plan(asked, caller)
     cursor = _cursor(exchange)
-    found = await _found(parts, caller, trace_id)
+    found = await run_of(parts, caller, trace_id)
     mark = None
     if cursor and (mark := marks.parse_cursor(cursor, trace_id)) is None:
         raise _expired()
@@ -65,18 +66,10 @@ async def _serve(exchange: Exchange, reader: Reader, form: sse.Form, encoder: ss
     await EventStream(exchange, reader, take).serve()
 
 
-async def _found(parts: Parts, caller: Caller, trace_id: str) -> Found:
-    """The caller's run. Raises Refusal, in the same words for every reason that it is not found."""
-    found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
-    if found is None or found.account_id != caller.account_id:
-        raise Refusal("not_found", "There is no such run.")
-    return found
-
-
 async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: Found) -> sse.Form:
     """That of the request that began the run; the deployment's where that one asked for JSON."""
     if found.form is None:  # it stood in line
-        found = await _found(parts, caller, trace_id)
+        found = await run_of(parts, caller, trace_id)
     if found.form is None or found.form == "json":
         return default_form(parts.stream_form)
     return found.form
@@ -87,15 +80,13 @@ async def _begun(reader: Reader, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             while not reader.story.entries:
-                await reader.wait()
-                if reader.gone:
-                    raise ClientGone
+                await wait_for(reader)
     except TimeoutError:
         raise Refusal("overloaded", "The run cannot be read just now.") from None
     first = reader.story.entries[0].update
     if isinstance(first, Broken):
         if first.code == "conversation_not_found":  # erased meanwhile
-            raise Refusal("not_found", "There is no such run.")
+            raise no_such_run()
         raise Refusal(first.code, first.message)
 
 

@@ -41,11 +41,11 @@ async def launched(
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
         claim = await key.claim(parts.pool, request, ACCEPT_SECONDS)
-        follow = parts.runs.follow if claim.mine and claim.publication == 1 else parts.runs.join
-        following = follow(
+        following = parts.runs.follow(
             claim.trace_id,
             claim.conversation_id,
             streaming=request.form != "json",
+            from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
         )
@@ -95,7 +95,7 @@ class _Launch:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
                 while not _has_begun(run):
-                    await _wait(run)
+                    await wait_for(run)
         if run.started:
             logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
         return run.started
@@ -121,7 +121,7 @@ class _Launch:
                         in_line = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
                         await self._key.extend(self._parts.pool, claim, TURN_SECONDS)
-                    await _wait(run)
+                    await wait_for(run)
         except TimeoutError:
             raise Refusal("overloaded", _NOT_TAKEN) from None
 
@@ -159,7 +159,8 @@ def _refusal(run: LiveRun) -> Refusal:
     return Refusal(last.code, None if last.code == "conversation_not_found" else last.message)
 
 
-async def _wait(run: LiveRun) -> None:
+async def wait_for(run: Followed) -> None:
+    """Return when there may be something to take. Raises ClientGone."""
     await run.wait()
     if run.gone:
         raise ClientGone

@@ -41,11 +41,14 @@ class Runs:
         conversation_id: str,
         *,
         streaming: bool,
+        from_beginning: bool = False,
         publication: int = 1,
         after_version: int = 0,
     ) -> AsyncIterator[LiveRun]:
         """Follow a run from before its request is published, for the `publication`-th time, until the block
-        ends. `after_version`: where in the conversation it begins, as far as that is known.
+        ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago.
+
+        `after_version`: where in the conversation it begins, as far as that is known.
         """
         run_log = RunLog(self._log, conversation_id, trace_id, after_version)
         run = LiveRun(
@@ -60,6 +63,8 @@ class Runs:
         self._all_closed.clear()
         try:
             await self._fanout.join(trace_id, run.deliver)
+            if from_beginning:
+                await run.catch_up()
             yield run
         finally:
             self._open.discard(run)
@@ -67,27 +72,6 @@ class Runs:
                 self._all_closed.set()
             await self._fanout.leave(trace_id, run.deliver)
             await run.close()
-
-    @contextlib.asynccontextmanager
-    async def join(
-        self,
-        trace_id: str,
-        conversation_id: str,
-        *,
-        streaming: bool,
-        publication: int = 1,
-        after_version: int = 0,
-    ) -> AsyncIterator[LiveRun]:
-        """Follow a run from its beginning, wherever it stands: not begun, under way, or ended long ago."""
-        async with self.follow(
-            trace_id,
-            conversation_id,
-            streaming=streaming,
-            publication=publication,
-            after_version=after_version,
-        ) as run:
-            await run.catch_up()
-            yield run
 
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:

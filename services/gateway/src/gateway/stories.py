@@ -142,8 +142,8 @@ class Stories:
         self, followed: _Followed, trace_id: str, conversation_id: str, after_version: int
     ) -> None:
         """Follow the run until it has ended, and then until its last reader has gone: he may be slow."""
-        async with self._runs.join(
-            trace_id, conversation_id, streaming=True, after_version=after_version
+        async with self._runs.follow(
+            trace_id, conversation_id, streaming=True, from_beginning=True, after_version=after_version
         ) as run:
             await followed.listen(run)
             if followed.story.is_local:

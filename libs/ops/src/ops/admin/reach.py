@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ops import environment
+from ops.database import DATABASE_URL
 from ops.environment import Environment
 from ops.errors import NotRunningError, SetupError
 from ops.secrets import Secrets
 
-DATABASE_URL = "AGENTCHAT_DATABASE_URL"
 NATS_URL = "AGENTCHAT_NATS_URL"
 REDIS_URL = "AGENTCHAT_REDIS_URL"
 SECRET_KEY = "AGENTCHAT_SECRET_KEY"  # noqa: S105 - a name

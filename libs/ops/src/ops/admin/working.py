@@ -22,8 +22,9 @@ from limits import Limiter
 from ops.admin import reach as reaching
 from ops.admin.errors import RefusedError, refused
 from ops.admin.reach import Reach
+from ops.database import reached
 from ops.errors import SetupError
-from runtime.postgres import DatabaseUnavailable, connect_options, open_pool
+from runtime.postgres import DatabaseUnavailable, open_pool
 from runtime.settings import SettingsError, load
 
 T = TypeVar("T")
@@ -88,7 +89,7 @@ async def _run(
     seals: bool,
 ) -> T:
     sealer = sealer_of(reach.secret_key, reach.previous_secret_keys)
-    await _reached(reach.database_url)
+    await reached(reach.database_url)
     async with contextlib.AsyncExitStack() as open_:
         pool = await open_.enter_async_context(open_pool(reach.database_url))
         if seals:
@@ -104,17 +105,6 @@ async def _run(
                 embedder=await usable(pool, embeds) if embeds else None,
             )
         )
-
-
-async def _reached(database_url: str) -> None:
-    """Try it once: a pool would go on trying, and not say what is wrong. Raises RefusedError, SetupError."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(database_url, **connect_options(database_url))
-    except psycopg.OperationalError as error:
-        raise RefusedError(f"the database cannot be reached: {error}") from None
-    except psycopg.Error as error:
-        raise SetupError(f"{reaching.DATABASE_URL} cannot be used: {error}") from None
-    await connection.close()
 
 
 @contextlib.asynccontextmanager

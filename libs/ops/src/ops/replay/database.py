@@ -10,10 +10,9 @@ import psycopg
 
 from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
+from ops.database import DATABASE_URL, reached
 from ops.errors import NotRunningError, SetupError, StackError
-from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
-
-_DATABASE_URL = "AGENTCHAT_DATABASE_URL"
+from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 
 T = TypeVar("T")
 
@@ -43,24 +42,13 @@ def run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
 
 def database_url() -> str:
     """The one of the environment, or the running stack's. Raises NotRunningError."""
-    own = os.environ.get(_DATABASE_URL, "").strip()
+    own = os.environ.get(DATABASE_URL, "").strip()
     if own:
         return own
     try:
         return environment.load().database_url
     except NotRunningError as error:
-        raise NotRunningError(f"{error}; for another database set {_DATABASE_URL}") from None
-
-
-async def reached(url: str) -> None:
-    """Try it once: a pool would go on trying, and not say what is wrong. Raises StackError."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
-    except psycopg.OperationalError as error:
-        raise StackError(f"the database cannot be reached: {error}") from None
-    except psycopg.Error as error:
-        raise SetupError(f"{_DATABASE_URL} cannot be used: {error}") from None
-    await connection.close()
+        raise NotRunningError(f"{error}; for another database set {DATABASE_URL}") from None
 
 
 async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:

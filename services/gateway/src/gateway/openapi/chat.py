@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 from contracts import http, sse, wire
-from contracts.examples import AT, CONVERSATION, REPLY, TRACE
+from contracts.examples import AT, CONVERSATION, REPLY, SOURCE, TRACE
 from contracts.updates import Finished, Started, Text, ToolStarted, Update
-from contracts.values import Message, Source, ToolCall
+from contracts.values import Message, ToolCall
 from gateway.openapi.answers import KEYED, RATE_LIMIT, READING, refusals, success
 from gateway.openapi.operations import (
     AGENT_ID,
@@ -25,15 +25,6 @@ _MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
 _TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
-_SOURCE = Source(
-    index=1,
-    id="returns#2",
-    title="Returns",
-    url="https://shop.example/returns",
-    source_type="document",
-    score=0.83,
-    snippet="You may return an order within 30 days.",
-)
 _DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
 _ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
 STREAMS: dict[str, tuple[http.StreamEvent, ...]] = {
@@ -44,7 +35,7 @@ STREAMS: dict[str, tuple[http.StreamEvent, ...]] = {
     ),
     "form 1, with retrieval": (
         http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE),
-        http.SourcesEvent(sources=(_SOURCE,)),
+        http.SourcesEvent(sources=(SOURCE,)),
         *_DELTAS,
         http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE),
     ),
