@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from conversations.log import Log, open_log
 from conversations.migrations import migrate
 from conversations.store import ConversationStore, open_store
 from runtime.postgres import Pool, open_pool
@@ -20,6 +21,12 @@ async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
 @pytest.fixture
 async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
     async with open_pool(migrated_database_url, max_size=9) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
         yield opened
 
 

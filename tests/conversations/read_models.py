@@ -1,6 +1,7 @@
 """Threads for read models, what the tables hold of them, and the commands that build and prove these."""
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -11,7 +12,8 @@ from contracts.ids import new_id
 from conversations.conversation import Conversation
 from conversations.log import Log
 from conversations.projections.catalogue import PROJECTIONS
-from conversations.projections.follower import Follower
+from conversations.projections.follower import BATCH, Follower
+from conversations.projections.projection import Projection
 from conversations.spending import spent_of
 from conversations.store import ConversationStore
 from ops.errors import StackError
@@ -60,8 +62,10 @@ async def many(store: ConversationStore, count: int) -> list[Conversation]:
     return made
 
 
-async def follow(pool: Pool, log: Log) -> None:
-    follower = Follower(pool, log, PROJECTIONS)
+async def follow(
+    pool: Pool, log: Log, projections: Sequence[Projection] = PROJECTIONS, *, batch: int = BATCH
+) -> None:
+    follower = Follower(pool, log, projections, batch=batch)
     while await follower.step():
         pass
 

@@ -1,6 +1,5 @@
 """Recorded histories replayed: what was stored once is read, folded, projected and told again for ever."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ from contracts.values import Usage
 from conversations import mapper, moving, transfer
 from conversations.canonical import rendered
 from conversations.conversation import Conversation, fold
-from conversations.log import Log, open_log
+from conversations.log import Log
 from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
 from conversations.store import ConversationStore
@@ -30,12 +29,6 @@ STATES = {
     "taken_over": ["completed"],
     "erased": [],
 }
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 def folded(found: Carried) -> Conversation:

@@ -1,23 +1,15 @@
 """The log as readers have it: pages by position, conversations by version."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from contracts.events import Event
 from contracts.ids import new_id
 from conversations.conversation import Conversation
-from conversations.log import PAGE_BYTES, Log, open_log
+from conversations.log import PAGE_BYTES, Log
 from conversations.store import ConversationStore
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
 pytestmark = pytest.mark.requirement("EVENT-STORE")
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 async def test_pages_follow_each_other_without_gap_or_repetition(store: ConversationStore, log: Log) -> None:

@@ -1,6 +1,6 @@
 """Read models: what events make of them, that rebuilt equals live, and that no event blocks the others."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -10,15 +10,16 @@ from msgspec.structs import replace
 from contracts.events import ConversationErased, Event
 from contracts.ids import new_id
 from conversations.conversation import Conversation
-from conversations.log import Log, open_log
+from conversations.log import Log
 from conversations.projections import conversations, messages, open_runs
 from conversations.projections.conversations import ConversationRow, conversations_of
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Projection
 from conversations.projections.rebuilding import rebuild
 from conversations.store import ConversationStore
-from runtime.postgres import Connection, Pool, connection
+from runtime.postgres import Connection, Pool
 from tests.conversations.given import ACCOUNT, AT, LATER, answered, asked, began, failed, said, started, turn
+from tests.conversations.read_models import empty, rows
 
 pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
 
@@ -26,28 +27,15 @@ ALL = (conversations.PROJECTION, messages.PROJECTION, open_runs.PROJECTION)
 TABLES = [each.name for each in ALL]
 
 
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
-
-
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        tables = [*TABLES, "conversation_events", "projection_positions", "parked_events"]
-        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
+    await empty(migrated_database_url)
 
 
 async def follow(pool: Pool, log: Log, projections: Sequence[Projection] = ALL, batch: int = 500) -> None:
     follower = Follower(pool, log, projections, batch=batch)
     while await follower.step():
         pass
-
-
-async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute(query.encode())).fetchall()
 
 
 async def contents(pool: Pool) -> list[list[tuple[Any, ...]]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import RebuildUnderWay
-from conversations.log import Log, open_log
+from conversations.log import Log
 from conversations.projections import messages, open_runs, shadow, usage
 from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
@@ -21,12 +21,6 @@ from conversations.projections.verifying import verify
 from conversations.store import ConversationStore
 from runtime.postgres import Connection, Pool, connection
 from tests.conversations.read_models import TABLES, contents, empty, erase, follow, many, rows, shadows
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -1,32 +1,25 @@
 """The read models of runs and of tool calls, and that every read model comes out the same when built anew."""
 
 import random
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
 from contracts.events import ConversationErased, Event
-from contracts.ids import new_id
-from conversations.conversation import Conversation
-from conversations.log import Log, open_log
-from conversations.projections import conversations, messages, open_runs, runs, tools, usage
+from conversations.log import Log
+from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
-from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import rebuild
 from conversations.projections.tools import ToolLine, lines_of
 from conversations.spending import spent_of
 from conversations.store import ConversationStore
-from runtime.postgres import Pool, connection
+from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
     AT,
     LATER,
     answered,
     asked,
-    began,
     cancelled,
     failed,
     returned,
@@ -37,42 +30,14 @@ from tests.conversations.given import (
     use,
     wanted,
 )
+from tests.conversations.read_models import contents, empty, follow, rows, told
 
 pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
-
-ALL = tuple(each.PROJECTION for each in (conversations, messages, open_runs, usage, runs, tools))
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        tables = [each.name for each in ALL] + ["conversation_events", "projection_positions", "erasures"]
-        await owner.execute(f"TRUNCATE {', '.join(tables)}".encode())
-
-
-async def told(store: ConversationStore, *stored: Event) -> Conversation:
-    return await store.append(Conversation(conversation_id=new_id()), [began(), *stored])
-
-
-async def follow(pool: Pool, log: Log, projections: Sequence[Projection] = ALL, *, batch: int = 500) -> None:
-    follower = Follower(pool, log, projections, batch=batch)
-    while await follower.step():
-        pass
-
-
-async def rows(pool: Pool, query: str) -> list[tuple[Any, ...]]:
-    async with connection(pool) as conn:
-        return await (await conn.execute(query.encode())).fetchall()
-
-
-async def contents(pool: Pool) -> dict[str, list[tuple[Any, ...]]]:
-    return {each.name: await rows(pool, f"SELECT * FROM {each.name} ORDER BY 1, 2") for each in ALL}
+    await empty(migrated_database_url)
 
 
 async def test_a_run_says_who_answered_when_and_at_what_cost(
@@ -148,7 +113,7 @@ async def test_built_anew_equals_live_whatever_was_erased_meanwhile(
 ) -> None:
     """Live, a conversation's events are seen before they go, half of them, or not at all."""
     dice = random.Random(seed)
-    live = Follower(pool, log, ALL, batch=dice.choice((1, 5, 500)))
+    live = Follower(pool, log, PROJECTIONS, batch=dice.choice((1, 5, 500)))
     threads = [await told(store) for _ in range(5)]
     for number in range(25):
         place = dice.randrange(len(threads))
@@ -168,7 +133,7 @@ async def test_built_anew_equals_live_whatever_was_erased_meanwhile(
     expected = await contents(pool)
     assert all(expected.values())
     for version, size in ((2, 3), (3, 500)):
-        await rebuild(pool, log, [replace(each, version=version) for each in ALL], batch=size)
+        await rebuild(pool, log, [replace(each, version=version) for each in PROJECTIONS], batch=size)
         assert await contents(pool) == expected
 
 

@@ -1,18 +1,16 @@
 """What runs cost: by account, agent, model and day, for a month, and counted anew from the log."""
 
 import random
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-import psycopg
 import pytest
 
 from contracts import events
 from contracts.ids import new_id
 from contracts.values import Usage
 from conversations.conversation import Conversation
-from conversations.log import Log, open_log
+from conversations.log import Log
 from conversations.projections import usage
 from conversations.projections.follower import Follower
 from conversations.projections.usage import UsageLine, lines_of
@@ -20,6 +18,7 @@ from conversations.spending import MonthSpent, month_of, projected, recount, spe
 from conversations.store import ConversationStore
 from conversations.turn import fail
 from runtime.postgres import Pool, connection
+from tests.conversations.read_models import empty
 
 pytestmark = pytest.mark.requirement("USAGE")
 
@@ -67,16 +66,9 @@ async def erase(store: ConversationStore, conversation: Conversation) -> None:
     await store.append(conversation, [erased])
 
 
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
-
-
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
-    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        await owner.execute("TRUNCATE usage, conversation_events, projection_positions, parked_events")
+    await empty(migrated_database_url)
 
 
 async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:

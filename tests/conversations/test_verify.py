@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
 
-from conversations.log import Log, open_log
+from conversations.log import Log
 from conversations.projections import conversations, messages
 from conversations.projections.rebuilding import rebuild
 from conversations.projections.verifying import verify
@@ -15,12 +14,6 @@ from conversations.store import ConversationStore
 from runtime.postgres import Pool, connection
 from tests.conversations.given import turn
 from tests.conversations.read_models import TABLES, empty, follow, many, replay, rows, shadows, told
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)
