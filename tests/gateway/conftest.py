@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bus import Bus
+from conversations.store import ConversationStore, open_store
 from directory.administration import create_account, create_agent, create_key, put_plan
 from directory.agent_draft import AgentDraft
 from directory.plans import Plan
@@ -123,3 +124,9 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     await server.start()
     yield server
     await server.kill()
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened

@@ -10,7 +10,7 @@ import pytest
 from bus import Bus
 from contracts import events, messages
 from contracts.values import Usage
-from conversations.store import ConversationStore, open_store
+from conversations.store import ConversationStore
 from conversations.waiting import WaitingLine
 from runtime.postgres import open_pool
 from tests.gateway.client import Client, check_problem
@@ -19,12 +19,6 @@ from tests.gateway.stored import AT, add, ended, write
 from tests.gateway.worker import Turn, Worker
 
 pytestmark = pytest.mark.requirement("CANCEL-HTTP")
-
-
-@pytest.fixture
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,9 +1,8 @@
 """GET /v1/chat/{trace_id}/events, over two gateways and with a worker that the test plays."""
 
 import asyncio
-import contextlib
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -11,64 +10,18 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bus import Bus, Subscription
-from bus.connection import Connection
 from contracts import events, frames, ids
-from contracts.messages import ChatRequested
-from contracts.updates import Text
-from contracts.values import Source, Usage
-from conversations.log import open_log
-from conversations.store import ConversationStore, open_store
+from conversations.store import ConversationStore
 from conversations.waiting import WaitingLine
-from gateway.runs import Runs
-from gateway.stories import Reader, Stories
 from runtime.postgres import open_pool
 from tests.gateway.client import Client, EventReader, accepted, check_problem
 from tests.gateway.conftest import Accounts
+from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
 from tests.gateway.process import GatewayProcess
-from tests.gateway.stored import AT, ended, write
+from tests.gateway.stored import AT, write
 from tests.gateway.worker import Turn, Worker
 
 pytestmark = pytest.mark.requirement("JOIN")
-
-Event = tuple[str | None, str]
-"""The id of an event, and its data."""
-
-_EVENT = re.compile(rb"(?:id: ([^\n]+)\n)?data: ([^\n]+)\n\n")
-_FIRST, _SECOND = "Let me 👀 look.", " déjà\u2028 vu 😀."
-_SOURCE = Source(index=1, id="a", title="A", url="/a", source_type="document", score=0.5, snippet="…")
-
-
-def parsed(data: bytes) -> list[Event]:
-    """The events of a stream that holds nothing else."""
-    assert _EVENT.sub(b"", data.replace(b": ping\n\n", b"")) == b""
-    return [(cursor.decode() or None, text.decode()) for cursor, text in _EVENT.findall(data)]
-
-
-async def open_events(
-    client: Client, trace_id: str, form: int | None = None, after: str | None = None
-) -> EventReader:
-    headers = {} if form is None else {"X-Stream-Form": str(form)}
-    if after is not None:
-        headers["Last-Event-ID"] = after
-    request = client.http.build_request(
-        "GET",
-        f"{client.url}/v1/chat/{trace_id}/events",
-        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
-    )
-    return EventReader(await client.http.send(request, stream=True))
-
-
-async def read(
-    client: Client, trace_id: str, form: int | None = None, after: str | None = None
-) -> list[Event]:
-    """The whole stream, or all behind a cursor."""
-    reader = await open_events(client, trace_id, form, after)
-    assert reader.response.status_code == 200, await reader.response.aread()
-    assert reader.response.headers["content-type"] == "text/event-stream"
-    assert reader.response.headers["x-trace-id"] == trace_id
-    await reader.rest()
-    return parsed(reader.bytes)
 
 
 @pytest.fixture(scope="module")
@@ -83,61 +36,6 @@ async def elsewhere(
     await process.start()
     yield Client(http, process.url, accounts.free.key, accounts.free.agent)
     await process.stop()
-
-
-@pytest.fixture
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
-
-
-def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
-    """A request that nobody sent."""
-    return msgspec.convert(
-        {
-            "type": "ChatRequested",
-            "trace_id": ids.new_id().replace("-", ""),
-            "attempt": 1,
-            "account_id": accounts.free.account_id,
-            "agent_id": accounts.free.agent,
-            "conversation_id": ids.new_id(),
-            "new_conversation": True,
-            "message_id": ids.new_id(),
-            "message": "hi",
-            "form": form,
-            "requested_at": AT,
-            "deadline": AT,
-        },
-        ChatRequested,
-    )
-
-
-def story(request: ChatRequested) -> list[events.Event]:
-    """Sources, a round with text in pieces and two calls, and a round that ends it."""
-    trace_id, usage = request.trace_id, Usage(input_tokens=3, output_tokens=2)
-    calls = [
-        events.ToolCalled(trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", name="look", input={"n": n})
-        for n in (1, 2)
-    ]
-    returns = [
-        events.ToolReturned(
-            trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", output='{"ok":1}', is_error=False, ms=1
-        )
-        for n in (1, 2)
-    ]
-    replied = events.ModelReplied(
-        trace_id=trace_id, at=AT, round=1, blocks=(), stop_reason="tool_use", usage=usage
-    )
-    said, replied_again, saved, completed = ended(request, _SECOND)
-    last = [
-        replace(said, round=2, cuts=(3, 6, 10)),
-        replace(replied_again, round=2),
-        replace(saved, content=_FIRST + _SECOND),
-        completed,
-    ]
-    said = events.Delta(trace_id=trace_id, at=AT, round=1, text=_FIRST, cuts=(4, 8, 14))
-    sources = events.SourcesRetrieved(trace_id=trace_id, at=AT, sources=(_SOURCE,))
-    return [sources, said, replied, *calls, *returns, *last]
 
 
 async def test_a_run_out_of_the_log_goes_on_behind_each_of_its_events_at_each_gateway(
@@ -159,7 +57,7 @@ async def test_a_run_out_of_the_log_goes_on_behind_each_of_its_events_at_each_ga
     for _, data in beginning + await read(client, request.trace_id, 2, beginning[-1][0]):
         event = msgspec.json.decode(data)
         text += event.get("content", "") if event["type"] == "delta" else ""
-    assert text == _FIRST + _SECOND
+    assert text == FIRST + SECOND
 
 
 async def test_a_live_run_is_joined_and_gone_on_with_at_each_gateway(
@@ -171,7 +69,7 @@ async def test_a_live_run_is_joined_and_gone_on_with_at_each_gateway(
         trace_id = turn.request.trace_id
         watching = await open_events(elsewhere, trace_id, 2)
         cut: list[EventReader] = []
-        await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(_SOURCE,)))
+        await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
         for number, piece in enumerate(pieces):
             await turn.delta(piece)
             if number == 1:
@@ -291,7 +189,7 @@ async def test_a_run_of_an_erased_conversation_is_not_found(
         assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
 
 
-async def test_reading_again_counts_against_no_limit(
+async def test_reading_again_takes_nothing_of_the_rate_of_requests(
     client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
 ) -> None:
     request = replace(asked(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent)
@@ -392,57 +290,3 @@ async def test_a_reader_whose_gateway_was_killed_goes_on_at_another(
         await rest.rest()
         joined = told + parsed(rest.bytes)
         assert [data for _, data in joined] == [data for _, data in parsed(first.bytes)]
-
-
-async def test_hundreds_of_watchers_are_one_subscription_and_one_reading(
-    fresh_nats_url: str, migrated_database_url: str, accounts: Accounts, store: ConversationStore
-) -> None:
-    request = asked(accounts)
-    await write(store, request)
-    async with Counted.connect(fresh_nats_url, name="counted") as bus, open_log(migrated_database_url) as log:
-        assert isinstance(bus, Counted)
-        runs = Runs(bus, log)
-        stories = Stories(runs)
-        turn = await Turn(bus, request).accept()
-        await turn.delta("Hello")
-        async with contextlib.AsyncExitStack() as stack:
-            enter = stack.enter_async_context
-            readers = await asyncio.gather(
-                *(
-                    enter(stories.read(request.trace_id, request.conversation_id, mark=None, after_version=1))
-                    for _ in range(500)
-                )
-            )
-            await turn.delta(" there.")
-            await turn.complete()
-            for reader in readers:
-                assert await _text(reader) == "Hello there."
-            assert (bus.followed, bus.read_back, len(runs), len(stories)) == (1, 1, 1, 1)
-        assert (len(runs), len(stories)) == (0, 0)
-
-
-async def _text(reader: Reader) -> str:
-    text = ""
-    async with asyncio.timeout(20):
-        while True:
-            taken = [entry.update for entry in reader.take()]
-            text += "".join(update.text for update in taken if isinstance(update, Text))
-            if reader.ended:
-                return text
-            await reader.wait()
-
-
-class Counted(Bus):
-    """A bus that counts what it is asked for."""
-
-    def __init__(self, link: Connection) -> None:
-        super().__init__(link)
-        self.followed = self.read_back = 0
-
-    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
-        self.followed += 1
-        return await super().follow_trace(trace_id, deliver)
-
-    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
-        self.read_back += 1
-        return await super().frames_of(trace_id)

@@ -12,7 +12,7 @@ import pytest
 
 from contracts import events, frames, ids
 from contracts.values import Usage
-from conversations.store import ConversationStore, open_store
+from conversations.store import ConversationStore
 from directory.administration import put_plan
 from directory.plans import Plan
 from limits import Limiter
@@ -48,12 +48,6 @@ async def second_gateway(
 @pytest.fixture
 def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
     return Client(http, second_gateway.url, accounts.free.key, accounts.free.agent)
-
-
-@pytest.fixture
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from runtime.postgres import connection, open_pool
 from tests.conversations.counting_proxy import CountingProxy
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
+from tests.gateway.event_streams import asked
 from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import ended, write
-from tests.gateway.test_events import asked
 from tests.gateway.test_idempotency import claimed_for
 from tests.gateway.worker import Worker
 

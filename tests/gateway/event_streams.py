@@ -1,0 +1,101 @@
+"""Reading GET /v1/chat/{trace_id}/events, and a run that is told there."""
+
+import re
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts import events, ids
+from contracts.messages import ChatRequested
+from contracts.values import Source, Usage
+from tests.gateway.client import Client, EventReader
+from tests.gateway.conftest import Accounts
+from tests.gateway.stored import AT, ended
+
+Event = tuple[str | None, str]
+"""The id of an event, and its data."""
+
+_EVENT = re.compile(rb"(?:id: ([^\n]+)\n)?data: ([^\n]+)\n\n")
+FIRST, SECOND = "Let me 👀 look.", " déjà\u2028 vu 😀."
+SOURCE = Source(index=1, id="a", title="A", url="/a", source_type="document", score=0.5, snippet="…")
+
+
+def parsed(data: bytes) -> list[Event]:
+    """The events of a stream that holds nothing else."""
+    assert _EVENT.sub(b"", data.replace(b": ping\n\n", b"")) == b""
+    return [(cursor.decode() or None, text.decode()) for cursor, text in _EVENT.findall(data)]
+
+
+async def open_events(
+    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+) -> EventReader:
+    headers = {} if form is None else {"X-Stream-Form": str(form)}
+    if after is not None:
+        headers["Last-Event-ID"] = after
+    request = client.http.build_request(
+        "GET",
+        f"{client.url}/v1/chat/{trace_id}/events",
+        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
+    )
+    return EventReader(await client.http.send(request, stream=True))
+
+
+async def read(
+    client: Client, trace_id: str, form: int | None = None, after: str | None = None
+) -> list[Event]:
+    """The whole stream, or all behind a cursor."""
+    reader = await open_events(client, trace_id, form, after)
+    assert reader.response.status_code == 200, await reader.response.aread()
+    assert reader.response.headers["content-type"] == "text/event-stream"
+    assert reader.response.headers["x-trace-id"] == trace_id
+    await reader.rest()
+    return parsed(reader.bytes)
+
+
+def asked(accounts: Accounts, form: str = "form1") -> ChatRequested:
+    """A request that nobody sent."""
+    return msgspec.convert(
+        {
+            "type": "ChatRequested",
+            "trace_id": ids.new_id().replace("-", ""),
+            "attempt": 1,
+            "account_id": accounts.free.account_id,
+            "agent_id": accounts.free.agent,
+            "conversation_id": ids.new_id(),
+            "new_conversation": True,
+            "message_id": ids.new_id(),
+            "message": "hi",
+            "form": form,
+            "requested_at": AT,
+            "deadline": AT,
+        },
+        ChatRequested,
+    )
+
+
+def story(request: ChatRequested) -> list[events.Event]:
+    """Sources, a round with text in pieces and two calls, and a round that ends it."""
+    trace_id, usage = request.trace_id, Usage(input_tokens=3, output_tokens=2)
+    calls = [
+        events.ToolCalled(trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", name="look", input={"n": n})
+        for n in (1, 2)
+    ]
+    returns = [
+        events.ToolReturned(
+            trace_id=trace_id, at=AT, round=1, call_id=f"c{n}", output='{"ok":1}', is_error=False, ms=1
+        )
+        for n in (1, 2)
+    ]
+    replied = events.ModelReplied(
+        trace_id=trace_id, at=AT, round=1, blocks=(), stop_reason="tool_use", usage=usage
+    )
+    said, replied_again, saved, completed = ended(request, SECOND)
+    last = [
+        replace(said, round=2, cuts=(3, 6, 10)),
+        replace(replied_again, round=2),
+        replace(saved, content=FIRST + SECOND),
+        completed,
+    ]
+    said = events.Delta(trace_id=trace_id, at=AT, round=1, text=FIRST, cuts=(4, 8, 14))
+    sources = events.SourcesRetrieved(trace_id=trace_id, at=AT, sources=(SOURCE,))
+    return [sources, said, replied, *calls, *returns, *last]
