@@ -35,9 +35,9 @@ class NatsServer:
             str(BINARY), *arguments, "--ports_file_dir", str(ports), stderr=asyncio.subprocess.DEVNULL
         )
         async with asyncio.timeout(20):
-            while not (found := list(ports.glob("*.ports"))):  # noqa: ASYNC110 - a file has no event
+            while (port := _written_port(ports)) is None:  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.02)
-        self.port = int(json.loads(found[0].read_text())["nats"][0].rpartition(":")[2])
+        self.port = port
 
     async def kill(self, *, wipe: bool = False) -> None:
         assert self._process is not None
@@ -60,3 +60,11 @@ class NatsServer:
     def thaw(self) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGCONT)
+
+
+def _written_port(folder: Path) -> int | None:
+    """The port in the file that the server writes; None while the file is absent or not yet whole."""
+    for path in folder.glob("*.ports"):
+        with contextlib.suppress(json.JSONDecodeError):
+            return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
+    return None

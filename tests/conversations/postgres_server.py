@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import psutil
 import psycopg
 
 from ops.servers.files import postgres_install
+from tests.ports import free_port
 
 _BIN = postgres_install() / "bin"
 _FAST = ("fsync=off", "full_page_writes=off", "listen_addresses=127.0.0.1")
@@ -22,7 +22,7 @@ class PostgresServer:
     def __init__(self, folder: Path) -> None:
         self._data = folder / "postgres"
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -76,9 +76,3 @@ class PostgresServer:
             return await asyncio.create_subprocess_exec(
                 *prefix, str(_BIN / program), *arguments, stdout=log, stderr=log
             )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

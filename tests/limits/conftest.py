@@ -2,7 +2,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.servers.files import valkey_server
+from tests.ports import free_port
 
 _READY_SECONDS = 10
 
@@ -20,9 +20,7 @@ class Valkey:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: Process | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
 
     @property
     def url(self) -> str:

@@ -15,6 +15,7 @@ from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import ScriptedProvider, asks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
+from tests.ports import free_port
 
 
 @pytest.mark.requirement("SETTINGS")
@@ -86,10 +87,11 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(
 
 
 @pytest.mark.requirement("HEALTH")
-async def test_it_is_ready_when_nats_and_postgres_answer(world: World, unused_tcp_port: int) -> None:
+async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
     settings: Settings = world.settings
-    async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(unused_tcp_port)):
-        body = await _ready(unused_tcp_port)
+    port = free_port()
+    async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(port)):
+        body = await _ready(port)
     assert b"200 OK" in body
     assert b'"checks":{"nats":"ok","postgres":"ok"}' in body
 

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import urllib.error
@@ -22,6 +21,7 @@ from conversations.projections.conversations import conversations_of
 from conversations.store import ConversationStore
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, began, turn
+from tests.ports import free_port
 from tests.projector.conftest import Streams
 
 _LEADER = """
@@ -45,7 +45,7 @@ class Projectors:
         self.ports: dict[str, int] = {}
 
     async def start(self, name: str) -> None:
-        self.ports[name] = _free_port()
+        self.ports[name] = free_port()
         self.processes[name] = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "projector", "--name", name),
             env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},
@@ -175,9 +175,3 @@ def _get(url: str) -> tuple[int, dict[str, object]]:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -10,6 +10,7 @@ import pytest
 from runtime.listening import listening_socket
 from runtime.settings import SettingsError
 from runtime.web import raise_open_files, serve
+from tests.ports import free_port
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -45,12 +46,6 @@ class StreamingApp:
             await send({"type": message["type"] + ".complete"})
             if message["type"] == "lifespan.shutdown":
                 return
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -1,7 +1,6 @@
 """Servers of every protocol from 2024-11-05 on, with and without sessions, JSON and SSE."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,6 +9,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from runtime import telemetry, web
+from tests.ports import free_port
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner.faults import ToolFailed
@@ -135,9 +135,7 @@ def _sdk_server() -> MCPServer:
 async def _running(*, json_response: bool, stateless: bool) -> AsyncIterator[ScriptedServer]:
     """The SDK's own server; the scripted one only carries its address."""
     app = _sdk_server().streamable_http_app(json_response=json_response, stateless_http=stateless)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     stop = asyncio.Event()
     task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     address = ScriptedServer(_echo)
