@@ -11,7 +11,7 @@ from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.cache import Cache
 from conversations.conversation import Conversation, evolve_all
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
 from conversations.log import open_log
 from conversations.migrations import migrate
 from conversations.recorder import Datastore
@@ -78,6 +78,29 @@ async def test_an_append_that_conflicts_fails_alone(store: ConversationStore) ->
     outcomes = await asyncio.gather(*appends, return_exceptions=True)
     assert isinstance(outcomes.pop(10), VersionConflict)
     assert all(isinstance(outcome, Conversation) for outcome in outcomes)
+
+
+@pytest.mark.requirement("EVENT-STORE-ALONE")
+@pytest.mark.parametrize(
+    ("topic", "state"),
+    [
+        ("run_started.v1", b'{"trace_id":"\\u0000"}'),  # no value of the index of traces
+        ("message\x00saved", b"{}"),
+        ("message_\ud800", b"{}"),  # not even sent
+    ],
+    ids=["refused by the index", "NUL", "lone surrogate"],
+)
+async def test_an_append_that_postgres_refuses_fails_alone(
+    store: ConversationStore, topic: str, state: bytes
+) -> None:
+    others = [new_conversation() for _ in range(20)]
+    appends = [asyncio.ensure_future(store.append(each, [began()])) for each in others]
+    poisoned = asyncio.ensure_future(store.append_stored(new_id(), 0, [(topic, state)]))
+    appends += [asyncio.ensure_future(store.append(new_conversation(), [began()]))]
+    outcomes = await asyncio.gather(*appends, return_exceptions=True)
+    assert [outcome for outcome in outcomes if not isinstance(outcome, Conversation)] == []
+    with pytest.raises(UnstorableEvent):
+        await poisoned
 
 
 async def test_an_append_is_stored_whole_or_not_at_all(store: ConversationStore) -> None:

@@ -3,6 +3,7 @@
 ConversationsError
 ├── StoreUnavailable
 ├── VersionConflict
+├── UnstorableEvent
 ├── UnreadableEvent
 └── RebuildUnderWay
 """
@@ -26,6 +27,15 @@ class VersionConflict(ConversationsError):  # noqa: N818 - the usual name
         super().__init__(f"conversation {conversation_id} is past version {expected}")
         self.conversation_id = conversation_id
         self.expected = expected
+
+
+class UnstorableEvent(ConversationsError):  # noqa: N818 - it is the event that is so
+    """Postgres refuses the events of an append as such: nothing was stored, and to try again is in vain."""
+
+    def __init__(self, conversation_id: str, reason: str) -> None:
+        super().__init__(f"conversation {conversation_id}: {reason}")
+        self.conversation_id = conversation_id
+        self.reason = reason
 
 
 class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that is so

@@ -53,7 +53,8 @@ class ConversationStore:
         """Store the events behind `conversation.version`, all or none, and return the state after them.
 
         To append what was already stored so is no error. Raises VersionConflict where something else was
-        stored, and StoreUnavailable where it is unknown whether they were.
+        stored, UnstorableEvent where Postgres refuses them, and StoreUnavailable where it is unknown whether
+        they were stored.
         """
         if not new:
             return conversation

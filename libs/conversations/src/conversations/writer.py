@@ -1,7 +1,7 @@
 """One thread that writes: appends that wait at the same time are stored in one transaction.
 
 The library's recorder is synchronous and costs about a millisecond a transaction, however many events it
-holds. Appends to one conversation never share a transaction; one that conflicts fails alone.
+holds. Appends to one conversation never share a transaction; one that cannot be stored fails alone.
 """
 
 import asyncio
@@ -15,13 +15,15 @@ from typing import TypeVar
 from eventsourcing.persistence import (
     DataError,
     IntegrityError,
+    InterfaceError,
     NotSupportedError,
+    OperationalError,
     PersistenceError,
     ProgrammingError,
     StoredEvent,
 )
 
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
 from conversations.recorder import Datastore, Recorder
 from runtime.logs import get_logger
 
@@ -30,7 +32,7 @@ _RETRY_SECONDS = 0.1
 _MAX_BATCH = 128
 _CLOSE_SECONDS = 5.0
 
-Outcome = StoreUnavailable | VersionConflict | None
+Outcome = StoreUnavailable | UnstorableEvent | VersionConflict | None
 T = TypeVar("T")
 
 
@@ -95,13 +97,26 @@ class Writer:
         stored = [event for append in batch for event in append.stored]
         try:
             self._try(batch, lambda recorder: recorder.insert_once(stored))
-        except IntegrityError:
-            if len(batch) == 1:
-                return [(batch[0], self._settle(batch[0]))]
-            return [outcome for append in batch for outcome in self._store([append])]
-        except PersistenceError as error:
+        except (OperationalError, InterfaceError) as error:  # of the server, and so of all of them
             return [(append, _unavailable(error)) for append in batch]
+        except Exception as error:  # noqa: BLE001 - of whichever append: the others are stored without it
+            if len(batch) == 1:
+                return [(batch[0], self._failed(batch[0], error))]
+            return [outcome for append in batch for outcome in self._store([append])]
         return [(append, None) for append in batch]
+
+    def _failed(self, append: Append, error: Exception) -> Outcome:
+        """What becomes of an append that failed on its own."""
+        match error:
+            case IntegrityError():
+                return self._settle(append)
+            case DataError() | UnicodeError():
+                return UnstorableEvent(append.conversation_id, _first_line(error))
+            case PersistenceError():
+                return _unavailable(error)
+            case _:
+                get_logger("conversations.writer").error("append_failed", exc_info=error)
+                return StoreUnavailable(repr(error))
 
     def _settle(self, append: Append) -> Outcome:
         """A version is taken. It may be by this very append, whose commit was not acknowledged."""
@@ -154,4 +169,8 @@ def _settle_futures(outcomes: list[tuple[asyncio.Future[None], Outcome]]) -> Non
 
 
 def _unavailable(error: PersistenceError) -> StoreUnavailable:
-    return StoreUnavailable(str(error).strip().partition("\n")[0] or type(error).__name__)
+    return StoreUnavailable(_first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
