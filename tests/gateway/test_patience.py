@@ -19,6 +19,7 @@ from tests.gateway.client import Client, accepted, check_problem, raw, slow_sock
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
+from tests.orchestrator.link import Link
 
 T = TypeVar("T")
 
@@ -48,10 +49,12 @@ async def waits(
 ) -> AsyncIterator[Waits]:
     client = Client(http, gateway.url, accounts.free.key, accounts.free.agent)
     folder = tmp_path_factory.mktemp("without-nats")
+    cut = tmp_path_factory.mktemp("cut-off")
     begun = Waits()
     async with open_store(migrated_database_url) as store:
         begun.begin("ping", keep_silent(client, worker))
         begun.begin("line", stand_in_line(client, worker))
+        begun.begin("unheard line", stand_in_line_unheard(http, environ, accounts, worker, cut))
         begun.begin("nobody", ask_nobody(client, worker))
         begun.begin("acceptance", accept_unheard(client, worker, store))
         begun.begin("end", end_unheard(client, worker, store))
@@ -86,6 +89,29 @@ async def stand_in_line(client: Client, worker: Worker) -> httpx.Response:
     assert not done
     await turn.answer("at last")
     return await waiting
+
+
+async def stand_in_line_unheard(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, folder: Path
+) -> httpx.Response:
+    """While the request gets its place in line, its gateway has no NATS."""
+    link = Link()
+    async with link.to(environ["AGENTCHAT_NATS_URL"]) as url:
+        process = GatewayProcess(folder, {**environ, "AGENTCHAT_NATS_URL": url})
+        await process.start()
+        client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+        waiting = asyncio.create_task(client.chat("unheard line"))
+        turn = await worker.next("unheard line")
+        link.cut()
+        await turn.say(frames.Queued(seq=0, attempt=turn.request.attempt))
+        await turn.bus.ping()  # by then it is in TRACES
+        link.mend()
+        done, _ = await asyncio.wait([waiting], timeout=17)
+        assert not done
+        await turn.answer("at last")
+        response = await waiting
+        await process.stop()
+    return response
 
 
 async def ask_nobody(client: Client, worker: Worker) -> tuple[httpx.Response, float, str]:
@@ -161,6 +187,12 @@ async def test_silence_is_kept_open_by_comments(waits: Waits) -> None:
 @pytest.mark.requirement("CONV-BUSY")
 async def test_a_request_in_line_waits_longer(waits: Waits) -> None:
     response = await waits.of("line")
+    assert response.json()["message"]["content"] == "at last"
+
+
+@pytest.mark.requirement("CONV-BUSY-READ-BACK")
+async def test_a_request_whose_place_in_line_was_not_heard_of_waits_longer_too(waits: Waits) -> None:
+    response = await waits.of("unheard line")
     assert response.json()["message"]["content"] == "at last"
 
 

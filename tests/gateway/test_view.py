@@ -289,6 +289,21 @@ def test_a_refusal_of_an_earlier_publication_does_not_count() -> None:
     assert (view.feed_all([earlier, later]), view.refused) == ([Broken("overloaded", "late")], True)
 
 
+@pytest.mark.requirement("CONV-BUSY-READ-BACK")
+@pytest.mark.parametrize("attempt", [0, 2])
+def test_a_place_in_line_that_was_not_heard_of_is_read_back(attempt: int) -> None:
+    view = View(publication=2)
+    assert view.feed_all([frames.Queued(seq=0, attempt=attempt)]) == [Waiting()]
+    assert view.feed_all([frames.Queued(seq=0, attempt=attempt), ACCEPTED]) == [Waiting(), Started()]
+
+
+@pytest.mark.requirement("CONV-BUSY-READ-BACK", "IDEMPOTENCY")
+def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
+    earlier = frames.Queued(seq=0, attempt=1)
+    view = View(publication=2)
+    assert (feed(view, earlier), view.feed_all([earlier])) == ([], [])
+
+
 @pytest.mark.requirement("IDEMPOTENCY", "STREAM-CONCAT")
 @pytest.mark.parametrize("streaming", [True, False])
 def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(streaming: bool) -> None:

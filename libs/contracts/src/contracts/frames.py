@@ -19,7 +19,7 @@ class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class Queued(LiveFrame, frozen=True, kw_only=True):
-    """The thread is busy; this request waits its turn."""
+    """The thread is busy; this request waits its turn. `attempt` is that of the request which waits."""
 
 
 class Accepted(LiveFrame, frozen=True, kw_only=True):

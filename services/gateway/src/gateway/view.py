@@ -34,7 +34,7 @@ class View:
     `blind`: text was missed, and what follows it has no place until the log or the saved message tells.
 
     A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
-    `publication`: how often the request was published by now; refusals of earlier ones do not count.
+    `publication`: how often the request was published by now; what became of earlier ones does not count.
     `refused`: a worker has ended it before its start, and it never begins.
     """
 
@@ -64,12 +64,13 @@ class View:
             case frames.Completed() | frames.Failed():
                 self._start(updates)
                 self._apply(frame, updates)
-            case frames.Queued() if not self.started:
+            case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
+                pass
+            case frames.Queued():
                 updates.append(Waiting())
-            case frames.Refused() if not self.started:
-                if frame.attempt == 0 or frame.attempt >= self._publication:
-                    self.refused = True
-                    self._end(Broken(frame.code, frame.message), updates)
+            case frames.Refused():
+                self.refused = True
+                self._end(Broken(frame.code, frame.message), updates)
             case _ if frame.seq:
                 self._take_numbered(frame, updates)
         return updates
@@ -142,6 +143,10 @@ class View:
         while self._held and not self.ended and (held := self._held.pop(self._next, None)):
             self._apply_in_turn(held, updates)
 
+    def _is_earlier(self, frame: frames.Queued | frames.Refused) -> bool:
+        """Whether it is about an earlier publication of the request."""
+        return 0 < frame.attempt < self._publication
+
     def _skip_gap(self, updates: list[Update]) -> None:
         """Go on with the frames behind a gap that nothing fills."""
         if self._held and not self.ended:
@@ -157,6 +162,8 @@ class View:
         behind = self._said.length
         for update in story:
             match update:
+                case Waiting():
+                    updates.append(update)
                 case Text():
                     self._say(update.text[behind:], updates)
                     behind = max(0, behind - len(update.text))

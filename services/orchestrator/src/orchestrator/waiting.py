@@ -21,7 +21,8 @@ _LOOK_SECONDS = 0.5
 async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[None]:
     """Say `Queued`, give the run slot back and hold a place while the block runs. Raises StoreUnavailable."""
     await give_back(parts, assignment)
-    await parts.bus.publish_frame(assignment.trace_id, frames.Queued(seq=0, attempt=0))
+    queued = frames.Queued(seq=0, attempt=assignment.request.attempt)
+    await parts.bus.publish_frame(assignment.trace_id, queued)
     assignment.queued = True
     try:
         # A place may have been taken although the call failed: it is given up all the same.
