@@ -61,7 +61,7 @@ def test_what_is_wrong_is_said_by_its_name(
     assert cli.json("agents", "list", "--limit", "1000") == [] or "x" not in done.out
 
 
-@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED")
+@pytest.mark.requirement("ADMIN-CLI", "SECRETS-SEALED", "TOOLS-HEADERS-ORIGIN")
 def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> None:
     agent = _agent(cli)
     file = tmp_path / "header"
@@ -77,10 +77,14 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     )
     assert (refused.code, "@env:VARIABLE" in refused.err) == (2, True)
     change = ("agents", "mcp-servers", "change", agent, "shop")
-    kept = cli.json(*change, "--url", "http://new.example/mcp", "--allow-all", "--disabled")
+    kept = cli.json(*change, "--url", "http://shop.example/new", "--allow-all", "--disabled")
     assert (kept["header_names"], kept["allowed_tools"]) == (["Authorization", "X-Other"], None)
-    assert (kept["url"], kept["disabled"]) == ("http://new.example/mcp", True)
-    assert cli.json(*change, "--no-headers", "--enabled")["header_names"] == []
+    assert (kept["url"], kept["disabled"]) == ("http://shop.example/new", True)
+    refused = cli(*change, "--url", "http://new.example/mcp")
+    assert (refused.code, "must be given anew" in refused.err) == (2, True)
+    bare = cli.json(*change, "--url", "http://new.example/mcp", "--no-headers")
+    assert (bare["url"], bare["header_names"]) == ("http://new.example/mcp", [])
+    assert cli.json(*change, "--enabled")["disabled"] is False
     assert cli(*change).code == 2
     shown = cli.json("agents", "show", agent)
     assert shown["provider_key"]["set"] is True

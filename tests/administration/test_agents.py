@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+import httpx2
 import msgspec
 import pytest
 
@@ -20,6 +21,7 @@ from administration.values import (
 )
 from contracts import events
 from contracts.ids import new_id
+from contracts.messages import CheckTools
 from contracts.values import Usage
 from conversations.log import Log
 from conversations.projections import conversations as threads
@@ -30,7 +32,11 @@ from directory.agents import Retrieval, load_agent, provider_key
 from directory.secrets import Sealer
 from runtime.postgres import Pool
 from tests.administration.conftest import SEALER
+from tests.tool_runner.scripted import Call, serving
 from tool_runner.agents import Agents
+from tool_runner.checking import Checking
+from tool_runner.guard import Guard, Resolver
+from tool_runner.servers import Servers
 
 pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
 
@@ -106,6 +112,36 @@ async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: A
         None,
     ]
     assert "canary" not in repr((SHOP, ServerBody(url="https://x", headers=HEADERS)))
+
+
+@pytest.mark.requirement("TOOLS-HEADERS-ORIGIN", "AGENT-CHECK")
+async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the_one_before(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    async with serving(_unasked) as first, serving(_unasked) as second:
+        tools = Servers(
+            Guard([f"127.0.0.1:{first.port}", f"127.0.0.1:{second.port}"], Resolver()),
+            httpx2.create_ssl_context(),
+        )
+        checking = Checking(Agents(pool, SEALER), tools)
+        agent = await make(admin, account, mcp_servers=(msgspec.structs.replace(SHOP, url=first.url),))
+
+        async def works(version: int) -> bool:
+            question = CheckTools(account_id=account.id, agent_id=agent, agent_version=version)
+            return all(server.ok for server in (await checking.check(question)).servers)
+
+        assert await works(1)
+        assert {call.headers["authorization"] for call in first.seen} == {HEADERS["Authorization"]}
+        with pytest.raises(Invalid, match="^headers: must be given anew"):
+            await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url))
+        await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url, headers={}))
+        assert await works(2)
+        assert second.seen
+        assert not [call for call in second.seen if "authorization" in call.headers]
+
+
+async def _unasked(_call: Call) -> None:
+    raise AssertionError("no tool is called")
 
 
 async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:

@@ -197,7 +197,7 @@ async def test_a_change_of_an_agent_is_a_version_that_can_be_shown_and_restored(
     assert "canary" not in str(rows)
 
 
-@pytest.mark.requirement("AGENT-VERSIONS")
+@pytest.mark.requirement("AGENT-VERSIONS", "TOOLS-HEADERS-ORIGIN")
 async def test_mcp_servers_keep_their_headers_unless_given(admin: AdminClient, account: str) -> None:
     agent = await make_agent(admin, account)
     path = f"/agents/{agent['id']}/mcp_servers"
@@ -213,6 +213,15 @@ async def test_mcp_servers_keep_their_headers_unless_given(admin: AdminClient, a
     await admin.refused("POST", path, shop, status=409, code="conflict")
     changed = await admin.patch(f"{path}/shop", {"disabled": True, "allowed_tools": ["find"]})
     assert changed == shown | {"disabled": True, "allowed_tools": ["find"]}
+    moved = await admin.patch(f"{path}/shop", {"url": "https://SHOP.example:443/v2"})
+    assert moved["header_names"] == ["X-Token"]
+    for url in ("https://new.example/mcp", "http://shop.example/mcp", "https://shop.example:8443/mcp"):
+        assert await admin.refused(
+            "PATCH", f"{path}/shop", {"url": url}, status=400, code="invalid_request"
+        ) == ["headers"]
+    assert await admin.refused(
+        "PATCH", f"{path}/shop", {"url": "https://x:99999"}, status=400, code="invalid_request"
+    ) == ["url"]
     other = await admin.put(f"{path}/other", {"url": "https://other.example/mcp"})
     assert (other["name"], other["header_names"]) == ("other", [])
     assert (await admin.put(f"{path}/shop", {"url": "https://new.example/mcp"}))["header_names"] == []
@@ -222,7 +231,7 @@ async def test_mcp_servers_keep_their_headers_unless_given(admin: AdminClient, a
     ) == ["url"]
     await admin.delete(f"{path}/other")
     await admin.refused("GET", f"{path}/other", status=404, code="not_found")
-    assert (await admin.get(f"/agents/{agent['id']}"))["version"] == 6
+    assert (await admin.get(f"/agents/{agent['id']}"))["version"] == 7
     assert (await admin.get(f"/agents/{agent['id']}/versions/2"))["mcp_servers"] == [shown]
     assert "canary" not in str(await admin.get("/audit", subject=agent["id"]))
 

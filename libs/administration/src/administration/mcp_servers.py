@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +20,7 @@ from directory.agents import McpServer
 
 S = TypeVar("S", McpServer, ShownServer)
 
+_PORTS = {"http": 80, "https": 443}
 _PLACE = re.compile(r"^mcp_servers\[\d+\]\.?")
 
 
@@ -59,14 +61,19 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
 
 
 async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges) -> ShownServer:
-    """What is left out stays, the headers too. Raises NotFound, Invalid, Conflict (headers do not open)."""
+    """What is left out stays, the headers too, unless the URL goes to another origin: they are needed then.
+
+    Raises NotFound, Invalid, Conflict (headers do not open).
+    """
     changes = checked(changes)
     wanted = {field: getattr(changes, field) for field in msgspec.to_builtins(changes)}
     if not wanted:
         return await get(admin, agent_id, name)
 
     def replaced(servers: Servers) -> Servers:
-        _named(servers, name)
+        present = _named(servers, name)
+        if present.headers and "headers" not in wanted and _elsewhere(present.url, wanted.get("url")):
+            raise Invalid.of("headers", "must be given anew for another origin; {} for none")
         return tuple(
             msgspec.structs.replace(server, **wanted) if server.name == name else server for server in servers
         )
@@ -112,3 +119,16 @@ def _named(servers: Iterable[S], name: str) -> S:
         if server.name == name:
             return server
     raise NotFound("MCP server", name[:100])
+
+
+def _elsewhere(present: str, url: str | None) -> bool:
+    """Whether `url` has another origin (RFC 6454), so that it must not be sent the headers of `present`."""
+    try:
+        return url is not None and _origin(url) != _origin(present)
+    except ValueError:
+        return False  # no address, which is refused with the rest of the configuration
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)

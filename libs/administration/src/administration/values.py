@@ -257,7 +257,7 @@ class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ServerChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays, headers too; `headers` are replaced together."""
+    """What is left out stays; `headers` are replaced together, and needed with a `url` of another origin."""
 
     url: Url | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET

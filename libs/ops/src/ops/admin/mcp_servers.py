@@ -76,7 +76,10 @@ def change(
     disabled: Annotated[bool | None, typer.Option("--disabled/--enabled")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change what is given. Headers stay unless some are given, which then replace them all."""
+    """Change what is given. Headers stay unless some are given, which then replace them all.
+
+    A URL of another scheme, host or port needs them anew, or --no-headers.
+    """
     from administration import mcp_servers
     from administration.values import ServerChanges
     from ops.admin.hidden import headers
