@@ -51,9 +51,9 @@ async def test_tools_are_listed_without_credentials(connect: Connect) -> None:
     assert list(tools) == ["good"]
     assert tools["good"].description == "Called with [hidden]."
     assert tools["good"].input_schema["properties"]["id"]["default"] == "[hidden]"
-    reasons = [line["reason"] for line in logged if line["event"] == "tool_left_out"]
-    assert reasons == [
-        "its name holds a credential",
-        "a required property has an unusable name: [hidden]!",
+    (line,) = (line for line in logged if line["event"] == "tools_left_out")
+    assert line["first"] == [
+        "of [hidden] (its name holds a credential)",
+        "unfit (a required property has an unusable name: [hidden]!)",
     ]
     assert "canary" not in f"{tools} {logged}"

@@ -127,10 +127,6 @@ async def _not_a_result(call: Call) -> None:
     await call.result({"content": "nothing of the kind"})
 
 
-async def _surrogate(call: Call) -> None:
-    await call.reply(200, b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"\\ud800"}]}}')
-
-
 async def _invalid_utf8(call: Call) -> None:
     await call.reply(200, _answer(call, "x").replace(b'"x"', b'"\xff\xfe"'))
 
@@ -196,7 +192,6 @@ CASES: list[Case] = [
     (_html, {"protocol"}),
     (_odd_charset, {"protocol", "broken"}),
     (_not_a_result, {"protocol"}),
-    (_surrogate, {"protocol"}),
     (_invalid_utf8, {"protocol"}),
     (_accepted, {"protocol"}),
     (_empty, {"protocol"}),

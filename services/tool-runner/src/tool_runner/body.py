@@ -1,4 +1,6 @@
-"""A response's body, read under its exchange's deadline and byte count, and decompressed in small steps."""
+"""A response's body, read under its exchange's deadline and byte count, decompressed in small steps, and rid
+of what would make its JSON unreadable.
+"""
 
 import asyncio
 import contextlib
@@ -10,6 +12,7 @@ import httpx2
 from tool_runner.exchange import Exchange, LargeAnswers, TooLarge
 from tool_runner.faults import Fault
 from tool_runner.network import ERRORS, fault_of
+from tool_runner.surrogates import LoneSurrogates
 
 _STEP = 64 * 1024
 
@@ -31,11 +34,13 @@ class BoundedBody(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         chunks = aiter(self._raw)
+        surrogates = LoneSurrogates()
         try:
             while (chunk := await self._next(chunks)) is not None:
                 for piece in self._decode(chunk):
                     await self._exchange.take(piece, self._large)
-                    yield piece
+                    yield surrogates.replaced(piece)
+            yield surrogates.rest
         except TooLarge as error:
             raise self._failed(Fault("oversized")) from error
         except zlib.error as error:

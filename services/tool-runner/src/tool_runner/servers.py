@@ -31,6 +31,7 @@ IDLE_SECONDS = 600.0
 MAX_SERVERS = 256
 _LIST_SECONDS = 8.0
 _TIDY_SECONDS = 30.0
+_NAMED = 5
 
 Tools = Mapping[str, Tool]
 
@@ -117,8 +118,9 @@ class Server:
         session = await self._link.session()
         listed = await session.list_tools(_now() + _LIST_SECONDS)
         tools, left_out = await kept_tools(listed, self.secrets)
-        for tool in left_out:
-            self._log.warning("tool_left_out", tool=tool.name, reason=tool.reason)
+        if left_out:
+            first = [f"{tool.name} ({tool.reason})" for tool in left_out[:_NAMED]]
+            self._log.warning("tools_left_out", count=len(left_out), first=first)
         self._tools = MappingProxyType(tools)
         self._listed_by = session
         self._fresh_until = _now() + LISTING_SECONDS

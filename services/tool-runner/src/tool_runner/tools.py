@@ -67,7 +67,9 @@ async def kept_tools(
 
 def _kept(listed: mcp_types.Tool, secrets: Sequence[str]) -> Tool | LeftOut:
     if not 0 < len(listed.name) <= _NAME_CHARS or listed.name != cleaned(listed.name):
-        return LeftOut(name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty or too long")
+        return LeftOut(
+            name=cleaned(listed.name)[:_NAME_CHARS], reason="its name is empty, too long or no text"
+        )
     if listed.name != struck(listed.name, secrets):
         return LeftOut(name=listed.name, reason="its name holds a credential")
     if listed.execution is not None and listed.execution.task_support == "required":
