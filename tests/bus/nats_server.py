@@ -12,6 +12,10 @@ from pathlib import Path
 import psutil
 
 BINARY = Path(sys.executable).parent / "nats-server"
+_SETTINGS = """
+max_payload: 8MB
+jetstream { max_memory_store: 512MB, max_file_store: 16GB }
+"""
 
 
 class NatsServer:
@@ -30,7 +34,10 @@ class NatsServer:
         ports = self.folder / "ports"
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir(parents=True)
-        arguments = ["-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder / "store")]
+        settings = self.folder / "nats.conf"
+        settings.write_text(_SETTINGS)
+        arguments = ["-c", str(settings), "-a", "127.0.0.1", "-p", str(self.port)]
+        arguments += ["-sd", str(self.folder / "store")]
         self._process = await asyncio.create_subprocess_exec(
             str(BINARY), *arguments, "--ports_file_dir", str(ports), stderr=asyncio.subprocess.DEVNULL
         )

@@ -98,11 +98,9 @@ async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsSe
     assert kept == {
         "REQUESTS": (["chat.requests.*"], "workqueue", "file"),
         "TOOLS": (["chat.tools.requests.*"], "workqueue", "file"),
-        "TRACES": (
-            ["chat.traces.>", "chat.tools.results.>", "chat.control.cancel.>"],
-            "limits",
-            "memory",
-        ),
+        "TRACES": (["chat.traces.>"], "limits", "memory"),
+        "RESULTS": (["chat.tools.results.>"], "limits", "file"),
+        "CANCELS": (["chat.control.cancel.>"], "limits", "file"),
         "EVENTS": (["chat.events.>"], "limits", "file"),
         "DEAD": (["chat.dead.>"], "limits", "file"),
         "ADVISORIES": (
@@ -114,7 +112,10 @@ async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsSe
             "file",
         ),
     }
-    assert found["TRACES"].max_age == 15 * 60
+    for name in ("TRACES", "RESULTS", "CANCELS"):
+        assert found[name].max_age == 15 * 60
+    for name in ("RESULTS", "CANCELS"):
+        assert (str(found[name].discard), found[name].max_msgs_per_subject) == ("new", 1)
     assert found["TRACES"].max_bytes == 256 * 1024 * 1024
     assert found["EVENTS"].max_age == found["DEAD"].max_age == 30 * 24 * 3600
     assert (requests.config.max_ack_pending, requests.config.ack_wait) == (-1, 10)

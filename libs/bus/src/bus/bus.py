@@ -101,7 +101,7 @@ class Bus:
         return await self._traces.follow_tool_results(trace_id, deliver)
 
     async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
-        """The tool results that TRACES keeps of a trace, by call id."""
+        """The tool results that RESULTS keeps of a trace, by call id."""
         return await self._traces.tool_results_of(trace_id)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
@@ -109,7 +109,7 @@ class Bus:
         return await self._traces.follow_cancels(deliver)
 
     async def is_cancelled(self, trace_id: str) -> bool:
-        """Whether TRACES holds a cancellation of the run."""
+        """Whether CANCELS holds a cancellation of the run."""
         return await self._traces.is_cancelled(trace_id)
 
     async def consume(
@@ -201,7 +201,7 @@ class Bus:
         await forget.forget_events(self._jetstream, positions)
 
     async def forget_runs(self, trace_ids: Collection[str]) -> None:
-        """Remove what TRACES holds of these runs."""
+        """Remove what TRACES and RESULTS hold of these runs."""
         await forget.forget_runs(self._jetstream, trace_ids)
 
     async def forget_mentions(self, ids: Collection[str]) -> None:

@@ -49,11 +49,17 @@ def _is_from(position: int, message: StoredMessage) -> bool:
 
 
 async def forget_runs(jetstream: JetStream, trace_ids: Collection[str]) -> None:
-    """Remove frames and tool results of these runs."""
-    live = [name(trace_id) for trace_id in trace_ids for name in (subjects.trace, subjects.tool_results)]
-    for start in range(0, len(live), _AT_ONCE):
-        batch = live[start : start + _AT_ONCE]
-        await asyncio.gather(*(jetstream.purge(subjects.TRACES, name) for name in batch))
+    """Remove frames and tool results of these runs; the results, which lie in files, are overwritten."""
+    runs = list(trace_ids)
+    for start in range(0, len(runs), _AT_ONCE):
+        await asyncio.gather(*(_forget_run(jetstream, run) for run in runs[start : start + _AT_ONCE]))
+
+
+async def _forget_run(jetstream: JetStream, trace_id: str) -> None:
+    await jetstream.purge(subjects.TRACES, subjects.trace(trace_id))
+    results = jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id))
+    for sequence in [each.sequence async for each in results]:
+        await jetstream.delete(subjects.RESULTS, sequence, overwrite=True)
 
 
 async def forget_mentions(jetstream: JetStream, ids: Collection[str]) -> None:

@@ -4,13 +4,14 @@ Sources: NATS docs, "JetStream wire API"; ADR-31 (direct get, also of many messa
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import msgspec
 import nats.errors
 
-from bus import headers, streams
+from bus import headers, provisioning
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from runtime import logs, telemetry
@@ -21,11 +22,12 @@ API_SECONDS = 2.0
 # A publication is tried again within its time: its Nats-Msg-Id makes that safe.
 _TRY_SECONDS = 0.9
 _WRONG_LAST_SEQUENCE = 10071
-_NAME_IN_USE = 10058
 _RETRY_SECONDS = 0.1
 
 
-class _Error(msgspec.Struct):
+class ApiError(msgspec.Struct):
+    """An error of JetStream; `err_code` is of its table of errors."""
+
     code: int
     err_code: int = 0
     description: str = ""
@@ -34,7 +36,7 @@ class _Error(msgspec.Struct):
 class _PublishReply(msgspec.Struct):
     seq: int = 0
     duplicate: bool = False
-    error: _Error | None = None
+    error: ApiError | None = None
 
 
 class _State(msgspec.Struct):
@@ -42,9 +44,12 @@ class _State(msgspec.Struct):
     last_seq: int = 0
 
 
-class _ApiReply(msgspec.Struct):
-    error: _Error | None = None
+class ApiReply(msgspec.Struct):
+    """A reply of the management API, as far as it is used."""
+
+    error: ApiError | None = None
     state: _State | None = None
+    config: dict[str, Any] | None = None
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
@@ -85,7 +90,8 @@ class JetStream:
                             subject, payload, seconds=_TRY_SECONDS, headers=block
                         )
                     except nats.errors.NoRespondersError:
-                        await self.provision()
+                        with contextlib.suppress(BusUnavailable):
+                            await self.provision()
                     except BusUnavailable:
                         self._log.debug("publish_repeated", subject=subject)
                     else:
@@ -94,30 +100,23 @@ class JetStream:
         except TimeoutError as error:
             raise BusUnavailable(f"no acknowledgement on {subject}") from error
 
-    async def call(self, operation: str, body: object = None, *, seconds: float = API_SECONDS) -> _ApiReply:
+    async def call(self, operation: str, body: object = None, *, seconds: float = API_SECONDS) -> ApiReply:
         """One call of the management API, such as `STREAM.INFO.EVENTS`."""
         payload = b"" if body is None else msgspec.json.encode(body)
         try:
             reply = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable("JetStream is not there") from error
-        return msgspec.json.decode(reply.data, type=_ApiReply)
+        return msgspec.json.decode(reply.data, type=ApiReply)
 
     async def provision(self) -> None:
-        """Create what is missing of streams and consumers, and bring what differs up to date."""
-        for stream in streams.STREAMS:
-            reply = await self.call(f"STREAM.CREATE.{stream['name']}", stream)
-            if reply.error is not None and reply.error.err_code == _NAME_IN_USE:
-                reply = await self.call(f"STREAM.UPDATE.{stream['name']}", stream)
-            self._check(reply, stream["name"])
-        for name, consumer in streams.CONSUMERS.items():
-            body = {"stream_name": name, "config": consumer}
-            self._check(await self.call(f"CONSUMER.CREATE.{name}.{consumer['name']}", body), name)
+        """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`."""
+        await provisioning.provision(self)
 
     async def state(self, stream: str) -> tuple[int, int]:
         """(sequence of the last message ever stored in `stream`, how many messages it holds)."""
         reply = await self.call(f"STREAM.INFO.{stream}")
-        self._check(reply, stream)
+        self.check(reply, stream)
         return (reply.state.last_seq, reply.state.messages) if reply.state else (0, 0)
 
     async def last_message(self, stream: str, subject: str) -> StoredMessage | None:
@@ -132,11 +131,11 @@ class JetStream:
         """Remove one message, and `overwrite` what is stored of it; it is no error if it is gone."""
         reply = await self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": not overwrite})
         if reply.error is not None and await self.message(stream, sequence) is not None:
-            self._check(reply, f"to delete a message of {stream}")
+            self.check(reply, f"to delete a message of {stream}")
 
     async def purge(self, stream: str, subject: str) -> None:
         """Remove all messages on `subject` (wildcards allowed)."""
-        self._check(await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}), f"to purge {subject}")
+        self.check(await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}), f"to purge {subject}")
 
     async def next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:
         """The first message on `subject` (wildcards allowed) from sequence `start` on."""
@@ -198,7 +197,8 @@ class JetStream:
             raise BusUnavailable(f"{stream} cannot be read: {found}")
         return StoredMessage(found["nats-subject"], int(found["nats-sequence"]), found, reply.data)
 
-    def _check(self, reply: _ApiReply, what: str) -> None:
+    def check(self, reply: ApiReply, what: str) -> None:
+        """Raises BusUnavailable for a refusal, which says that `what` was refused."""
         if reply.error is not None:
             raise BusUnavailable(f"JetStream refused {what}: {reply.error.description}")
 

@@ -1,4 +1,4 @@
-"""The streams and consumers of the bus (DESIGN section 5), and their idempotent provisioning."""
+"""The streams and consumers of the bus (DESIGN section 5); `provisioning` creates them."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ _SECOND = 1_000_000_000
 _MINUTE = 60 * _SECOND
 _DAY = 24 * 60 * _MINUTE
 _MIB = 1024 * 1024
+_GIB = 1024 * _MIB
 _MAX_DELIVERIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
 
 
@@ -22,29 +23,47 @@ def _stream(name: str, *on: str, **more: Any) -> dict[str, Any]:
         "retention": "limits",
         "storage": "file",
         "discard": "old",
-        "num_replicas": 1,
         "max_age": 0,
         "max_bytes": -1,
+        "max_msgs_per_subject": -1,
         "allow_direct": True,
         "duplicate_window": 2 * _MINUTE,
     }
     return {"name": name, "subjects": list(on), **defaults, **more}
 
 
+QUEUES_BYTES = 4 * _GIB
+"""What the bounded file streams leave of the file store to the queues, which have no bound of their own:
+
+the sum of `max_bytes` + QUEUES_BYTES <= max_file_store (deploy/nats.conf)
+
+The server reserves `max_bytes` of each stream, so it refuses a stream that does not fit.
+"""
+
+# TRACES is before RESULTS and CANCELS: it held their subjects once, and gives them up first.
 STREAMS: tuple[dict[str, Any], ...] = (
     _stream(subjects.REQUESTS, "chat.requests.*", retention="workqueue"),
     _stream(subjects.TOOLS, "chat.tools.requests.*", retention="workqueue"),
+    _stream(subjects.TRACES, "chat.traces.>", storage="memory", max_age=15 * _MINUTE, max_bytes=256 * _MIB),
+    # Full, these two refuse what is new and the publisher learns of it; nothing is dropped in silence.
     _stream(
-        subjects.TRACES,
-        "chat.traces.>",
+        subjects.RESULTS,
         "chat.tools.results.>",
-        "chat.control.cancel.>",
-        storage="memory",
+        discard="new",
         max_age=15 * _MINUTE,
-        max_bytes=256 * _MIB,
+        max_bytes=_GIB,
+        max_msgs_per_subject=1,
     ),
-    _stream(subjects.EVENTS, "chat.events.>", max_age=subjects.EVENTS_KEPT_DAYS * _DAY),
-    _stream(subjects.DEAD, "chat.dead.>", max_age=30 * _DAY),
+    _stream(
+        subjects.CANCELS,
+        "chat.control.cancel.>",
+        discard="new",
+        max_age=15 * _MINUTE,
+        max_bytes=64 * _MIB,
+        max_msgs_per_subject=1,
+    ),
+    _stream(subjects.EVENTS, "chat.events.>", max_age=subjects.EVENTS_KEPT_DAYS * _DAY, max_bytes=8 * _GIB),
+    _stream(subjects.DEAD, "chat.dead.>", max_age=30 * _DAY, max_bytes=_GIB),
     _stream(
         ADVISORIES,
         f"{_MAX_DELIVERIES}.{subjects.REQUESTS}.*",

@@ -1,4 +1,4 @@
-"""The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes in TRACES."""
+"""The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes."""
 
 from collections.abc import Callable
 
@@ -79,9 +79,9 @@ class Traces:
         return await self._follow_messages(subjects.tool_results(trace_id), messages.ToolFinished, deliver)
 
     async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
-        """The results that TRACES keeps of a trace, by call id."""
+        """The results that RESULTS keeps of a trace, by call id."""
         found = {}
-        async for message in self._jetstream.messages(subjects.TRACES, subjects.tool_results(trace_id)):
+        async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):
             try:
                 result = wire.decode_message(messages.ToolFinished, message.data)
             except msgspec.DecodeError:
@@ -91,7 +91,7 @@ class Traces:
         return found
 
     async def cancel(self, message: messages.CancelRequested) -> None:
-        """Ask for the end of a run, acknowledged by TRACES."""
+        """Ask for the end of a run, acknowledged by CANCELS."""
         subject = subjects.cancel(message.trace_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
@@ -101,7 +101,7 @@ class Traces:
 
     async def is_cancelled(self, trace_id: str) -> bool:
         """Whether a cancellation was asked for in the last 15 minutes."""
-        return await self._jetstream.last_message(subjects.TRACES, subjects.cancel(trace_id)) is not None
+        return await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id)) is not None
 
     async def _follow_messages(
         self, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]

@@ -80,6 +80,8 @@ PARAMETERS: dict[str, str] = {
 _REQUESTS = Stream(name=subjects.REQUESTS, retention="workqueue")
 _TOOLS = Stream(name=subjects.TOOLS, retention="workqueue")
 _TRACES = Stream(name=subjects.TRACES, storage="memory", max_age=15 * 60)
+_RESULTS = Stream(name=subjects.RESULTS, max_age=15 * 60)
+_CANCELS = Stream(name=subjects.CANCELS, max_age=15 * 60)
 _EVENTS = Stream(name=subjects.EVENTS, max_age=subjects.EVENTS_KEPT_DAYS * _DAY)
 _DEAD = Stream(name=subjects.DEAD, max_age=30 * _DAY)
 _IDENTIFIED = ("Nats-Msg-Id", "traceparent")
@@ -133,7 +135,7 @@ CHANNELS: tuple[Channel, ...] = (
         sent_by="gateway, orchestrator",
         received_by="orchestrator",
         carries=(messages.CancelRequested,),
-        stream=_TRACES,
+        stream=_CANCELS,
         headers=_IDENTIFIED,
     ),
     Channel(
@@ -153,7 +155,7 @@ CHANNELS: tuple[Channel, ...] = (
         sent_by="tool-runner",
         received_by="orchestrator",
         carries=(messages.ToolFinished,),
-        stream=_TRACES,
+        stream=_RESULTS,
         headers=_IDENTIFIED,
     ),
     Channel(

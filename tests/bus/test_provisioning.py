@@ -1,0 +1,118 @@
+"""Provisioning of a NATS server that has streams already: an older version's, or an operator's settings."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import nats
+import pytest
+from nats.js import JetStreamContext
+from nats.js.api import StreamConfig
+
+from bus import Bus
+from bus.streams import QUEUES_BYTES, STREAMS
+from contracts import examples, frames, ids, messages, subjects, wire
+from tests.bus.nats_server import NatsServer
+
+MIB = 1024 * 1024
+CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy" / "nats.conf"
+BEFORE_RESULTS = {
+    "name": "TRACES",
+    "subjects": ["chat.traces.>", "chat.tools.results.>", "chat.control.cancel.>"],
+    "retention": "limits",
+    "storage": "memory",
+    "discard": "old",
+    "num_replicas": 1,
+    "max_age": 15 * 60 * 1_000_000_000,
+    "max_bytes": 256 * MIB,
+    "allow_direct": True,
+    "duplicate_window": 120 * 1_000_000_000,
+}
+"""TRACES as it was provisioned while it held results and cancellations too."""
+
+
+@asynccontextmanager
+async def operator(server: NatsServer) -> AsyncIterator[JetStreamContext]:
+    client = await nats.connect(server.url)
+    try:
+        yield client.jetstream()
+    finally:
+        await client.close()
+
+
+async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
+    return (await jetstream.stream_info(stream)).config
+
+
+def new_result() -> messages.ToolFinished:
+    trace_id = ids.new_id().replace("-", "")
+    return messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
+
+
+@pytest.mark.requirement("RESULTS-APART")
+async def test_tool_results_and_cancellations_move_out_of_a_traces_stream_that_held_them(
+    nats_server: NatsServer,
+) -> None:
+    result = new_result()
+    subject = subjects.tool_result(result.trace_id, result.call_id)
+    cancel = messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT)
+    async with operator(nats_server) as jetstream:
+        await jetstream._nc.request("$JS.API.STREAM.CREATE.TRACES", msgspec.json.encode(BEFORE_RESULTS))
+        await jetstream.publish(subject, wire.encode(result), headers={"Nats-Msg-Id": subject})
+        await jetstream.publish(subjects.cancel(cancel.trace_id), wire.encode(cancel))
+        async with asyncio.timeout(10), Bus.connect(nats_server.url, name="test") as bus:
+            assert await bus.tool_results_of(result.trace_id) == {result.call_id: result}
+            assert await bus.is_cancelled(cancel.trace_id)
+        assert (await config_of(jetstream, "TRACES")).subjects == ["chat.traces.>"]
+        assert (await jetstream.stream_info("TRACES")).state.messages == 0
+
+
+@pytest.mark.requirement("RESULTS-APART")
+async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alone(
+    nats_server: NatsServer,
+) -> None:
+    result = new_result()
+    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
+        small = await config_of(jetstream, "TRACES")
+        small.max_bytes = 256 * 1024
+        await jetstream.update_stream(small)
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        await bus.finish_tool(result)
+        await bus.cancel(messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT))
+        flushing = ids.new_id().replace("-", "")
+        for seq in range(1, 11):
+            frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000)
+            await bus.publish_frame(flushing, frame)
+        assert len(await bus.frames_of(flushing)) < 10, "TRACES was full"
+        assert await bus.tool_results_of(result.trace_id) == {result.call_id: result}
+        assert await bus.is_cancelled(result.trace_id)
+
+
+@pytest.mark.requirement("PROVISION-OURS")
+async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set(
+    nats_server: NatsServer,
+) -> None:
+    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
+        changed = await config_of(jetstream, "EVENTS")
+        changed.max_bytes = 3 * MIB
+        changed.description = "kept by the operator"
+        changed.allow_direct = False
+        await jetstream.update_stream(changed)
+    async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
+        found = await config_of(jetstream, "EVENTS")
+    assert found.allow_direct, "readers need it"
+    assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
+
+
+@pytest.mark.requirement("STORE-ROOM")
+def test_the_bounded_streams_leave_the_queues_their_room_in_the_configured_file_store() -> None:
+    configured = re.search(r"max_file_store: (\d+)GB", CONFIGURATION.read_text())
+    assert configured is not None
+    bounded = [stream["max_bytes"] for stream in STREAMS if stream["storage"] == "file"]
+    reserved = sum(size for size in bounded if size > 0)
+    assert reserved + QUEUES_BYTES <= int(configured[1]) * 1024 * MIB
+    unbounded = {stream["name"] for stream in STREAMS if stream["max_bytes"] < 0}
+    assert unbounded == {"REQUESTS", "TOOLS", "ADVISORIES"}
