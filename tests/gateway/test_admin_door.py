@@ -225,6 +225,13 @@ async def test_an_odd_query_is_named(admin: AdminClient, path: str, field: str) 
     assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "dry_run"
 
 
+@pytest.mark.requirement("QUERY-BOUNDS")
+@pytest.mark.parametrize("query", ["&".join(["actor=a"] * 51), "actor=" + "a" * 16 * 1024])
+async def test_a_query_that_is_too_long_is_refused(admin: AdminClient, query: str) -> None:
+    problem = check_problem(await admin.send("GET", f"/audit?{query}"), 400, "invalid_request")
+    assert problem["detail"] == "The query has more than 50 fields or 16384 bytes."
+
+
 @pytest.mark.requirement("BODY-400")
 async def test_bodies_are_read_strictly(admin: AdminClient) -> None:
     deep = "[" * 40 + "]" * 40

@@ -1,5 +1,8 @@
 """The chat body: nothing unknown, nothing too large, nothing that cannot be stored."""
 
+from functools import partial
+from itertools import islice
+
 import msgspec
 
 from contracts import http
@@ -11,22 +14,24 @@ MAX_MESSAGE_BYTES = 256 * 1024
 MAX_PROMPT_BYTES = 64 * 1024
 
 _FIELDS = ("message", "conversation_id", "prompt")
+_MOST_NAMED = 20
 _string = msgspec.json.Decoder(str | None)
 
 
 async def read(exchange: Exchange, max_message_bytes: int | None) -> http.ChatBody:
     """The body of this request, checked; `max_message_bytes` is the plan's own bound.
 
-    Raises Refusal: 415, 413, 400 with every wrong field's name; ClientGone.
+    Raises Refusal: 415, 413, 400 with the names of the wrong fields, 20 at most; ClientGone.
     """
-    return _parse(await strict.read_json(exchange), max_message_bytes)
+    return await strict.read_json(exchange, partial(_parse, max_message_bytes=max_message_bytes))
 
 
 def _parse(data: bytes, max_message_bytes: int | None) -> http.ChatBody:
     fields = strict.object_of(data)
+    unknown = (name for name in fields if name not in _FIELDS)
     wrong = [
         http.FieldError(field=strict.printable(name), message="This field is not known.")
-        for name in fields.keys() - {*_FIELDS}
+        for name in islice(unknown, _MOST_NAMED)
     ]
     texts = {name: _text(fields.get(name), name, wrong) for name in _FIELDS}
     message, prompt = texts["message"], texts["prompt"]
@@ -37,7 +42,7 @@ def _parse(data: bytes, max_message_bytes: int | None) -> http.ChatBody:
     if wrong:
         wrong.sort(key=lambda error: error.field)
         named = "; ".join(f"{error.field}: {error.message}" for error in wrong[:5])
-        raise Refusal("invalid_request", named, fields=wrong[:20])
+        raise Refusal("invalid_request", named, fields=wrong[:_MOST_NAMED])
     assert message is not None
     limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
     _check_size("message", message, limit)

@@ -1,6 +1,7 @@
 """The outermost layer: every request gets a trace, every answer X-Trace-Id, every exchange one log line."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opentelemetry.trace import Span, Status, StatusCode
@@ -21,6 +22,7 @@ class Door:
     def __init__(self, app: Any) -> None:
         self._app = app
         self._log = logs.get_logger("gateway")
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
@@ -31,7 +33,7 @@ class Door:
         attributes = {"http.request.method": method, "url.path": path}
         with telemetry.new_trace(method, _context_headers(scope), attributes) as span:
             began = time.perf_counter()
-            exchange = Exchange(scope, receive, send, telemetry.current_trace_id())
+            exchange = Exchange(scope, receive, send, telemetry.current_trace_id(), self._reader)
             with logs.bound(trace_id=exchange.trace_id):
                 await self._pass(exchange)
                 self._report(exchange, span, time.perf_counter() - began)

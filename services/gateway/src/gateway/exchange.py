@@ -1,6 +1,7 @@
 """One HTTP request and its answer, as the parts of the gateway share it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Executor
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -23,11 +24,22 @@ class Exchange:
     """The request's trace, what is known of its caller, and what every answer to it must carry.
 
     `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
+    `reader` is where large bodies are read.
     """
 
-    __slots__ = ("account_id", "headers", "receive", "scope", "send", "status", "trace_id", "unread")
+    __slots__ = (
+        "account_id",
+        "headers",
+        "reader",
+        "receive",
+        "scope",
+        "send",
+        "status",
+        "trace_id",
+        "unread",
+    )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str, reader: Executor) -> None:
         self.scope = scope
         self.receive = receive
         self.trace_id = trace_id
@@ -36,6 +48,7 @@ class Exchange:
         self.status: int | None = None
         self.unread = any(_announces_body(*header) for header in scope["headers"])
         self.send = send
+        self.reader = reader
 
     def answer_as(self, trace_id: str) -> None:
         """The answer is that of another request, whose trace it carries."""

@@ -1,16 +1,36 @@
-"""What query strings hold: each parameter once, whole numbers, and cursors."""
+"""What query strings hold: each parameter once, whole numbers, and cursors. All of them are read here."""
 
 import base64
+from typing import Literal
 from urllib.parse import parse_qs
 
 from gateway.exchange import Exchange
 from gateway.problems import Refusal, invalid
 
+MAX_QUERY_BYTES = 16 * 1024
+MAX_FIELDS = 50
+
 
 def parameters(exchange: Exchange, *names: str) -> dict[str, str]:
     """Those of `names` that are given; others do not count. Raises Refusal for one that is given twice."""
-    found = parse_qs(exchange.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    found = fields(exchange, "replace")
     return {name: once(name, found[name]) for name in names if name in found}
+
+
+def fields(exchange: Exchange, errors: Literal["strict", "replace"]) -> dict[str, list[str]]:
+    """All fields by their names; `errors` is what becomes of bytes that are no UTF-8.
+
+    Raises Refusal, also for a query that is longer than MAX_QUERY_BYTES or has more than MAX_FIELDS.
+    """
+    query = exchange.scope["query_string"]
+    if len(query) > MAX_QUERY_BYTES or query.count(b"&") >= MAX_FIELDS:
+        raise Refusal(
+            "invalid_request", f"The query has more than {MAX_FIELDS} fields or {MAX_QUERY_BYTES} bytes."
+        )
+    try:
+        return parse_qs(query.decode("ascii", errors), keep_blank_values=True, errors=errors)
+    except UnicodeDecodeError:
+        raise Refusal("invalid_request", "The query string is not percent-encoded UTF-8.") from None
 
 
 def once(name: str, values: list[str]) -> str:

@@ -1,6 +1,7 @@
 """From a request to its answer: the token, the query, the body, the library, its outcome in our form."""
 
 import hmac
+from functools import partial
 
 import msgspec
 
@@ -65,7 +66,7 @@ async def _asked(exchange: Exchange, route: Route, path: dict[str, str]) -> Aske
     parameters = query.read(exchange, route.query)
     body: object = None
     if route.body is not None and not (route.optional and _is_empty(exchange)):
-        body = read_json(route.body, await strict.read_json(exchange, route.max_bytes))
+        body = await strict.read_json(exchange, partial(read_json, route.body), route.max_bytes)
     elif route.body is not None:
         exchange.unread = False
         body = route.body()

@@ -1,12 +1,11 @@
 """The query string of an admin request: only what the route knows, each once."""
 
 from typing import Any
-from urllib.parse import parse_qs
 
 from administration.reading import MOST_PAGE
 from gateway import query, strict
 from gateway.exchange import Exchange
-from gateway.problems import Refusal, invalid
+from gateway.problems import invalid
 
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _COUNTS = {"limit": MOST_PAGE, "top_k": 50}
@@ -14,11 +13,7 @@ _COUNTS = {"limit": MOST_PAGE, "top_k": 50}
 
 def read(exchange: Exchange, known: tuple[str, ...]) -> dict[str, Any]:
     """The parameters by name: counts as int, flags as bool, the cursor as its place. Raises Refusal."""
-    try:
-        text = exchange.scope["query_string"].decode("ascii")
-        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=50)
-    except (UnicodeDecodeError, ValueError):
-        raise Refusal("invalid_request", "The query string is not percent-encoded UTF-8.") from None
+    found = query.fields(exchange, "strict")
     for name in found:
         if name not in known:
             raise invalid(strict.printable(name), "This parameter is not known here.")
