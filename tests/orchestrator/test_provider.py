@@ -1,5 +1,7 @@
 """Replies of a provider, put together from its stream."""
 
+import asyncio
+
 import pytest
 
 from contracts.values import ToolSpec, Usage
@@ -56,6 +58,24 @@ async def test_connections_are_used_again(provider: ScriptedProvider, caller: Ca
     for _ in range(4):
         await caller.stream()
     assert len(peers) == 1
+
+
+@pytest.mark.requirement("MODEL-AT-ONCE")
+async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: ScriptedProvider) -> None:
+    calls, open_at_once = 150, asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        if len(provider.calls) == calls:
+            open_at_once.set()
+        await open_at_once.wait()
+        await says("ok")(exchange)
+
+    provider.will(answer)
+    client = Provider()
+    async with asyncio.timeout(20):
+        replies = await asyncio.gather(*(Caller(client, provider.url).stream() for _ in range(calls)))
+    await client.aclose()
+    assert {reply.stop_reason for reply in replies} == {"end_turn"}
 
 
 @pytest.mark.requirement("MODEL-STREAM")

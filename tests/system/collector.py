@@ -18,7 +18,7 @@ class Collector:
     def __init__(self) -> None:
         self.endpoint = ""
         self._spans: list[tuple[str, Span]] = []
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[tuple[str, str], float] = {}
         self._arrived = threading.Condition()
 
     def take(self, body: bytes) -> None:
@@ -31,15 +31,15 @@ class Collector:
             self._arrived.notify_all()
 
     def take_metrics(self, body: bytes) -> None:
-        """Counters are cumulative: what came last stands."""
+        """What came last stands: counters are cumulative, and a gauge is as it was last set."""
         for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
             for metric in (each for scope in resource.scope_metrics for each in scope.metrics):
-                for point in metric.sum.data_points:
+                for point in (*metric.sum.data_points, *metric.gauge.data_points):
                     said = sorted(f"{pair.key}={_value(pair.value)}" for pair in point.attributes)
-                    self._counts[metric.name, ",".join(said)] = point.as_int
+                    self._counts[metric.name, ",".join(said)] = point.as_int or point.as_double
 
-    def counts_of(self, name: str) -> dict[str, int]:
-        """The values of a counter by its attributes, such as {"reason=timeout": 1}."""
+    def counts_of(self, name: str) -> dict[str, float]:
+        """The values of a counter or gauge by its attributes, such as {"reason=timeout": 1}."""
         return {said: value for (counter, said), value in self._counts.items() if counter == name}
 
     def everything(self) -> str:

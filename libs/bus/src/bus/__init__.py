@@ -4,6 +4,7 @@
 made anew, and what was accepted is in Postgres.
 """
 
+from bus.backlog import Backlog
 from bus.bus import Bus
 from bus.commands import erase_conversation
 from bus.dead import Exhausted
@@ -14,6 +15,7 @@ from bus.follow import Wanted
 from bus.traces import Subscription
 
 __all__ = [
+    "Backlog",
     "Bus",
     "BusUnavailable",
     "Delivery",

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal
 
-from bus import checks, connection, dead, feed, follow, forget, rpc, streams
+from bus import backlog, checks, connection, dead, feed, follow, forget, rpc, streams
 from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
@@ -121,6 +121,10 @@ class Bus:
         message comes again after 1 s, later up to 10 s.
         """
         await Consumption(self._connection, self._jetstream, stream, handle, slots).run(stop)
+
+    async def backlog(self, stream: Literal["REQUESTS", "TOOLS"]) -> backlog.Backlog:
+        """What no worker has had a slot for yet."""
+        return await backlog.backlog_of(self._jetstream, stream)
 
     async def follow_max_deliveries(
         self, handle: Callable[[dead.Exhausted], Awaitable[None]], *, stop: asyncio.Event

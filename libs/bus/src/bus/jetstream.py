@@ -44,12 +44,23 @@ class _State(msgspec.Struct):
     last_seq: int = 0
 
 
+class _Delivered(msgspec.Struct):
+    stream_seq: int
+
+
 class ApiReply(msgspec.Struct):
-    """A reply of the management API, as far as it is used."""
+    """A reply of the management API, as far as it is used.
+
+    Of a consumer: `num_pending` messages were never delivered; `delivered` is the last that was; `ts` is the
+    server's time.
+    """
 
     error: ApiError | None = None
     state: _State | None = None
     config: dict[str, Any] | None = None
+    num_pending: int = 0
+    delivered: _Delivered | None = None
+    ts: str = ""
 
 
 class StoredMessage(msgspec.Struct, frozen=True):

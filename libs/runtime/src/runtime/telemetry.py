@@ -1,7 +1,7 @@
-"""OpenTelemetry traces and counters: W3C context across HTTP and NATS, OTLP export where an endpoint is set.
+"""OpenTelemetry traces and metrics: W3C context across HTTP and NATS, OTLP export where an endpoint is set.
 
 Without an endpoint no SDK is loaded: spans then carry valid ids and are passed on, but record nothing, and
-counters count nothing.
+counters and gauges hold nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ from runtime._quiet_tracer import QuietTracer
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter
+    from opentelemetry.metrics import _Gauge as Gauge
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -32,13 +33,14 @@ class _State:
     provider: "TracerProvider | None" = None
     meters: "MeterProvider | None" = None
     counters: ClassVar["dict[str, Counter]"] = {}
+    gauges: ClassVar["dict[str, Gauge]"] = {}
 
 
 def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | None" = None) -> None:
     """Export spans in batches to `endpoint` (OTLP over HTTP), or one by one to `exporter`, or not at all.
 
-    `endpoint` is the collector's base address, such as http://127.0.0.1:4318. Counters go there too, every
-    10 s.
+    `endpoint` is the collector's base address, such as http://127.0.0.1:4318. Metrics go there too,
+    every 10 s.
     """
     shutdown()
     if endpoint or exporter:
@@ -53,7 +55,7 @@ def configure(service: str, endpoint: str | None, *, exporter: "SpanExporter | N
 def shutdown() -> None:
     """Send what waits (5 s at most) and export no more."""
     provider, _State.provider, _State.tracer = _State.provider, None, QuietTracer()
-    meters, _State.meters, _State.counters = _State.meters, None, {}
+    meters, _State.meters, _State.counters, _State.gauges = _State.meters, None, {}, {}
     if provider is not None:
         provider.force_flush(5000)
         provider.shutdown()
@@ -74,6 +76,16 @@ def count(name: str, amount: int = 1, **attributes: str | bool) -> None:
     if counter is None:
         counter = _State.counters[name] = _State.meters.get_meter("agentchat").create_counter(name)
     counter.add(amount, attributes)
+
+
+def measure(name: str, value: float, **attributes: str | bool) -> None:
+    """Set the gauge `name`, such as agentchat.requests.waiting, under these attributes."""
+    if _State.meters is None:
+        return
+    gauge = _State.gauges.get(name)
+    if gauge is None:
+        gauge = _State.gauges[name] = _State.meters.get_meter("agentchat").create_gauge(name)
+    gauge.set(value, attributes)
 
 
 @contextmanager

@@ -62,6 +62,11 @@ class Assignments:
     def __iter__(self) -> Iterator[Assignment]:
         return iter(tuple(self._held))
 
+    @property
+    def slots_used(self) -> int:
+        """Those that wait in line use none."""
+        return sum(not assignment.detached for assignment in self)
+
     def add(self, assignment: Assignment) -> None:
         """From now on it can be interrupted."""
         self._held.add(assignment)

@@ -1,4 +1,4 @@
-"""What is done every few seconds for all that a worker holds: leases, places, slots, signs of life."""
+"""What is done every few seconds for all that a worker holds: leases, places, slots, signs of life, load."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contracts import frames
 from conversations.errors import StoreUnavailable
 from conversations.leases import RENEW_SECONDS
+from orchestrator.load import LOOK_SECONDS, report_load
 from orchestrator.parts import Parts
 from runtime import logs
 
@@ -19,6 +20,7 @@ async def beat(parts: Parts) -> None:
         group.create_task(_every(RENEW_SECONDS, lambda: _renew_places(parts)))
         group.create_task(_every(RENEW_SECONDS, lambda: _hold_slots(parts)))
         group.create_task(_every(RENEW_SECONDS, lambda: _keep_deliveries(parts)))
+        group.create_task(_every(LOOK_SECONDS, lambda: report_load(parts)))
         group.create_task(_every(_ALIVE_LOOK_SECONDS, lambda: _say_alive(parts)))
 
 

@@ -19,7 +19,7 @@ from runtime.postgres import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """`base_url` is the model provider's. `stop` is set when this worker is to end."""
+    """`base_url` is the model provider's; `name` this process's. `stop` is set when this worker is to end."""
 
     bus: Bus
     store: ConversationStore
@@ -33,5 +33,7 @@ class Parts:
     embedder: Embedder | None = None
     schema_checks: SchemaChecks
     base_url: str
+    name: str
+    run_slots: int
     stop: asyncio.Event
     assignments: Assignments = field(default_factory=Assignments)

@@ -51,7 +51,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
             background.create_task(_drain(parts))
             logs.get_logger("worker").info("ready", health_port=port, run_slots=settings.run_slots)
             inbox = Inbox(parts)
-            await parts.bus.consume("REQUESTS", inbox.handle, slots=settings.run_slots, stop=stop)
+            await parts.bus.consume("REQUESTS", inbox.handle, slots=parts.run_slots, stop=stop)
             await parts.assignments.wait_until_none()
             beating.cancel()
             await following.close()
@@ -97,5 +97,7 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
             embedder=await usable(pool, embedder),
             schema_checks=schema_checks,
             base_url=settings.anthropic_base_url,
+            name=name,
+            run_slots=settings.run_slots,
             stop=stop,
         )

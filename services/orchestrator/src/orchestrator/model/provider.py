@@ -163,7 +163,8 @@ class Provider:
 def _http_client(*, trust_env: bool) -> httpx2.AsyncClient:
     return anthropic.DefaultAioHttpClient(
         timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
-        limits=httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS),
+        # Run slots bound the calls. 0 is aiohttp's word for "no limit"; None would leave its default of 100.
+        limits=httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_SECONDS),
         follow_redirects=False,
         trust_env=trust_env,
     )
