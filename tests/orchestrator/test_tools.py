@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
+from contracts.ids import new_id
 from contracts.messages import ToolRequested, UnavailableServer
+from conversations.conversation import Call
 from directory.agents import AgentConfig, McpServer
 from orchestrator import tools
 from orchestrator.clock import RunClock
@@ -239,6 +241,41 @@ async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box:
     await box.until_requested(1)
     await desk.close()
     assert _seconds_between(clock.now(), box.requested[0].deadline) <= 5.0
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
+    working: World, box: Toolbox
+) -> None:
+    """Paused for 45 s between the append of the call and its request: no runner starts it any more."""
+    desk, clock = _desk(working)
+    recorded_at = clock.after(-45.0)
+    call = events.ToolCalled(trace_id="e" * 32, at=recorded_at, round=1, call_id="a", name="order", input={})
+    await desk.ask([call], {spec.name: spec for spec in SPECS})
+    await box.until_requested(1)
+    await desk.close()
+    assert _seconds_between(recorded_at, box.requested[0].deadline) == 35.0
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
+async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_run_it(
+    working: World, box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools, "TOOL_SECONDS", 2.0)
+    monkeypatch.setattr(tools, "_SLACK_SECONDS", 0.0)
+    desk, clock = _desk(working)
+    calls = tuple(Call(call_id=name, name=name, input={}) for name in ("find", "order"))
+    found, order = await desk.collect(1, calls, {spec.name: spec for spec in SPECS})
+    await desk.close()
+    (request,) = box.requested
+    assert (request.tool, found.is_error, order.is_error) == ("find", False, True)
+    assert 0.0 < _seconds_between(clock.now(), request.deadline) + 2.0 < 3.0
+
+
+def _desk(working: World) -> tuple[tools.ToolDesk, RunClock]:
+    clock = RunClock("2026-11-21T09:30:00.000000Z")
+    agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1)
+    return tools.ToolDesk(working.bus, agent, new_id().replace("-", ""), clock, clock.after(600.0)), clock
 
 
 def _seconds_between(earlier: str, later: str | None) -> float:

@@ -17,13 +17,21 @@ class RunClock:
 
     def after(self, seconds: float) -> str:
         """The time in so many seconds."""
-        then = self._start + timedelta(seconds=time.monotonic() - self._began + seconds)
-        return then.isoformat(timespec="microseconds") + "Z"
+        return _text(self._start, time.monotonic() - self._began + seconds)
 
     def seconds_since(self, at: str) -> float:
         """How long ago `at` was; negative where it is still to come."""
         start = (self._start - _utc(at)).total_seconds()
         return start + time.monotonic() - self._began
+
+
+def later(at: str, seconds: float) -> str:
+    """The time so many seconds after `at`, whatever it is now."""
+    return _text(_utc(at), seconds)
+
+
+def _text(start: datetime, seconds: float) -> str:
+    return (start + timedelta(seconds=seconds)).isoformat(timespec="microseconds") + "Z"
 
 
 def _utc(at: str) -> datetime:

@@ -18,7 +18,7 @@ from contracts.values import ToolSpec
 from conversations.conversation import Call
 from directory.agents import AgentConfig
 from orchestrator.calls import error_output
-from orchestrator.clock import RunClock
+from orchestrator.clock import RunClock, later
 from runtime import genai, telemetry
 
 TOOL_SECONDS = 30.0
@@ -47,7 +47,6 @@ class ToolDesk:
     async def ask(self, calls: Iterable[events.ToolCalled | Call], offered: Mapping[str, ToolSpec]) -> None:
         """Have these calls run, while they are waited for. Nothing is awaited but that they are queued."""
         await self._follow()
-        deadline = min(self._clock.after(TOOL_SECONDS + _SLACK_SECONDS), self._run_ends_at)
         for call in calls:
             spec = offered[call.name]
             self._asked.add(call.call_id)
@@ -62,9 +61,17 @@ class ToolDesk:
                 tool=spec.tool,
                 input=call.input,
                 timeout_s=TOOL_SECONDS,
-                deadline=deadline,
+                deadline=self._deadline(call),
             )
         await self._send()
+
+    def _deadline(self, call: events.ToolCalled | Call) -> str:
+        """Until when it may begin: counted from its event, which a worker that was paused since cannot renew.
+
+        One of an earlier attempt is asked for anew, from now on, and may be run twice.
+        """
+        began = call.at if isinstance(call, events.ToolCalled) else self._clock.now()
+        return min(later(began, TOOL_SECONDS + _SLACK_SECONDS), self._run_ends_at)
 
     async def collect(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
