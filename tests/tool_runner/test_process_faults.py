@@ -1,6 +1,7 @@
 """A runner that is killed, paused or told to stop: rows 13 to 15 of RELIABILITY 3, and the draining rule."""
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from bus import Bus, Delivery
@@ -21,6 +23,9 @@ from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
 pytestmark = [pytest.mark.requirement("TOOLS-IDEMPOTENT"), pytest.mark.timeout(120)]
 
+OUTCOME_UNKNOWN = (
+    "The call was started once, and its result was lost. It is not known whether the call took effect."
+)
 NAMES = ("read", "set", "write")
 TOOLS = [tool("read", readOnlyHint=True), tool("set", idempotentHint=True), tool("write")]
 
@@ -95,7 +100,8 @@ async def side_by_side(migrated_database_url: str) -> AsyncIterator[Plays]:
 
 async def _killed(scene: Scene, calls: Calls) -> None:
     async with running(scene.env) as first:
-        started = {name: scene.agent.call(name) for name in NAMES}
+        # The journal has the write over when the queue delivers it again, 10 s after its runner died.
+        started = {name: scene.agent.call(name, timeout_s=7.0) for name in NAMES}
         results = {name: asyncio.create_task(calls.finish(call)) for name, call in started.items()}
         await scene.executing(*NAMES)
         first.signal(signal.SIGKILL)
@@ -104,12 +110,9 @@ async def _killed(scene: Scene, calls: Calls) -> None:
     async with running(scene.env):
         for name in ("read", "set"):
             assert (await results[name]).output == '{"text":"done"}'
-        assert scene.executed == {"read": 2, "set": 2, "write": 1}
-        # The queue has nothing left that a runner could still run.
-        assert (await calls.finish(scene.agent.call("read"))).output == '{"text":"done"}'
-        assert not results["write"].done()
-        results["write"].cancel()
-    assert scene.executed["write"] == 1
+        lost = await results["write"]
+        assert json.loads(lost.output) == {"error": OUTCOME_UNKNOWN}
+    assert scene.executed == {"read": 2, "set": 2, "write": 1}
 
 
 async def _paused(scene: Scene, calls: Calls) -> None:
@@ -122,7 +125,7 @@ async def _paused(scene: Scene, calls: Calls) -> None:
         async with running(scene.env):
             await scene.executing("write", times=2)
             paused.signal(signal.SIGCONT)
-            await paused.logged("put_back_unsure")
+            await paused.logged("begun_before")
             scene.may_answer.set()
             assert not (await waiting).is_error
             # Both still work.
@@ -208,6 +211,52 @@ async def test_a_runner_told_to_stop_lets_its_calls_end(scene: Scene, calls: Cal
         assert scene.executed["read"] == 0
     async with running(scene.env):
         assert (await late).output == '{"text":"done"}'
+
+
+@pytest.mark.requirement("TOOLS-JOURNAL")
+async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
+    scene: Scene, migrated_database_url: str, tmp_path: Path
+) -> None:
+    """A killed NATS may have lost the acknowledgement, and with it everything that it kept in memory."""
+    scene.may_answer.set()
+    request = scene.agent.call("write", timeout_s=1.0)
+    nats = NatsServer(tmp_path / "nats")
+    await nats.start()
+    try:
+        env = scene.env | {"AGENTCHAT_NATS_URL": nats.url}
+        async with Bus.connect(nats.url, name="test") as bus:
+            calls = Calls(bus)
+            async with running(env):
+                assert (await calls.finish(request)).output == '{"text":"done"}'
+            await nats.kill(wipe=True)
+            await nats.start()
+            async with running(env):
+                again = await calls.finish(request)
+        assert json.loads(again.output) == {"error": OUTCOME_UNKNOWN}
+        assert scene.executed == {"write": 1}
+    finally:
+        await nats.kill()
+
+
+@pytest.mark.requirement("TOOLS-JOURNAL")
+async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
+    scene: Scene, calls: Calls, migrated_database_url: str
+) -> None:
+    """Neither without an answer of Postgres, nor when the answer comes after the call's time."""
+    scene.may_answer.set()
+    async with running(scene.env), await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        for held_seconds, timeout_s, words in (
+            (4.0, 30.0, "The call could not be started, so nothing was done."),
+            (1.0, 0.5, "The call could not be started in time, so nothing was done."),
+        ):
+            async with owner.transaction():
+                await owner.execute("LOCK TABLE tool_executions IN ACCESS EXCLUSIVE MODE")
+                waiting = asyncio.create_task(calls.finish(scene.agent.call("write", timeout_s=timeout_s)))
+                await asyncio.wait((waiting,), timeout=held_seconds)
+            assert json.loads((await waiting).output) == {"error": words}
+        assert scene.executed == {}
+        assert (await calls.finish(scene.agent.call("write"))).output == '{"text":"done"}'
+    assert scene.executed == {"write": 1}
 
 
 async def test_results_outlive_an_outage_of_nats(

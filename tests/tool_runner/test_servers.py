@@ -11,7 +11,6 @@ from directory.agents import McpServer
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner import servers as module
-from tool_runner.attention import Attention
 from tool_runner.faults import ToolFailed
 from tool_runner.guard import Guard, Resolver
 from tool_runner.servers import CALLS_AT_ONCE, Servers
@@ -201,21 +200,3 @@ async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) ->
         assert after[0] <= before[0] + 2
         assert after[1] <= before[1] + 8
         assert len(scripted.calls("initialize")) == 1
-
-
-@pytest.mark.requirement("TOOLS-IDEMPOTENT")
-def test_what_was_read_around_a_pause_may_be_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1000.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    attention = Attention()
-    for now in (1000.2, 1000.4, 1001.0):
-        assert attention.unbroken_since(now)
-    now = 1012.0  # stopped for 11 s, with messages in the socket
-    assert not attention.unbroken_since(1012.0)
-    assert not attention.unbroken_since(1001.0)
-    now = 1013.0
-    assert not attention.unbroken_since(1013.0)
-    now = 1014.5
-    assert attention.unbroken_since(1014.5)
-    now = 1016.0
-    assert attention.unbroken_since(1014.5)

@@ -38,12 +38,14 @@ async def migrate(database_url: str) -> None:
     """Make or update every table. Raises psycopg.Error, MigrationError."""
     import conversations.migrations
     import directory.migrations
+    import journal.migrations
     import knowledge.migrations
 
     async with asyncio.timeout(_SECONDS):
         await directory.migrations.migrate(database_url)
         await conversations.migrations.migrate(database_url)
         await knowledge.migrations.migrate(database_url)
+        await journal.migrations.migrate(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:

@@ -9,7 +9,7 @@ from tool_runner.settings import Settings
 
 def main() -> None:
     """Check the settings before anything slow is imported, then run."""
-    worker.parse_process_args()
+    name = worker.parse_process_args().name or "tool-runner"
     settings = load_or_exit(Settings)
     try:
         guard, sealer = settings.guard(), settings.sealer()
@@ -19,7 +19,7 @@ def main() -> None:
     async def run(stop: asyncio.Event) -> None:
         from tool_runner.worker import work
 
-        await work(settings, guard, sealer, stop)
+        await work(settings, name, guard, sealer, stop)
 
     worker.run(run)
 

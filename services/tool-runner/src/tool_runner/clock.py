@@ -24,12 +24,10 @@ class ServerClock:
 
         Raises DatabaseUnavailable, and ValueError for what is no time.
         """
-        moment = datetime.fromisoformat(at)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
+        until = moment(at).timestamp()
         if time.monotonic() - self._asked_at > _KEPT_SECONDS:
             await self._ask()
-        return moment.timestamp() - (time.monotonic() + self._ahead)
+        return until - (time.monotonic() + self._ahead)
 
     async def _ask(self) -> None:
         async with self._asking:
@@ -41,3 +39,9 @@ class ServerClock:
             assert row is not None
             self._asked_at = time.monotonic()
             self._ahead = row[0] - (began + self._asked_at) / 2
+
+
+def moment(at: str) -> datetime:
+    """A time in ISO 8601, in UTC where it names no zone. Raises ValueError."""
+    found = datetime.fromisoformat(at)
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found

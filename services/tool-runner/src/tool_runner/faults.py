@@ -27,6 +27,7 @@ Kind = Literal[
     "stopped",
     "cancelled",
     "late",
+    "lost",
 ]
 
 _WORDS: dict[Kind, str] = {
@@ -49,10 +50,11 @@ _WORDS: dict[Kind, str] = {
     "stopped": "The call was interrupted because the service is being restarted.",
     "cancelled": "The call was not made, or was broken off, because the run was cancelled.",
     "late": "The call could not be started in time, so nothing was done.",
+    "lost": "The call was started once, and its result was lost.",
 }
 # After these the server may have done what it was asked to do.
 _AMBIGUOUS: frozenset[Kind] = frozenset(
-    {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped", "cancelled"}
+    {"broken", "timeout", "oversized", "status", "protocol", "redirect", "stopped", "cancelled", "lost"}
 )
 # A later fault of the same exchange says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})

@@ -1,23 +1,23 @@
-"""The work queue TOOLS: which calls are taken, when they are acknowledged, and how their results leave.
+"""The work queue TOOLS: which calls are run, and how their results leave.
 
-A call that may be repeated is acknowledged after it ran, so that another runner takes over from a dead one.
-Any other is acknowledged before it runs, so that nobody ever runs it twice (DESIGN section 7).
+A call is acknowledged after its result was published, so that it comes again when its runner has died. One
+that may be repeated is then run again. Any other has a row in the journal from before it ran, and is not.
 """
 
 import asyncio
 import math
 import time
 from collections.abc import Sequence
-from datetime import datetime
 
 import msgspec
 from mcp_types import CallToolResult
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
+from journal import Journal
 from runtime import genai, logs, telemetry
-from tool_runner.attention import Attention
-from tool_runner.clock import ServerClock
+from runtime.postgres import DatabaseUnavailable
+from tool_runner.clock import ServerClock, moment
 from tool_runner.execute import MAX_SECONDS, Executor
 from tool_runner.faults import Fault, ToolFailed
 from tool_runner.servers import Server
@@ -27,21 +27,23 @@ _PUBLISH_AGAIN_SECONDS = 0.25
 # A server with all its places taken: put back, so that waiting takes no slot from others.
 _BUSY_SECONDS = 0.5
 _BUSY_DELIVERIES = 20
+# What a runner may take beyond a call's time to publish its result.
+_TELL_SECONDS = 2.0
+_LOOK_AGAIN_SECONDS = 5.0
 
 
 class Inbox:
     """Handles deliveries of TOOLS."""
 
-    def __init__(self, bus: Bus, executor: Executor, attention: Attention, clock: ServerClock) -> None:
+    def __init__(self, bus: Bus, executor: Executor, journal: Journal, clock: ServerClock) -> None:
         self._bus = bus
         self._executor = executor
-        self._attention = attention
+        self._journal = journal
         self._clock = clock
         self._log = logs.get_logger("inbox")
 
     async def handle(self, delivery: Delivery) -> None:
         """Work off one message. Raises BusUnavailable, DatabaseUnavailable: it is then delivered again."""
-        received_at = time.monotonic()
         try:
             request = _decoded(delivery.data)
         except ValueError as error:
@@ -62,9 +64,9 @@ class Inbox:
                 attributes=attributes,
             ),
         ):
-            await self._work(delivery, request, received_at)
+            await self._work(delivery, request)
 
-    async def _work(self, delivery: Delivery, request: messages.ToolRequested, received_at: float) -> None:
+    async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         if delivery.attempt > 1 and await self._finished_before(request):
             return
         began = time.perf_counter()
@@ -82,7 +84,7 @@ class Inbox:
                 return
             try:
                 until = asyncio.get_running_loop().time() + seconds
-                outcome = await self._outcome(delivery, request, server, received_at, until)
+                outcome = await self._outcome(delivery, request, server, until)
             finally:
                 server.release()
         if outcome is not None:
@@ -103,48 +105,51 @@ class Inbox:
         return min(max(request.timeout_s, 0.1), MAX_SECONDS, left)
 
     async def _outcome(
-        self,
-        delivery: Delivery,
-        request: messages.ToolRequested,
-        server: Server,
-        received_at: float,
-        deadline: float,
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
     ) -> CallToolResult | Fault | None:
-        """What came of the call, by `deadline` (loop time); None if it is not this process's to tell."""
-        writing = False
+        """What came of the call, by `until` (loop time); None if it is not this process's to tell."""
+        writing = begun = False
         try:
-            tool = await self._executor.tool(server, request, deadline)
+            tool = await self._executor.tool(server, request, until)
             writing = not tool.repeatable
-            if writing and not await self._taken(delivery, request, received_at):
-                return None
-            return await self._executor.run(server, tool, request, deadline)
+            if writing:
+                begun = await self._begin(delivery, request, until)
+                if not begun:
+                    return None
+            return await self._executor.run(server, tool, request, until)
         except ToolFailed as failed:
-            if failed.fault.kind == "stopped" and not delivery.settled:
+            if failed.fault.kind == "stopped" and not begun:
                 await delivery.nak()
                 return None
             return msgspec.structs.replace(failed.fault, writing=writing)
 
-    async def _taken(self, delivery: Delivery, request: messages.ToolRequested, received_at: float) -> bool:
-        """Take a call out of the queue before it runs; False if somebody else has it, or may have it.
+    async def _begin(self, delivery: Delivery, request: messages.ToolRequested, until: float) -> bool:
+        """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
 
-        Raises ToolFailed when NATS does not answer: it is then not run, by nobody.
+        Raises ToolFailed where it is not to be run: Postgres does not answer, its time is up, or it was begun
+        before and nobody knows what came of it.
         """
-        if not self._attention.unbroken_since(received_at):
-            self._log.warning("put_back_unsure", call_id=request.call_id)
-            await delivery.nak(1.0)
-            return False
-        await delivery.ack()
+        loop = asyncio.get_running_loop()
         try:
-            # Asked behind the acknowledgement, on the same connection: the answer means that it was read.
-            finished_before = await self._finished_before(request)
-        except BusUnavailable as error:
+            execution = await self._journal.begin(
+                request.trace_id,
+                request.call_id,
+                deadline=None if request.deadline is None else moment(request.deadline),
+                seconds=until - loop.time() + _TELL_SECONDS,
+            )
+        except DatabaseUnavailable as error:
             raise ToolFailed("not_started", str(error)) from error
-        if finished_before:
+        if execution is None or (execution.mine and loop.time() >= until):
+            raise ToolFailed("late")
+        if execution.mine:
+            return True
+        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
+        if await self._finished_before(request):
             return False
-        if not self._attention.unbroken_since(received_at):
-            self._log.warning("left_unsure", call_id=request.call_id)
+        if execution.seconds_left > 0:
+            await delivery.nak(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
             return False
-        return True
+        raise ToolFailed("lost", f"begun by {execution.runner}")
 
     async def _finished_before(self, request: messages.ToolRequested) -> bool:
         return request.call_id in await self._bus.tool_results_of(request.trace_id)
@@ -156,7 +161,7 @@ class Inbox:
             await self._publish(self._executor.finished(request, Fault("busy"), began))
 
     async def _publish(self, finished: messages.ToolFinished) -> None:
-        """Publish a result, through a NATS outage too: a call that was acknowledged is not run again."""
+        """Publish a result, through a NATS outage too: what is not published here is lost."""
         give_up_at = time.monotonic() + _PUBLISH_SECONDS
         while True:
             try:
@@ -183,5 +188,5 @@ def _decoded(data: bytes) -> messages.ToolRequested:
     """Raises ValueError for what is no JSON, no request, or no time."""
     request = wire.decode_message(messages.ToolRequested, data)
     if request.deadline is not None:
-        datetime.fromisoformat(request.deadline)
+        moment(request.deadline)
     return request

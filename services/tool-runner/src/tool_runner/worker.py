@@ -10,13 +10,14 @@ import httpx2
 
 from bus import Bus
 from contracts import subjects
+from contracts.ids import new_id
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer
+from journal import Journal
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
-from runtime.postgres import Pool, open_pool, ping
+from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
 from tool_runner.agents import Agents
-from tool_runner.attention import Attention
 from tool_runner.checking import Checking
 from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
@@ -28,6 +29,7 @@ from tool_runner.settings import Settings
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0
+_FORGET_SECONDS = 600.0
 SERVICE = "tool-runner"
 
 
@@ -35,7 +37,7 @@ class NatsLostError(Exception):
     """The connection to NATS will not come back by itself; a new process has to make one."""
 
 
-async def work(settings: Settings, guard: Guard, sealer: Sealer, stop: asyncio.Event) -> None:
+async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop: asyncio.Event) -> None:
     """Run until `stop` is set and the calls under way are done, or 8 s have passed. Raises NatsLostError."""
     logs.configure(SERVICE, settings.log_level)
     # The MCP client logs answers that it cannot parse, with what they held.
@@ -53,7 +55,8 @@ async def work(settings: Settings, guard: Guard, sealer: Sealer, stop: asyncio.E
         _servers(guard) as servers,
         _health(settings, bus, pool),
     ):
-        await _consume(settings, bus, pool, Agents(pool, sealer), servers, stop)
+        journal = Journal(pool, f"{name}/{new_id()}")
+        await _consume(settings, bus, journal, ServerClock(pool), Agents(pool, sealer), servers, stop)
     if lost.is_set():
         raise NatsLostError
 
@@ -66,11 +69,16 @@ async def _directory(settings: Settings, sealer: Sealer) -> AsyncIterator[Pool]:
 
 
 async def _consume(
-    settings: Settings, bus: Bus, pool: Pool, agents: Agents, servers: Servers, stop: asyncio.Event
+    settings: Settings,
+    bus: Bus,
+    journal: Journal,
+    clock: ServerClock,
+    agents: Agents,
+    servers: Servers,
+    stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    attention = Attention()
-    inbox = Inbox(bus, executor, attention, ServerClock(pool))
+    inbox = Inbox(bus, executor, journal, clock)
     followed = [
         await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
         await bus.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
@@ -78,8 +86,8 @@ async def _consume(
     ]
     limit = asyncio.timeout(None)
     aside = [
-        asyncio.create_task(attention.watch()),
         asyncio.create_task(servers.tidy()),
+        asyncio.create_task(_forget(journal)),
         asyncio.create_task(_drain(executor, limit, stop)),
     ]
     try:
@@ -101,6 +109,14 @@ async def _drain(executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event
     await asyncio.sleep(DRAIN_SECONDS)
     executor.interrupt()
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
+
+
+async def _forget(journal: Journal) -> None:
+    """Delete the journal's old rows once in a while, for ever."""
+    while True:
+        with contextlib.suppress(DatabaseUnavailable):
+            await journal.forget()
+        await asyncio.sleep(_FORGET_SECONDS)
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,73 @@
+"""One row for each execution of a call that must not run twice. Who inserts it runs the call, nobody else.
+
+The work queue cannot promise that: an acknowledgement can be lost with the server that took it, and the
+message is then delivered again.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from runtime.postgres import Pool, connection
+
+KEPT_SECONDS = 3600
+"""Rows are kept for so long after the end of their calls.
+
+No redelivery comes later: a call past its deadline is not begun, and a deadline is less than a minute behind
+the request.
+"""
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """The one execution of a call. `mine`: the caller's. Otherwise `runner` has begun it.
+
+    It is over in `seconds_left` at the latest; negative where it is over.
+    """
+
+    mine: bool
+    runner: str
+    seconds_left: float
+
+
+class Journal:
+    """The rows that one process writes and meets. Every call raises DatabaseUnavailable."""
+
+    def __init__(self, pool: Pool, runner: str) -> None:
+        self._pool = pool
+        self._runner = runner
+
+    async def begin(
+        self, trace_id: str, call_id: str, *, deadline: datetime | None, seconds: float
+    ) -> Execution | None:
+        """Claim the execution of a call that takes at most `seconds`; None where `deadline` has passed.
+
+        Judged by Postgres' clock. After DatabaseUnavailable the row may be there or not: the call must not
+        be run.
+        """
+        async with connection(self._pool) as conn:
+            cursor = await conn.execute(_BEGIN, [trace_id, call_id, self._runner, seconds, deadline])
+            if await cursor.fetchone() is not None:
+                return Execution(mine=True, runner=self._runner, seconds_left=seconds)
+            row = await (await conn.execute(_FIND, [trace_id, call_id])).fetchone()
+        return None if row is None else Execution(mine=False, runner=row[0], seconds_left=row[1])
+
+    async def forget(self) -> None:
+        """Delete the rows that no redelivery can ask for any more."""
+        async with connection(self._pool) as conn:
+            await conn.execute(_FORGET, [KEPT_SECONDS])
+
+
+_BEGIN = """
+INSERT INTO tool_executions (trace_id, call_id, runner, ends_at)
+SELECT %s, %s, %s, clock_timestamp() + make_interval(secs => %s)
+ WHERE clock_timestamp() < coalesce(%s::timestamptz, 'infinity')
+ON CONFLICT (trace_id, call_id) DO NOTHING
+RETURNING 1
+"""
+
+_FIND = """
+SELECT runner, extract(epoch FROM ends_at - clock_timestamp())::float8
+  FROM tool_executions WHERE trace_id = %s AND call_id = %s
+"""
+
+_FORGET = "DELETE FROM tool_executions WHERE ends_at < clock_timestamp() - make_interval(secs => %s)"
