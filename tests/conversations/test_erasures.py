@@ -119,7 +119,7 @@ async def test_rows_beside_the_log_go_too_and_the_second_pass_ends_it(
 ) -> None:
     thread = await told(store, began(), asked("r"), started("r"))
     await Leases(pool, "worker").acquire(trace("r"))
-    await WaitingLine(pool, "worker").join(thread.conversation_id, trace("r"), AT)
+    await WaitingLine(pool, "worker").join(thread.conversation_id, trace("r"), AT, ACCOUNT)
     await store.append(thread, [ERASED])
     first = await note_of(pool, thread.conversation_id)
     assert first is not None
@@ -156,7 +156,7 @@ async def test_a_list_leaves_it_out_before_the_read_model_knows(
 
 async def test_those_who_wait_are_behind_the_one_who_goes_before_all(pool: Pool) -> None:
     line, conversation_id = WaitingLine(pool, "worker"), new_id()
-    await line.join(conversation_id, trace("first"), AT)
+    await line.join(conversation_id, trace("first"), AT, ACCOUNT)
     assert await line.is_first(conversation_id, trace("first"))
     await line.go_before_all(conversation_id, trace("erase"))
     assert not await line.is_first(conversation_id, trace("first"))

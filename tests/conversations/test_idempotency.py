@@ -227,7 +227,7 @@ async def test_a_trace_leads_to_its_run_or_its_place_in_line(pool: Pool, store: 
     found = await find_run(pool, first.trace_id)
     assert found is not None
     assert (found.conversation_id, found.account_id, found.begun_at) == (first.conversation_id, account, 2)
-    await WaitingLine(pool, "w").join(first.conversation_id, second, AT)
+    await WaitingLine(pool, "w").join(first.conversation_id, second, AT, "account")
     waiting = await find_run(pool, second)
     assert waiting is not None
     assert (waiting.account_id, waiting.begun_at) == (account, None)

@@ -7,7 +7,7 @@ import pytest
 from conversations.leases import LEASE_SECONDS, Leases, forget_expired_leases
 from conversations.waiting import WaitingLine, forget_expired_places
 from runtime.postgres import Pool, connection
-from tests.conversations.given import trace
+from tests.conversations.given import ACCOUNT, trace
 
 
 @pytest.fixture(autouse=True)
@@ -111,9 +111,9 @@ _FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"
 @pytest.mark.requirement("CONV-BUSY")
 async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> None:
     line, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
-    await elsewhere.join("c", trace("b"), _SECOND)
-    await line.join("c", trace("a"), _FIRST)  # heard of later, asked before
-    await line.join("c", trace("a"), _SECOND)
+    await elsewhere.join("c", trace("b"), _SECOND, ACCOUNT)
+    await line.join("c", trace("a"), _FIRST, ACCOUNT)  # heard of later, asked before
+    await line.join("c", trace("a"), _SECOND, ACCOUNT)
     assert await line.is_first("c", trace("a"))
     assert not await elsewhere.is_first("c", trace("b"))
     await line.leave(trace("a"))
@@ -124,7 +124,7 @@ async def test_those_who_wait_are_served_in_the_order_they_came(pool: Pool) -> N
 async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
     assert await line.is_first("c", trace("z"))
-    await line.join("c", trace("a"), _FIRST)
+    await line.join("c", trace("a"), _FIRST, ACCOUNT)
     assert not await line.is_first("c", trace("z"))
     assert await line.is_first("other", trace("z"))
 
@@ -132,19 +132,19 @@ async def test_one_who_has_no_place_comes_after_all_who_wait(pool: Pool) -> None
 @pytest.mark.requirement("CONV-BUSY")
 async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
     dead, line = WaitingLine(pool, "one"), WaitingLine(pool, "two")
-    await dead.join("c", trace("a"), _FIRST)
-    await line.join("c", trace("b"), _SECOND)
+    await dead.join("c", trace("a"), _FIRST, ACCOUNT)
+    await line.join("c", trace("b"), _SECOND, ACCOUNT)
     await age(pool, "waiting_line", LEASE_SECONDS)
     await line.renew()
     assert await line.is_first("c", trace("b"))
-    await line.join("c", trace("a"), _FIRST)  # its message has come to another worker
+    await line.join("c", trace("a"), _FIRST, ACCOUNT)  # its message has come to another worker
     assert not await line.is_first("c", trace("b"))
     assert await line.is_first("c", trace("a"))
 
 
 @pytest.mark.requirement("CONV-BUSY")
 async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
-    await WaitingLine(pool, "one").join("c", trace(), _FIRST)
+    await WaitingLine(pool, "one").join("c", trace(), _FIRST, ACCOUNT)
     await age(pool, "waiting_line", 3600 + LEASE_SECONDS)
     await forget_expired_places(pool)
     assert await _count(pool, "waiting_line") == 0

@@ -75,7 +75,7 @@ async def test_a_request_in_line_is_told_to_end(
     turn, waiting = await _begun(client, worker, store)
     in_line = uuid.uuid4().hex
     async with open_pool(migrated_database_url) as pool:
-        await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT)
+        await WaitingLine(pool, "w").join(turn.request.conversation_id, in_line, AT, "account")
     assert (await _cancel(client, in_line)).status_code == 202
     assert (await asyncio.wait_for(asked.get(), 5)).trace_id == in_line
     await turn.answer_from_here("Hello.")

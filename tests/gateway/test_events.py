@@ -168,7 +168,7 @@ async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_com
     in_line = ids.new_id().replace("-", "")
     async with open_pool(migrated_database_url) as pool:
         line = WaitingLine(pool, "w")
-        await line.join(theirs.conversation_id, in_line, AT)
+        await line.join(theirs.conversation_id, in_line, AT, "account")
         refused = await open_events(starter, in_line, 2)
         await refused.response.aread()
         check_problem(refused.response, 403, "plan_upgrade_required")
@@ -207,7 +207,7 @@ async def test_a_request_in_line_is_joined_when_its_turn_comes(
     await write(store, before)
     async with open_pool(migrated_database_url) as pool:
         line = WaitingLine(pool, "w")
-        await line.join(request.conversation_id, request.trace_id, AT)
+        await line.join(request.conversation_id, request.trace_id, AT, "account")
         opening = asyncio.create_task(open_events(client, request.trace_id))
         done, _ = await asyncio.wait([opening], timeout=0.3)
         assert not done

@@ -125,6 +125,36 @@ async def test_a_waiter_goes_on_waiting_at_another_worker(
     assert [run.user_text for run in (await world.conversation(first)).runs] == ["first", "second"]
 
 
+@pytest.mark.requirement("CONV-BUSY-HANDOVER")
+async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_has_room(
+    world: World, provider: ScriptedProvider
+) -> None:
+    """Both workers are filled up, so that it is known where each message waits."""
+    gate, room = asyncio.Event(), asyncio.Event()
+    provider.will(_held(gate, "one"), _held(gate, "filler"), _held(room, "filler"), says("reply"))
+    agent = await world.agent()
+    async with world.worker("old", run_slots=2) as stop_old:
+        first = await world.ask(agent, "first")
+        await first.until(frames.Delta)
+        second = await world.go_on(first, "second")
+        await second.until(frames.Queued)
+        await (await world.ask(agent, "fills the old one")).until(frames.Delta)
+        async with world.worker("next", run_slots=1):
+            third = await world.go_on(first, "third")
+            await third.until(frames.Queued)
+            await (await world.ask(agent, "fills the next one")).until(frames.Delta)
+            stop_old.set()
+            gate.set()
+            await first.until(frames.Completed)
+            with pytest.raises(TimeoutError):
+                await third.until(frames.Accepted, seconds=1.0)
+            room.set()
+            for waiter in (second, third):
+                await waiter.until(frames.Completed)
+    runs = (await world.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", "second", "third"]
+
+
 def _held(gate: asyncio.Event, text: str) -> Answer:
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()

@@ -7,6 +7,7 @@ import pytest
 
 from contracts import frames
 from contracts.messages import CancelRequested
+from conversations import waiting
 from conversations.conversation import Run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
@@ -77,6 +78,23 @@ async def test_who_has_waited_too_long_is_refused(working: World, provider: Scri
     gate.set()
     await first.until(frames.Completed)
     assert len((await working.conversation(first)).runs) == 1
+
+
+@pytest.mark.requirement("CONV-BUSY-BOUND")
+async def test_one_more_than_may_wait_is_refused_at_once(
+    working: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_IN_CONVERSATION", 2)
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("reply"))
+    waiters = [await working.go_on(first, f"message {number}") for number in range(2)]
+    for waiter in waiters:
+        await waiter.until(frames.Queued)
+    refused = await (await working.go_on(first, "one more")).until(frames.Refused, seconds=5.0)
+    assert refused.code == "conversation_busy"
+    gate.set()
+    for waiter in waiters:
+        await waiter.until(frames.Completed)
 
 
 @pytest.mark.requirement("CANCEL")

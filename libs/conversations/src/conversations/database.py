@@ -1,16 +1,17 @@
 """This package's way to Postgres: bounded calls, its clock as text, the numbers of its locks."""
 
+import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
-from psycopg import sql
+from psycopg import AsyncConnection, sql
 from psycopg.pq.abc import PGconn
 
 from conversations.errors import StoreUnavailable
 from runtime import postgres
-from runtime.postgres import CALL_SECONDS, Connection, Pool
+from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options
 
 EVENTS_TABLE = "conversation_events"
 
@@ -35,6 +36,40 @@ async def using(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[C
             yield conn
     except postgres.DatabaseUnavailable as error:
         raise StoreUnavailable(str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def open_session(
+    database_url: str, name: str, *, silence_seconds: int | None = None
+) -> AsyncIterator[Connection]:
+    """A connection of one's own, for what a pool cannot give: its locks and notifications.
+
+    The server ends it when it has said nothing for `silence_seconds`. Raises psycopg.Error.
+    """
+    options = connect_options(database_url)
+    if silence_seconds is not None:
+        options["options"] += f" -c idle_session_timeout={silence_seconds * 1000}"
+    opened = await AsyncConnection.connect(database_url, **options, application_name=name)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@contextlib.contextmanager
+def bounded(session: Connection, *, seconds: float = CALL_SECONDS) -> Iterator[None]:
+    """Have a session cut if the block takes longer than `seconds`: the call then raises psycopg.Error."""
+    cut = asyncio.get_running_loop().call_later(seconds, shut_down, session.pgconn)
+    try:
+        yield
+    finally:
+        cut.cancel()
+
+
+async def listen(session: Connection, channel: str) -> None:
+    """Have the session notified of what is said on a channel. Raises psycopg.Error."""
+    with bounded(session):
+        await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
 
 async def server_now(pool: Pool) -> str:

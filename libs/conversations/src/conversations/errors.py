@@ -5,6 +5,7 @@ ConversationsError
 ├── VersionConflict
 ├── UnstorableEvent
 ├── UnreadableEvent
+├── WaitingLineFull
 └── RebuildUnderWay
 """
 
@@ -45,6 +46,13 @@ class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that 
         super().__init__(f"{topic}: {reason}")
         self.topic = topic
         self.reason = reason
+
+
+class WaitingLineFull(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """As many messages as may wait for a conversation, or in an account, do so already."""
+
+    def __init__(self, conversation_id: str) -> None:
+        super().__init__(f"no further message can wait for conversation {conversation_id}")
 
 
 class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistake

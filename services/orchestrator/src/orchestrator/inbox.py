@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 from bus import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import StoreUnavailable, VersionConflict, WaitingLineFull
 from conversations.turn import Begin, Ended, GiveUp, Opening, Refusal, Resume, Wait
 from orchestrator.assignment import Assignment
 from orchestrator.endings import CANCELLED, announce_end, refuse, release_lease
@@ -23,11 +23,12 @@ from orchestrator.parts import Parts
 from orchestrator.run import Attempt
 from orchestrator.slots import give_back
 from orchestrator.turn_loop import run_of
-from orchestrator.waiting import my_turn, place_in_line
+from orchestrator.waiting import leave_line, my_turn, place_in_line
 from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 _BUSY = "Another message of this conversation is being answered."
+_FULL = "Too many messages wait for this conversation, or for others of the account."
 _NO_SLOT = "The account had no run to spare when the message's turn came."
 _LOST_SECONDS = 2.0
 _LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
@@ -83,6 +84,8 @@ class Inbox:
             return True
         opening = await decided(self._parts, assignment)
         if not isinstance(opening, Wait):
+            if assignment.delivery.attempt > 1 or assignment.request.attempt > 1:
+                await leave_line(self._parts, assignment)  # it may have waited at another worker
             await self._settle(assignment, opening)
             return True
         assignment.detach()
@@ -96,20 +99,24 @@ class Inbox:
         return True
 
     async def _opening_after_waiting(self, assignment: Assignment) -> Opening:
-        async with place_in_line(self._parts, assignment):
-            try:
-                while await assignment.interruption.allowed(lambda: my_turn(self._parts, assignment)):
-                    opening = await decided(self._parts, assignment)
-                    if not isinstance(opening, Wait):
-                        return opening
-                    await give_back(self._parts, assignment)  # another run was faster
-            except Interrupted as interrupted:
-                if interrupted.reason != "cancelled":
-                    raise
-                return Refusal(code="cancelled", message=CANCELLED)
-            if assignment.no_slot is not None:
-                return Refusal(code=assignment.no_slot.code or "rate_limited", message=_NO_SLOT)
-            return Refusal(code="conversation_busy", message=_BUSY)
+        try:
+            async with place_in_line(self._parts, assignment):
+                return await self._opening_in_line(assignment)
+        except WaitingLineFull:
+            return _busy(assignment, _FULL)
+
+    async def _opening_in_line(self, assignment: Assignment) -> Opening:
+        try:
+            while await assignment.interruption.allowed(lambda: my_turn(self._parts, assignment)):
+                opening = await decided(self._parts, assignment)
+                if not isinstance(opening, Wait):
+                    return opening
+                await give_back(self._parts, assignment)  # another run was faster
+        except Interrupted as interrupted:
+            if interrupted.reason != "cancelled":
+                raise
+            return Refusal(code="cancelled", message=CANCELLED)
+        return _busy(assignment, _BUSY)
 
     async def _settle(self, assignment: Assignment, opening: Opening) -> None:
         match opening:
@@ -182,6 +189,13 @@ class Inbox:
             assignment.leased = False
             await release_lease(self._parts, assignment)
         await assignment.delivery.nak(seconds)
+
+
+def _busy(assignment: Assignment, message: str) -> Refusal:
+    """Of a request whose turn did not come: without a run slot, it may not have been for the conversation."""
+    if assignment.no_slot is not None:
+        return Refusal(code=assignment.no_slot.code or "rate_limited", message=_NO_SLOT)
+    return Refusal(code="conversation_busy", message=message)
 
 
 def _decoded(data: bytes) -> ChatRequested:

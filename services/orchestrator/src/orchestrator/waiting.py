@@ -8,30 +8,44 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from contracts import frames
+from conversations.conversation import Run
 from conversations.errors import StoreUnavailable
+from conversations.waiting import LOOK_SECONDS
 from orchestrator.assignment import Assignment
 from orchestrator.parts import Parts
 from orchestrator.slots import give_back
 
 WAIT_SECONDS = 30.0
-_LOOK_SECONDS = 0.5
+_SLOT_SECONDS = 1.0
 
 
 @asynccontextmanager
 async def place_in_line(parts: Parts, assignment: Assignment) -> AsyncIterator[None]:
-    """Say `Queued`, give the run slot back and hold a place while the block runs. Raises StoreUnavailable."""
-    await give_back(parts, assignment)
-    queued = frames.Queued(seq=0, attempt=assignment.request.attempt)
-    await parts.bus.publish_frame(assignment.trace_id, queued)
-    assignment.queued = True
+    """Take a place, say `Queued` and hold no run slot while the block runs; then give the place up.
+
+    A block that raises is one whose request is put back: its place is kept for who takes it up next. Raises
+    StoreUnavailable, WaitingLineFull.
+    """
+    request = assignment.request
     try:
-        # A place may have been taken although the call failed: it is given up all the same.
-        request = assignment.request
-        await parts.line.join(request.conversation_id, request.trace_id, request.requested_at)
+        await parts.line.join(
+            request.conversation_id, request.trace_id, request.requested_at, request.account_id
+        )
+        await give_back(parts, assignment)
+        queued = frames.Queued(seq=0, attempt=request.attempt)
+        await parts.bus.publish_frame(request.trace_id, queued)
+        assignment.queued = True
         yield
-    finally:
-        with suppress(StoreUnavailable):
-            await parts.line.leave(assignment.trace_id)
+    except BaseException:
+        parts.line.keep(request.trace_id)
+        raise
+    await leave_line(parts, assignment)
+
+
+async def leave_line(parts: Parts, assignment: Assignment) -> None:
+    """Give up the place that the request has here, or had at another worker; else it has to expire."""
+    with suppress(StoreUnavailable):
+        await parts.line.leave(assignment.trace_id)
 
 
 async def my_turn(parts: Parts, assignment: Assignment) -> bool:
@@ -45,33 +59,42 @@ async def my_turn(parts: Parts, assignment: Assignment) -> bool:
     if assignment.no_slot is not None:
         if loop.time() + (assignment.no_slot.retry_after_s or 0) > end:
             return False
-        await asyncio.sleep(_LOOK_SECONDS)
-    while True:
-        if await parts.line.is_first(assignment.request.conversation_id, assignment.trace_id):
-            assignment.first_in_line = True
-            assignment.conversation = await parts.store.load(assignment.request.conversation_id)
-            active = assignment.conversation.active
-            if active is None or active.trace_id == assignment.trace_id:
-                return True
-            await _end_of(parts, active.trace_id, min(_LOOK_SECONDS, end - loop.time()))
-        else:
-            await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_SLOT_SECONDS)
+    while await parts.line.until_first(assignment.trace_id, end - loop.time()):
+        assignment.first_in_line = True
+        active = await _active(parts, assignment)
+        if active is None:
+            return True
         if loop.time() >= end:
             return False
+        await _end_of(parts, assignment, active, end)
+    return False
 
 
-async def _end_of(parts: Parts, trace_id: str, seconds: float) -> None:
-    """Return when that run says that it has ended, or after so many seconds: its worker may be dead."""
+async def _active(parts: Parts, assignment: Assignment) -> Run | None:
+    """The run of another request that is under way."""
+    assignment.conversation = await parts.store.load(assignment.request.conversation_id)
+    active = assignment.conversation.active
+    return None if active is None or active.trace_id == assignment.trace_id else active
+
+
+async def _end_of(parts: Parts, assignment: Assignment, run: Run, end: float) -> None:
+    """Return when that run has ended, or at `end`. Its worker says so, unless it is dead or NATS away."""
+    loop = asyncio.get_running_loop()
     ended = asyncio.Event()
 
     def hear(frame: frames.Frame) -> None:
         if isinstance(frame, frames.Completed | frames.Failed):
             ended.set()
 
-    following = await parts.bus.follow_trace(trace_id, hear)
+    following = await parts.bus.follow_trace(run.trace_id, hear)
     try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await ended.wait()
+        while not ended.is_set() and loop.time() < end:
+            active = await _active(parts, assignment)  # it may have ended before it was followed
+            if active is None or active.trace_id != run.trace_id:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_SECONDS, end - loop.time())):
+                    await ended.wait()
     finally:
         await following.close()

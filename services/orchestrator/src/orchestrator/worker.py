@@ -45,6 +45,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         ):
             following = await parts.bus.follow_cancels(parts.assignments.cancel)
             beating = background.create_task(beat(parts))
+            line = background.create_task(parts.line.follow(settings.database_url))
             background.create_task(
                 parts.bus.follow_max_deliveries(lambda message: end_exhausted(parts, message), stop=stop)
             )
@@ -54,6 +55,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
             await parts.bus.consume("REQUESTS", inbox.handle, slots=parts.run_slots, stop=stop)
             await parts.assignments.wait_until_none()
             beating.cancel()
+            line.cancel()
             await following.close()
 
 

@@ -8,16 +8,15 @@ The same session listens for the recorder's notifications, so that the leader he
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 
-from conversations.database import EVENTS_TABLE, LEADER_LOCK, shut_down
+from conversations.database import EVENTS_TABLE, LEADER_LOCK, bounded, listen, open_session
 from runtime.logs import get_logger
-from runtime.postgres import CALL_SECONDS, Connection, connect_options
+from runtime.postgres import Connection
 
 SILENCE_SECONDS = 7
 BEAT_SECONDS = 2.0
@@ -40,7 +39,8 @@ class Leadership:
         """Stand by, lead, stand by again, until cancelled. `work` is cancelled when the lock is lost."""
         while True:
             try:
-                async with _session(self._database_url, self._name) as session:
+                opening = open_session(self._database_url, self._name, silence_seconds=SILENCE_SECONDS)
+                async with opening as session:
                     await self._take(session)
                     await self._lead(session, work)
             except psycopg.Error as error:
@@ -50,15 +50,14 @@ class Leadership:
     async def _take(self, session: Connection) -> None:
         self._logger.info("standing_by")
         while True:
-            with _bounded(session):
+            with bounded(session):
                 row = await (await session.execute(_TAKE)).fetchone()
             if row == (True,):
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _lead(self, session: Connection, work: Work) -> None:
-        with _bounded(session):
-            await session.execute(_LISTEN)
+        await listen(session, EVENTS_TABLE)
         self._logger.info("leading")
         self.leading = True
         working = asyncio.ensure_future(work())
@@ -82,31 +81,9 @@ class Leadership:
             async for _ in session.notifies(timeout=BEAT_SECONDS, stop_after=1):
                 self._ring()
             if time.monotonic() - said >= BEAT_SECONDS:
-                with _bounded(session):
+                with bounded(session):
                     await session.execute("SELECT 1")
                 said = time.monotonic()
 
 
-@contextlib.asynccontextmanager
-async def _session(database_url: str, name: str) -> AsyncIterator[Connection]:
-    options = connect_options(database_url)
-    options["options"] += f" -c idle_session_timeout={SILENCE_SECONDS * 1000}"
-    session = await AsyncConnection.connect(database_url, **options, application_name=name)
-    try:
-        yield session
-    finally:
-        await session.close()
-
-
-@contextlib.contextmanager
-def _bounded(session: Connection) -> Iterator[None]:
-    """Have the session cut if the block takes longer than CALL_SECONDS."""
-    cut = asyncio.get_running_loop().call_later(CALL_SECONDS, shut_down, session.pgconn)
-    try:
-        yield
-    finally:
-        cut.cancel()
-
-
 _TAKE = sql.SQL("SELECT pg_try_advisory_lock({})").format(LEADER_LOCK)
-_LISTEN = sql.SQL("LISTEN {}").format(sql.Identifier(EVENTS_TABLE))

@@ -1,0 +1,119 @@
+"""The line before a busy conversation: who is woken, how many may wait, and whose place is kept."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contracts.ids import new_id
+from conversations import waiting
+from conversations.errors import WaitingLineFull
+from conversations.waiting import WaitingLine
+from runtime.postgres import Pool, connection, open_pool
+from tests.conversations.counting_proxy import CountingProxy
+from tests.conversations.given import ACCOUNT, AT, LATER, trace
+
+SECONDS = 10.0
+_SILENCE = 1.2
+
+
+@pytest.fixture(autouse=True)
+async def empty(pool: Pool) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM waiting_line")
+
+
+@contextlib.asynccontextmanager
+async def following(line: WaitingLine, database_url: str) -> AsyncIterator[None]:
+    task = asyncio.create_task(line.follow(database_url))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@pytest.mark.requirement("CONV-BUSY-WAKE")
+async def test_who_is_first_now_is_woken_wherever_he_waits(
+    pool: Pool, migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 3600.0)  # by the notification alone
+    here, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
+    async with following(elsewhere, migrated_database_url):
+        await here.join("c", trace("w0"), AT, ACCOUNT)
+        for number in (1, 2, 3):
+            await elsewhere.join("c", trace(f"w{number}"), AT, ACCOUNT)
+        later = [asyncio.create_task(elsewhere.until_first(trace(f"w{n}"), SECONDS)) for n in (1, 2, 3)]
+        await here.leave(trace("w0"))
+        for number, turn in enumerate(later, start=1):
+            assert await turn
+            assert not any(each.done() for each in later[number:])
+            await elsewhere.leave(trace(f"w{number}"))
+
+
+@pytest.mark.requirement("CONV-BUSY-WAKE")
+async def test_who_is_first_because_a_place_has_expired_finds_out_without_a_notification(
+    pool: Pool, migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.2)
+    dead, line = WaitingLine(pool, "dead"), WaitingLine(pool, "one")
+    await dead.join("c", trace("a"), AT, ACCOUNT)
+    await line.join("c", trace("b"), LATER, ACCOUNT)
+    async with following(line, migrated_database_url):
+        later = asyncio.create_task(line.until_first(trace("b"), SECONDS))
+        async with connection(pool) as conn:
+            await conn.execute("UPDATE waiting_line SET expires_at = now() WHERE trace_id = %s", [trace("a")])
+        assert await later
+
+
+@pytest.mark.requirement("CONV-BUSY-WAKE")
+async def test_those_who_wait_ask_nothing(migrated_database_url: str) -> None:
+    proxy = CountingProxy()
+    async with proxy.before(migrated_database_url) as url, open_pool(url) as pool:
+        line = WaitingLine(pool, "one")
+        conversation_ids = [new_id() for _ in range(5)]
+        async with following(line, url):
+            for number, conversation_id in enumerate(conversation_ids * 10):
+                await line.join(conversation_id, trace(f"{number:02}"), AT, ACCOUNT)
+            waits = [asyncio.create_task(line.until_first(trace(f"{n:02}"), _SILENCE)) for n in range(50)]
+            await asyncio.wait(waits[:5])  # the first of each line
+            await asyncio.sleep(_SILENCE / 3)
+            sent = proxy.sent
+            await asyncio.sleep(_SILENCE / 3)
+            assert proxy.sent == sent
+            assert [await each for each in waits] == [True] * 5 + [False] * 45
+
+
+@pytest.mark.requirement("CONV-BUSY-BOUND")
+async def test_only_so_many_wait_for_one_conversation(pool: Pool) -> None:
+    line = WaitingLine(pool, "one")
+    for number in range(waiting.MAX_IN_CONVERSATION):
+        await line.join("c", trace(f"w{number:02}"), AT, ACCOUNT)
+    with pytest.raises(WaitingLineFull):
+        await line.join("c", trace("one more"), AT, ACCOUNT)
+    await line.join("c", trace("w00"), AT, ACCOUNT)  # who has had a place keeps it
+    await line.join("other", trace("elsewhere"), AT, ACCOUNT)
+    await line.leave(trace("w00"))
+    await line.join("c", trace("one more"), AT, ACCOUNT)
+
+
+@pytest.mark.requirement("CONV-BUSY-BOUND")
+async def test_only_so_many_wait_of_one_account(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MAX_IN_ACCOUNT", 3)
+    line = WaitingLine(pool, "one")
+    for number in range(3):
+        await line.join(f"c{number}", trace(f"w{number}"), AT, ACCOUNT)
+    with pytest.raises(WaitingLineFull):
+        await line.join("c3", trace("w3"), AT, ACCOUNT)
+    await line.join("c4", trace("theirs"), AT, "another account")
+
+
+@pytest.mark.requirement("CONV-BUSY-HANDOVER")
+async def test_a_place_that_is_kept_for_the_next_worker_still_counts(pool: Pool) -> None:
+    old, line = WaitingLine(pool, "old"), WaitingLine(pool, "next")
+    await old.join("c", trace("a"), AT, ACCOUNT)
+    await line.join("c", trace("b"), LATER, ACCOUNT)
+    old.keep(trace("a"))
+    assert not await line.is_first("c", trace("b"))
+    await line.join("c", trace("a"), AT, ACCOUNT)
+    assert await line.is_first("c", trace("a"))
