@@ -127,6 +127,32 @@ async def test_following_survives_a_restart_of_nats(nats_server: NatsServer) -> 
         await reader.until(1)
 
 
+@pytest.mark.requirement("FRAMES-SMALL")
+async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
+    trace_id, reader = new_trace(), Reader()
+    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    sent = [delta(seq, "x" * 60_000) for seq in range(1, 101)]
+    for frame in sent:
+        await bus.publish_frame(trace_id, frame)
+    await reader.until(len(sent))
+    await subscription.close()
+    assert reader.frames == sent
+
+
+@pytest.mark.requirement("FRAMES-SMALL")
+async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(
+    nats_server: NatsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        await nats_server.kill()
+        for seq in range(1, 101):
+            await bus.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+    warnings = [line for line in capsys.readouterr().out.splitlines() if "frames_dropped" in line]
+    assert len(warnings) == 1
+    assert "warning" in warnings[0]
+    assert "count=1 " in warnings[0]
+
+
 @pytest.mark.requirement("FRAMES")
 async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:

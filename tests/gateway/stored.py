@@ -1,8 +1,9 @@
 """Conversations written to the log, as an orchestrator would have."""
 
-from contracts import events, messages
-from contracts.values import Usage
+from contracts import events, frames, ids, messages
+from contracts.values import Message, Usage
 from conversations.store import ConversationStore
+from tests.gateway.worker import Turn
 
 AT = "2026-11-21T09:30:00.123456Z"
 
@@ -57,3 +58,19 @@ def ended(
         ),
         events.RunCompleted(trace_id=trace_id, at=AT, usage=usage, rounds=1),
     ]
+
+
+async def complete(store: ConversationStore, turn: Turn) -> Message:
+    """Store a turn with its tools, as yet not in the log, and tell that it is complete."""
+    request, message_id = turn.request, ids.new_id()
+    begun = (await store.load(request.conversation_id)).run(request.trace_id) is not None
+    put = add if begun else write
+    await put(store, request, *turn.tools, *ended(request, turn.text, message_id))
+    run = (await store.load(request.conversation_id)).run(request.trace_id)
+    assert run is not None
+    assert run.reply is not None
+    calls = sum(isinstance(event, events.ToolCalled) for event in turn.tools)
+    await turn.say(
+        frames.Completed(seq=turn.number(), attempt=turn.attempt, message=run.reply, tool_calls=calls)
+    )
+    return run.reply

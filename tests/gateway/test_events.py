@@ -18,7 +18,7 @@ from tests.gateway.client import Client, EventReader, accepted, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
 from tests.gateway.process import GatewayProcess
-from tests.gateway.stored import AT, write
+from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
 
 pytestmark = pytest.mark.requirement("JOIN")
@@ -81,7 +81,7 @@ async def test_a_live_run_is_joined_and_gone_on_with_at_each_gateway(
             assert cursor is not None
             await cut[-1].response.aclose()
             cut.append(await open_events((elsewhere, client)[number % 2], trace_id, 2, after=cursor))
-        await turn.complete(tool_calls=1)
+        await complete(store, turn)
         await first.rest()
         await watching.rest()
         whole = parsed(watching.bytes)

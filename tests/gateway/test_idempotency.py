@@ -130,7 +130,7 @@ async def test_a_run_that_has_ended_is_told_from_the_log_as_it_was_sent(
     opening = asyncio.create_task(keyed(client, key).open(message, form=2))
     turn = await worker.next(message)
     trace = turn.request.trace_id
-    called = {"trace_id": trace, "at": AT, "round": 1, "call_id": "c"}
+    called = {"trace_id": trace, "at": AT, "round": 1, "call_id": "call-3"}
     await write(
         store,
         turn.request,

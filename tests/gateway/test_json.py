@@ -7,6 +7,8 @@ import httpx
 import pytest
 
 from contracts import errors, ids
+from conversations.store import ConversationStore
+from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Turn, Worker
@@ -49,13 +51,15 @@ async def test_the_reply_is_one_json(client: Client, worker: Worker, accounts: A
 
 
 @pytest.mark.requirement("CHAT-JSON")
-async def test_tool_calls_are_there_when_tools_ran(client: Client, worker: Worker) -> None:
+async def test_tool_calls_are_there_when_tools_ran(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
     turn, waiting = await asked(client, worker)
     await turn.accept()
     await turn.tool("first", "{}")
     await turn.tool("second", "[1]")
     await turn.delta("done")
-    await turn.complete(tool_calls=2)
+    await stored.complete(store, turn)
     assert (await waiting).json()["tool_calls"] == [
         {"name": "first", "input": {"id": 1}, "output": "{}"},
         {"name": "second", "input": {"id": 1}, "output": "[1]"},

@@ -43,6 +43,20 @@ async def test_text_that_was_lost_comes_with_the_saved_message(client: Client, w
     assert seen[-1]["type"] == "done"
 
 
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+async def test_live_text_goes_on_behind_frames_that_were_never_sent(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        await turn.delta("He")
+        turn.seq += 3  # of tools, which could not be sent
+        await turn.delta("ll")
+        await turn.delta("o")
+        live = ""
+        while live != "Hello":
+            live += (await events_read.next()).get("content", "")
+        await turn.complete()
+        assert (await events_read.rest())[-1]["type"] == "done"
+
+
 @pytest.mark.requirement("STREAM-REPAIR")
 async def test_frames_out_of_order_are_told_in_order(client: Client, worker: Worker) -> None:
     async with accepted(client, worker) as (turn, events_read):

@@ -8,6 +8,8 @@ import pytest
 
 from contracts import errors, frames
 from contracts.values import Source
+from conversations.store import ConversationStore
+from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
@@ -42,12 +44,14 @@ async def test_form_1_is_meta_deltas_done(client: Client, worker: Worker) -> Non
 
 
 @pytest.mark.requirement("CHAT-STREAM-FORM2", "STREAM-SSE", "STREAM-CONCAT")
-async def test_form_2_is_start_deltas_tool_calls_done(client: Client, worker: Worker) -> None:
+async def test_form_2_is_start_deltas_tool_calls_done(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
     async with accepted(client, worker, form=2) as (turn, events):
         await turn.delta("Let me see. ")
         await turn.tool("get_order", '{"status":"shipped"}')
         await turn.delta("It has shipped.")
-        message = await turn.complete(tool_calls=1)
+        message = await stored.complete(store, turn)
         conversation_id = turn.request.conversation_id
         assert await events.rest() == [
             {"type": "start", "conversation_id": conversation_id},
@@ -61,7 +65,7 @@ async def test_form_2_is_start_deltas_tool_calls_done(client: Client, worker: Wo
                     "conversation_id": conversation_id,
                     "role": "assistant",
                     "content": "Let me see. It has shipped.",
-                    "token_count": 42,
+                    "token_count": 7,
                     "created_at": message.created_at,
                 },
                 "tool_calls": [{"name": "get_order", "input": {"id": 1}, "output": '{"status":"shipped"}'}],
@@ -79,7 +83,9 @@ async def test_form_2_has_tool_calls_only_when_tools_ran(client: Client, worker:
 
 
 @pytest.mark.requirement("CHAT-STREAM-FORM1")
-async def test_form_1_tells_no_tools_and_form_2_no_sources(client: Client, worker: Worker) -> None:
+async def test_form_1_tells_no_tools_and_form_2_no_sources(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
     for form, types in (
         (1, ["meta", "sources", "delta", "done"]),
         (2, ["start", "tool_call", "delta", "done"]),
@@ -88,7 +94,7 @@ async def test_form_1_tells_no_tools_and_form_2_no_sources(client: Client, worke
             await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
             await turn.tool("find", "{}")
             await turn.delta("ok")
-            await turn.complete(tool_calls=1)
+            await stored.complete(store, turn)
             assert [event["type"] for event in await events.rest()] == types
 
 

@@ -27,8 +27,8 @@ ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
 SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")
 
 
-def delta(seq: int, text: str, attempt: int = 1) -> frames.Delta:
-    return frames.Delta(seq=seq, attempt=attempt, round=1, text=text)
+def delta(seq: int, text: str, attempt: int = 1, *, offset: int | None = None) -> frames.Delta:
+    return frames.Delta(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
 
 
 def alive(seq: int, attempt: int = 1) -> frames.Alive:
@@ -58,7 +58,7 @@ def called(seq: int, call_id: str = "call") -> frames.ToolCalled:
 
 
 def returned(seq: int, call_id: str = "call") -> frames.ToolReturned:
-    return frames.ToolReturned(seq=seq, attempt=1, call_id=call_id, output="{}", is_error=False)
+    return frames.ToolReturned(seq=seq, attempt=1, call_id=call_id, is_error=False)
 
 
 def run(**changes: object) -> Run:
@@ -84,8 +84,9 @@ def text_of(updates: list[Update]) -> str:
 @pytest.mark.requirement("STREAM-CONCAT", "CHAT-STREAM-FORM1")
 def test_an_untroubled_run_is_told_as_it_happens() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,))
+    view = View()
     told = feed(
-        View(),
+        view,
         frames.Queued(seq=0, attempt=0),
         ACCEPTED,
         found,
@@ -96,6 +97,10 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         delta(7, "llo"),
         completed(8, "Hello", tool_calls=1),
     )
+    assert view.wants_log, "it has the tools' outputs"
+    call = Call(call_id="call", name="find", input={"q": 1}, output="{}")
+    rounds = (Round(number=1, text="He", calls=(call,)), Round(number=2, text="llo"))
+    told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
     assert told == [
         Waiting(),
         Started(),
@@ -152,6 +157,38 @@ def test_text_that_was_missed_is_taken_from_the_rounds_in_the_log() -> None:
     feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"))
     view.feed_all([])
     assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == [Text("bc")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(5, "b", offset=1))
+    told += view.feed_all([])
+    told += feed(view, delta(6, "c", offset=2))
+    assert text_of(told) == "abc"
+    assert not view.blind
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(4, "c", offset=2))
+    told += view.feed_all([])
+    told += feed(view, delta(5, "d", offset=3))
+    assert (text_of(told), view.blind) == ("a", True)
+    told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
+    told += feed(view, delta(6, "e", offset=4))
+    assert (text_of(told), view.blind) == ("abcde", False)
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "STREAM-TAKEOVER")
+def test_an_offset_means_nothing_in_an_attempt_whose_beginning_was_lost() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "He", offset=0), delta(2, "xx", 2, offset=1))
+    told += view.feed_all([])
+    told += feed(view, delta(3, "yy", 2, offset=2))
+    assert text_of(told) == "He"
+    assert feed(view, completed(4, "Hxxyy", attempt=2)) == [INTERRUPTED]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")
@@ -363,13 +400,14 @@ def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
     content = "".join(pieces)
     script: list[frames.Frame] = [ACCEPTED]
     cut = data.draw(st.integers(0, len(pieces) * 2), label="takeover before piece")
+    with_offsets = data.draw(st.booleans(), label="offsets")
     attempt, seq, said = 1, 1, ""
     for number, piece in enumerate(pieces):
         if number == cut:
             attempt, seq = 2, 1
             script.append(resumed(2, said))
         seq += 1
-        script.append(delta(seq, piece, attempt))
+        script.append(delta(seq, piece, attempt, offset=len(said) if with_offsets else None))
         said += piece
     script.append(completed(seq + 1, content, attempt=attempt))
     kept = [frame for frame in script if data.draw(st.booleans(), label="kept by TRACES")]
@@ -383,6 +421,9 @@ def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
         told += view.feed(frame)
         if not view.ended and data.draw(st.integers(0, 5), label="repair") == 0:
             told += view.feed_all(kept[: data.draw(st.integers(0, len(kept)), label="up to")])
+        if not view.ended and data.draw(st.integers(0, 5), label="look in the log") == 0:
+            stored = content[: data.draw(st.integers(0, len(content)), label="stored")]
+            told += view.feed_log(run(rounds=(Round(number=1, text=stored),)))
         assert content.startswith(text_of(told))
     assert view.ended
     if isinstance(told[-1], Finished):

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 
 from bus import Bus, Delivery
-from contracts import frames, ids, messages, wire
+from contracts import events, frames, ids, messages, wire
 from contracts.values import Message
 
 
@@ -44,6 +44,7 @@ class Turn:
         self.attempt = 1
         self.seq = 0
         self.text = ""
+        self.tools: list[events.Event] = []
 
     async def say(self, frame: frames.Frame) -> None:
         await self.bus.publish_frame(self.request.trace_id, frame)
@@ -64,22 +65,31 @@ class Turn:
 
     async def delta(self, text: str, *, lost: bool = False) -> None:
         """Say a piece of the reply; a `lost` one is counted but never sent."""
+        frame = frames.Delta(
+            seq=self.number(), attempt=self.attempt, round=1, text=text, offset=len(self.text)
+        )
         self.text += text
-        frame = frames.Delta(seq=self.number(), attempt=self.attempt, round=1, text=text)
         if not lost:
             await self.say(frame)
 
-    async def tool(self, name: str, output: str, *, lost: bool = False) -> None:
-        call_id = f"call-{self.seq}"
-        called = frames.ToolCalled(
-            seq=self.number(), attempt=self.attempt, call_id=call_id, name=name, input={"id": 1}
+    async def tool(self, name: str, output: str) -> None:
+        """Tell of a tool; its `output` is for the log alone, to which `stored.complete` writes it."""
+        call_id, arguments = f"call-{self.seq}", {"id": 1}
+        await self.say(
+            frames.ToolCalled(
+                seq=self.number(), attempt=self.attempt, call_id=call_id, name=name, input=arguments
+            )
         )
-        returned = frames.ToolReturned(
-            seq=self.number(), attempt=self.attempt, call_id=call_id, output=output, is_error=False
+        await self.say(
+            frames.ToolReturned(seq=self.number(), attempt=self.attempt, call_id=call_id, is_error=False)
         )
-        if not lost:
-            await self.say(called)
-            await self.say(returned)
+        trace_id, at = self.request.trace_id, "2026-11-21T09:30:00.123456Z"
+        self.tools += [
+            events.ToolCalled(trace_id=trace_id, at=at, round=1, call_id=call_id, name=name, input=arguments),
+            events.ToolReturned(
+                trace_id=trace_id, at=at, round=1, call_id=call_id, output=output, is_error=False, ms=1
+            ),
+        ]
 
     async def resume(self, *, offset: int | None = None, text: str | None = None) -> None:
         """Another worker takes over behind `text` (what was said so far)."""

@@ -177,6 +177,11 @@ class World:
         assert run is not None
         return run
 
+    async def outputs(self, listener: Listener) -> dict[str, str]:
+        """What the run's tools returned, by call id, as the log has it."""
+        stored = await self.events(listener)
+        return {event.call_id: event.output for event in stored if isinstance(event, events.ToolReturned)}
+
     async def events(self, listener: Listener) -> list[events.Event]:
         return await self.log.events(listener.request.conversation_id)
 

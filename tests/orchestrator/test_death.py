@@ -152,7 +152,8 @@ async def test_an_agent_that_is_not_to_go_on_fails_with_the_text_so_far(after: A
 async def test_results_are_taken_from_traces_or_awaited_and_no_tool_is_run_again(after: Aftermath) -> None:
     caller = after.callers["tooling"]
     assert sorted(request.call_id for request in after.box.requested) == ["a", "b", "c"]
-    outputs = {frame.call_id: frame.output for frame in caller.of(frames.ToolReturned)}
+    assert [frame.call_id for frame in caller.of(frames.ToolReturned)] == ["a", "b", "c"]
+    outputs = await after.world.outputs(caller)
     assert outputs["a"] == '{"answered":"while nobody listened"}'
     assert outputs["b"] == '{"answered":"late"}'
     assert "unknown" in outputs["c"]

@@ -109,7 +109,8 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     assert (await caller.until(frames.Completed)).message.content == "I see."
     assert box.requested == []
     (returned,) = caller.of(frames.ToolReturned)
-    assert (json.loads(returned.output), returned.is_error) == ({"error": problem}, True)
+    output = (await working.outputs(caller))["a"]
+    assert (json.loads(output), returned.is_error) == ({"error": problem}, True)
     result = provider.calls[1].body["messages"][-1]["content"][0]
     assert (result["tool_use_id"], result["is_error"]) == ("a", True)
 
@@ -172,7 +173,8 @@ async def test_a_tool_that_stays_silent_is_an_error_for_the_model(
     caller = await working.ask(await working.agent(**SHOP))
     await caller.until(frames.Completed)
     lost, found = caller.of(frames.ToolReturned)
-    assert json.loads(lost.output) == {"error": "The tool order timed out; its outcome is unknown."}
+    output = (await working.outputs(caller))["a"]
+    assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
     assert lost.is_error
     assert not found.is_error
 
@@ -299,3 +301,23 @@ async def test_an_agents_history_with_tools_is_sendable_to_one_without(
     assert "tools" not in body
     kinds = {block["type"] for message in body["messages"] for block in message["content"]}
     assert kinds == {"text"}
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on
+@pytest.mark.requirement("FRAMES-SMALL", "TOOLS-PARALLEL")
+async def test_live_text_goes_on_behind_a_round_of_large_results(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    large = json.dumps("x" * (256 * 1024 - 2))
+
+    async def run(request: ToolRequested) -> str | None:
+        return large
+
+    box.run = run
+    calls = [(f"call-{number}", "find", "{}") for number in range(12)]
+    provider.will(asks(*calls, text="Let me see. "), says(*(f"piece {number}. " for number in range(20))))
+    caller = await working.ask(await working.agent(**SHOP))
+    completed = await caller.until(frames.Completed)
+    assert completed.message.content == caller.text, "all of it came live"
+    assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
+    assert len(caller.of(frames.ToolReturned)) == 12

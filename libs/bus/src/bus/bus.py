@@ -80,8 +80,11 @@ class Bus:
         await self._traces.cancel(message)
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one live frame. Never waits and never raises; frames that cannot be sent are lost."""
-        self._traces.publish_frame(trace_id, frame)
+        """Send one live frame. Never waits for NATS and never raises.
+
+        A frame that cannot be sent is lost; the counter agentchat.bus.frames_dropped and a warning say so.
+        """
+        await self._traces.publish_frame(trace_id, frame)
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
         """Have `deliver` called with each frame from now on; it runs on the loop and must not block.

@@ -72,6 +72,11 @@ class DirectClient(Client):
         return True
 
     @property
+    def is_half_full(self) -> bool:
+        """Whether half of the outgoing buffer is taken."""
+        return self._pending_data_size > PENDING_BYTES // 2
+
+    @property
     def is_stuck(self) -> bool:
         """Whether the client is lost for good: closed, or reconnecting with nobody at it."""
         task = self._reconnection_task

@@ -1,5 +1,7 @@
 """The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes."""
 
+import asyncio
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -11,9 +13,10 @@ from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from contracts import frames, messages, subjects, wire
-from runtime import logs
+from runtime import logs, telemetry
 
 _ALL_CANCELS = "chat.control.cancel.*"
+_WARN_SECONDS = 10.0
 
 
 class Subscription:
@@ -35,14 +38,27 @@ class Traces:
         self._connection = connection
         self._jetstream = jetstream
         self._log = logs.get_logger("bus")
+        self._dropped = 0  # frames, since the last warning
+        self._warn_at = 0.0  # on time.monotonic()
 
-    def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """Send one frame, unacknowledged. It is lost when NATS does not read: readers repair from the log."""
-        payload = wire.encode(frame)
-        if not self._connection.client.publish_now(
-            subjects.trace(trace_id), headers.traceparent_block(), payload
-        ):
-            self._log.debug("frame_dropped", trace_id=trace_id, seq=frame.seq)
+        client = self._connection.client
+        if not client.publish_now(subjects.trace(trace_id), headers.traceparent_block(), wire.encode(frame)):
+            self._note_dropped(trace_id, frame)
+        elif client.is_half_full:
+            await asyncio.sleep(0)  # one turn of the loop, in which the buffer goes to the socket
+
+    def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
+        """Count it, and warn at once, then every 10 s at most."""
+        telemetry.count("agentchat.bus.frames_dropped")
+        self._dropped += 1
+        now = time.monotonic()
+        if now >= self._warn_at:
+            self._log.warning(
+                "frames_dropped", count=self._dropped, trace_id=trace_id, frame=type(frame).__name__
+            )
+            self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
         """Have `deliver` called with each frame from now on, in order."""

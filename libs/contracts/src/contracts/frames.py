@@ -53,10 +53,15 @@ class SourcesFound(LiveFrame, frozen=True, kw_only=True):
 
 
 class Delta(LiveFrame, frozen=True, kw_only=True):
-    """The next piece of the reply's text."""
+    """The next piece of the reply's text.
+
+    `offset` counts the code points before it, over all rounds; None in frames of older workers. A reader who
+    missed frames knows by it where the text goes on.
+    """
 
     round: int
     text: str
+    offset: int | None = None
 
 
 class ToolCalled(LiveFrame, frozen=True, kw_only=True):
@@ -68,10 +73,9 @@ class ToolCalled(LiveFrame, frozen=True, kw_only=True):
 
 
 class ToolReturned(LiveFrame, frozen=True, kw_only=True):
-    """A tool's output, a string that parses as JSON."""
+    """A tool has returned. Its output is in the log: a round of large outputs would overrun the live view."""
 
     call_id: str
-    output: str
     is_error: bool
 
 
@@ -80,7 +84,7 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
 
 
 class Completed(LiveFrame, frozen=True, kw_only=True):
-    """The reply is saved. `tool_calls` counts the tools that ran; their outputs came before."""
+    """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log."""
 
     message: Message
     tool_calls: int

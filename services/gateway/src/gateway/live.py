@@ -54,6 +54,7 @@ class LiveRun:
         self._characters = 0
         self._wake = asyncio.Event()
         self._repairing: asyncio.Task[None] | None = None
+        self._look_again = False  # something went missing during a repair
         self._ends = clock.time() + RUN_SECONDS
         self._look_at = clock.time() + SILENCE_SECONDS
 
@@ -149,7 +150,9 @@ class LiveRun:
 
     def _look(self, *, silent: bool = False) -> None:
         """Look for what is missing, unless somebody looks already; after a silence, look everywhere."""
-        if self._repairing is None and not self._view.ended:
+        if self._repairing is not None:
+            self._look_again = self._look_again or not silent
+        elif not self._view.ended:
             self._begin(self._repair(silent))
 
     def _begin(self, repair: Coroutine[None, None, None]) -> None:
@@ -208,3 +211,6 @@ class LiveRun:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._look_at = self._clock.time() + _SOON_SECONDS
             logs.get_logger("gateway").error("repair_failed", trace_id=self.trace_id, exc_info=error)
+        elif self._look_again and not self.gone:
+            self._look_again = False
+            self._look()

@@ -56,10 +56,6 @@ class Tools:
         """How many calls have returned."""
         return len(self._returned)
 
-    def outputs(self) -> dict[str, str]:
-        """The outputs by call id."""
-        return {call_id: self._calls[call_id].output for call_id in self._returned}
-
     def finished(self) -> tuple[ToolCall, ...]:
         """The calls that have returned, in the order of their calling."""
         return tuple(call for call_id, call in self._calls.items() if call_id in self._returned)

@@ -31,7 +31,8 @@ _GONE = Broken("conversation_not_found", "There is no such conversation.")
 
 class View:
     """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log can tell the rest.
-    `blind`: text was missed, and what follows it has no place until the log or the saved message tells.
+    `blind`: text was missed, and what follows it has no place until the log, the offset of a later piece, or
+    the saved message tells.
 
     A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
     `publication`: how often the request was published by now; what became of earlier ones does not count.
@@ -50,6 +51,8 @@ class View:
         self._next = 1
         self._held: dict[int, frames.Frame] = {}  # frames of the attempt, behind a gap
         self.blind = False
+        self._later: list[frames.Delta] = []  # behind text that was missed
+        self._placed = 1  # the attempt whose offsets count: its beginning is known
         self._said = Said()
         self._tools = Tools()
         self._sourced = False
@@ -111,6 +114,7 @@ class View:
             self._end(end_of(run), updates)
         elif self.blind and self._said.begins(run.text):
             self._say(run.text[self._said.length :], updates)
+            self._place_later(updates)
         self.wants_log = self._completed is not None and not self.ended
         return updates
 
@@ -131,6 +135,7 @@ class View:
         if frame.attempt > self._attempt:
             self._attempt, self._next = frame.attempt, 1
             self._held.clear()
+            self._later.clear()
         if frame.seq > self._next and self._streaming:
             if len(self._held) < _HELD_FRAMES:
                 self._held[frame.seq] = frame
@@ -173,8 +178,8 @@ class View:
                     self._take_sources(update.sources, updates)
                 case Started():
                     self._start(updates)
-        for call_id, output in known._tools.outputs().items():
-            self._tools.returned(call_id, output)
+        if known._completed is not None:
+            self._completed, self.wants_log = known._completed, True
         if (known._attempt, known._next) > (self._attempt, self._next):
             self._held = {
                 seq: frame
@@ -182,9 +187,8 @@ class View:
                 if frame.attempt == known._attempt and seq >= known._next
             }
             self._attempt, self._next = known._attempt, known._next
-            self.blind = known.blind
+            self.blind, self._later, self._placed = known.blind, known._later, known._placed
             self.wants_log = self.wants_log or known.wants_log
-            self._completed = known._completed
         match story[-1:]:
             case [Finished() as last]:
                 self._finish(last.message, updates)
@@ -202,16 +206,13 @@ class View:
     def _apply(self, frame: frames.Frame, updates: list[Update]) -> None:
         match frame:
             case frames.Delta():
-                if not self.blind:
-                    self._say(frame.text, updates)
+                self._place(frame, updates)
             case frames.Resumed():
                 self._resume(frame, updates)
             case frames.SourcesFound():
                 self._take_sources(frame.sources, updates)
             case frames.ToolCalled():
                 self._call(frame.call_id, frame.name, frame.input, updates)
-            case frames.ToolReturned():
-                self._tools.returned(frame.call_id, frame.output)
             case frames.Completed():
                 self._complete(frame, updates)
             case frames.Failed():
@@ -229,10 +230,32 @@ class View:
             self._said.add(text)
             updates.append(Text(text))
 
+    def _place(self, frame: frames.Delta, updates: list[Update]) -> None:
+        """Say what of a piece was not said yet, unless text before it was missed."""
+        if not self._streaming:
+            return
+        if frame.offset is None or frame.attempt != self._placed:
+            if not self.blind:
+                self._say(frame.text, updates)
+        elif frame.offset > self._said.length:
+            self.wants_log = self.wants_log or not self.blind
+            self.blind = True
+            if len(self._later) < _HELD_FRAMES:
+                self._later.append(frame)
+        else:
+            self.blind = False
+            self._say(frame.text[self._said.length - frame.offset :], updates)
+
+    def _place_later(self, updates: list[Update]) -> None:
+        later, self._later = self._later, []
+        for frame in later:
+            self._place(frame, updates)
+
     def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
         """Another worker goes on behind `frame.offset`: that must be where this view stands."""
         if not self._streaming:
             return
+        self._placed = frame.attempt
         if frame.offset > self._said.length:
             self.blind = True
             self.wants_repair = True

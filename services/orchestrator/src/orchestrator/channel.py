@@ -29,6 +29,7 @@ class TraceChannel:
         self._trace_id = trace_id
         self._seq = 0
         self._parts: list[str] = []
+        self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
         self._loop = asyncio.get_running_loop()
@@ -40,6 +41,7 @@ class TraceChannel:
 
     async def resume(self, conversation_id: str, sent: str) -> None:
         """The first frame of a later attempt; `sent` is the run's text so far, over all rounds."""
+        self._before = len(sent) - self._length
         digest = hashlib.sha256(sent.encode()).hexdigest()
         await self.send(
             frames.Resumed(seq=0, attempt=0, conversation_id=conversation_id, offset=len(sent), sha256=digest)
@@ -60,12 +62,14 @@ class TraceChannel:
 
     def end_round(self) -> None:
         """The round is in the log."""
+        self._before += self._length
         self.begin_round(0)
 
     async def say(self, text: str) -> None:
         """Send the next piece of the round's text: whatever has come in since the last piece, as one."""
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
+            offset = self._before + self._length
             self._parts.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
@@ -73,7 +77,9 @@ class TraceChannel:
             self._last_sent = self._loop.time()
             await self._bus.publish_frame(
                 self._trace_id,
-                frames.Delta(seq=self._seq, attempt=self.attempt, round=self.round, text=piece),
+                frames.Delta(
+                    seq=self._seq, attempt=self.attempt, round=self.round, text=piece, offset=offset
+                ),
             )
 
     @property

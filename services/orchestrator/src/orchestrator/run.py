@@ -136,7 +136,7 @@ class Attempt:
                 if call.call_id not in already.called:
                     await self._channel.send(_called_frame(call.call_id, call.name, call.input))
                 if call.output is not None and call.call_id not in already.returned:
-                    await self._channel.send(_returned_frame(call.call_id, call.output, call.is_error))
+                    await self._channel.send(_returned_frame(call.call_id, call.is_error))
 
     async def _credentials(self) -> Credentials:
         try:
@@ -174,7 +174,7 @@ class Attempt:
                 case events.ToolCalled():
                     await self._channel.send(_called_frame(event.call_id, event.name, event.input))
                 case events.ToolReturned():
-                    await self._channel.send(_returned_frame(event.call_id, event.output, event.is_error))
+                    await self._channel.send(_returned_frame(event.call_id, event.is_error))
                 case events.SourcesRetrieved():
                     await self._channel.send(frames.SourcesFound(seq=0, attempt=0, sources=event.sources))
                 case events.ModelReplied():
@@ -236,5 +236,5 @@ def _called_frame(call_id: str, name: str, arguments: dict[str, object]) -> fram
     return frames.ToolCalled(seq=0, attempt=0, call_id=call_id, name=name, input=arguments)
 
 
-def _returned_frame(call_id: str, output: str, is_error: bool) -> frames.ToolReturned:
-    return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, output=output, is_error=is_error)
+def _returned_frame(call_id: str, is_error: bool) -> frames.ToolReturned:
+    return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, is_error=is_error)
