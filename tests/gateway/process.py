@@ -12,19 +12,19 @@ from typing import Any
 
 START_SECONDS = 20.0
 _HURRIED = """
-import json, sys
-from gateway import protocol, strict
+import importlib, json, sys
 from gateway.__main__ import main
 for name, value in json.loads(sys.argv.pop(1)).items():
     module, _, constant = name.partition(".")
-    getattr(globals()[module], constant)
-    setattr(globals()[module], constant, value)
+    found = importlib.import_module("gateway." + module)
+    getattr(found, constant)
+    setattr(found, constant, value)
 main()
 """
 
 
 class GatewayProcess:
-    """`python -m gateway` on a free port; `hurry` sets constants of gateway.protocol and gateway.strict."""
+    """`python -m gateway` on a free port; `hurry` sets constants of the package's modules."""
 
     def __init__(
         self, folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None

@@ -1,11 +1,42 @@
 """Conversations written to the log, as an orchestrator would have."""
 
+from typing import Protocol
+
 from contracts import events, frames, ids, messages
 from contracts.values import Message, Usage
 from conversations.store import ConversationStore
 from tests.gateway.worker import Turn
 
 AT = "2026-11-21T09:30:00.123456Z"
+
+
+class Asking(Protocol):
+    """An account and its agent."""
+
+    @property
+    def account_id(self) -> str: ...
+
+    @property
+    def agent(self) -> str: ...
+
+
+def request(
+    account: Asking, conversation_id: str | None = None, *, message: str = "Where is my order?"
+) -> messages.ChatRequested:
+    """A request as a gateway sends it, on a new thread unless it names one."""
+    return messages.ChatRequested(
+        trace_id=ids.new_id().replace("-", ""),
+        attempt=1,
+        account_id=account.account_id,
+        agent_id=account.agent,
+        conversation_id=conversation_id or ids.new_id(),
+        new_conversation=conversation_id is None,
+        message_id=ids.new_id(),
+        message=message,
+        form="json",
+        requested_at=AT,
+        deadline=AT,
+    )
 
 
 async def write(store: ConversationStore, request: messages.ChatRequested, *following: events.Event) -> None:

@@ -1,13 +1,40 @@
 """What one caller may cost a gateway, whose other callers wait for it meanwhile."""
 
+import asyncio
+import contextlib
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import httpx
 import pytest
 
+from contracts import ids
+from conversations.store import ConversationStore
 from gateway import strict
 from gateway.exchange import Exchange, Message
-from tests.gateway.client import Client, check_problem
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem, slow_socket
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+
+MIB = 1024 * 1024
+
+
+def sending(pieces: list[bytes], reader: ThreadPoolExecutor) -> Exchange:
+    """A request whose body comes in these pieces."""
+    coming = iter(pieces)
+
+    async def receive() -> Message:
+        piece = next(coming, None)
+        return {"type": "http.request", "body": piece or b"", "more_body": piece is not None}
+
+    async def send(_: Message) -> None:
+        """Nothing is sent."""
+
+    headers = [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
+    return Exchange({"headers": headers}, receive, send, "0" * 32, reader)
 
 
 @pytest.mark.requirement("BODY-VALUES")
@@ -38,15 +65,8 @@ async def test_what_a_text_holds_is_no_value(client: Client) -> None:
 @pytest.mark.requirement("BODY-VALUES")
 async def test_a_large_body_is_read_beside_the_event_loop() -> None:
     async def parsed_by(size: int) -> int:
-        async def receive() -> Message:
-            return {"type": "http.request", "body": b" " * (size - 2) + b"{}", "more_body": False}
-
-        async def send(_: Message) -> None:
-            """Nothing is sent."""
-
-        headers = [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
         with ThreadPoolExecutor() as reader:
-            asked = Exchange({"headers": headers}, receive, send, "0" * 32, reader)
+            asked = sending([b" " * (size - 2) + b"{}"], reader)
             return await strict.read_json(asked, lambda _: threading.get_ident())
 
     assert await parsed_by(strict.LARGE_BODY_BYTES) == threading.get_ident()
@@ -67,3 +87,85 @@ async def test_a_query_is_bounded_in_fields_and_bytes(client: Client) -> None:
         assert status == 200 or check_problem(response, 400, "invalid_request")["detail"].startswith(
             "The query"
         )
+
+
+@pytest.mark.requirement("READ-SHARES")
+async def test_a_body_that_is_not_wanted_is_not_kept() -> None:
+    piece = b"x" * (MIB // 16)
+    with ThreadPoolExecutor() as reader:
+        asked = sending([piece] * 16, reader)
+        tracemalloc.start()
+        try:
+            await strict.discard(asked)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert not asked.unread
+    assert peak < len(piece)
+
+
+@pytest.mark.requirement("CONV-PAGES")
+async def test_a_page_of_messages_ends_by_bytes_too(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    first = stored.request(accounts.free, message="x" * 256 * 1024)
+    for _ in range(3):
+        asked = stored.request(accounts.free, first.conversation_id, message=first.message)
+        await stored.write(store, asked, *stored.ended(asked, first.message, ids.new_id()))
+    path = f"/v1/conversations/{first.conversation_id}/messages"
+    page = (await client.get(path, limit=100)).json()
+    assert [len(row["content"]) for row in page["data"]] == [256 * 1024] * 4
+    rest = (await client.get(path, limit=100, cursor=page["next_cursor"])).json()
+    assert ([row["role"] for row in rest["data"]], rest["next_cursor"]) == (["user", "assistant"], None)
+
+
+@pytest.mark.requirement("CONV-PAGES", "CONV-OWNER")
+async def test_what_is_not_shown_is_not_read(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    own, foreign = stored.request(accounts.free), stored.request(accounts.other)
+    for asked in (own, foreign):
+        await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+        await store.append_stored(asked.conversation_id, 7, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')])
+    path = f"/v1/conversations/{own.conversation_id}"
+    assert (await client.get(path)).json()["message_count"] == 2
+    assert len((await client.get(f"{path}/messages")).json()["data"]) == 2
+    response = await client.get(f"/v1/conversations/{foreign.conversation_id}")
+    check_problem(response, 404, "conversation_not_found")
+
+
+@pytest.mark.requirement("READ-SHARES")
+async def test_answers_that_are_not_read_are_few_and_end(
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    store: ConversationStore,
+    tmp_path: Path,
+) -> None:
+    asked = stored.request(accounts.free)
+    reply = stored.ended(asked, "x" * 5 * MIB, ids.new_id())[2]  # more than the system buffers
+    await stored.write(store, asked, reply)
+    path = f"/v1/conversations/{asked.conversation_id}/messages"
+    hurry = {"exchange.SEND_SECONDS": 2.0, "shares.TURN_SECONDS": 0.2}
+    process = GatewayProcess(tmp_path, environ, hurry)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    other = Client(http, process.url, accounts.other.key, accounts.other.agent)
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {accounts.free.key}\r\n\r\n".encode()
+    loop = asyncio.get_running_loop()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(process.stop)
+        for _ in range(4):
+            unread = await slow_socket(process.port, head)
+            stack.callback(unread.close)
+            async with asyncio.timeout(5):
+                assert (await loop.sock_recv(unread, 12)).endswith(b"200")
+        refused = await client.get(path)
+        check_problem(refused, 429, "rate_limited")
+        assert refused.headers["retry-after"] == "1"
+        assert (await other.get("/v1/conversations")).status_code == 200
+        async with asyncio.timeout(10):
+            while (answer := await client.get(path)).status_code == 429:
+                pass
+        assert len(answer.json()["data"][1]["content"]) == 5 * MIB
+        assert "ASGI" not in process.text()

@@ -284,7 +284,7 @@ async def test_an_account_reads_so_many_streams_again_at_once(
 
 
 @pytest.mark.requirement("LIMIT-FAIR")
-async def test_an_account_folds_few_conversations_at_a_time_and_keeps_no_other_from_it() -> None:
+async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -> None:
     shares = Shares()
     one, other = (Caller(account_id=name, plan=WIDE, key_id="k", now=at()) for name in ("one", "other"))
     inside, gate = asyncio.Queue[str](), asyncio.Event()

@@ -1,45 +1,23 @@
 """Conversations read back: from the fold of the log, and in pages from the read model."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from contracts import events, ids, messages
+from contracts import events, ids
 from conversations.log import Log
 from conversations.projections import conversations
 from conversations.projections.follower import Follower
-from conversations.store import ConversationStore, open_store
+from conversations.store import ConversationStore
 from runtime.postgres import open_pool
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
 
-
-@pytest.fixture(scope="module")
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
-
-
-def request(account: Account, conversation_id: str | None = None) -> messages.ChatRequested:
-    return messages.ChatRequested(
-        trace_id=ids.new_id().replace("-", ""),
-        attempt=1,
-        account_id=account.account_id,
-        agent_id=account.agent,
-        conversation_id=conversation_id or ids.new_id(),
-        new_conversation=conversation_id is None,
-        message_id=ids.new_id(),
-        message="Where is my order? " * 10,
-        form="json",
-        requested_at=stored.AT,
-        deadline=stored.AT,
-    )
+MESSAGE = "Where is my order? " * 10
 
 
 async def exchange(store: ConversationStore, account: Account, conversation_id: str | None = None) -> str:
     """A message and its reply; returns the conversation."""
-    asked = request(account, conversation_id)
+    asked = stored.request(account, conversation_id, message=MESSAGE)
     await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
     return asked.conversation_id
 
@@ -56,12 +34,12 @@ async def test_a_conversation_and_its_messages_are_there_at_once(
     client: Client, store: ConversationStore, accounts: Accounts
 ) -> None:
     conversation_id = await exchange(store, accounts.free)
-    unanswered = request(accounts.free, conversation_id)
+    unanswered = stored.request(accounts.free, conversation_id, message=MESSAGE)
     await stored.write(store, unanswered)
     found = await client.get(f"/v1/conversations/{conversation_id.upper()}")
     assert found.json() == {
         "conversation_id": conversation_id,
-        "title": ("Where is my order? " * 10)[:80],
+        "title": MESSAGE[:80],
         "agent_id": accounts.free.agent,
         "message_count": 3,
         "created_at": stored.AT,
@@ -72,9 +50,9 @@ async def test_a_conversation_and_its_messages_are_there_at_once(
     page = response.json()
     assert page["next_cursor"] is None
     assert [(row["role"], row["content"]) for row in page["data"]] == [
-        ("user", "Where is my order? " * 10),
+        ("user", MESSAGE),
         ("assistant", "It has shipped."),
-        ("user", "Where is my order? " * 10),
+        ("user", MESSAGE),
     ]
     assert [row.get("token_count") for row in page["data"]] == [None, 7, None]
     assert page["data"][2] == {

@@ -1,11 +1,9 @@
 """`?at=`: a conversation and its messages as they were."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
-from contracts import ids, messages
-from conversations.store import ConversationStore, open_store
+from contracts import ids
+from conversations.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts
@@ -13,33 +11,11 @@ from tests.gateway.conftest import Account, Accounts
 pytestmark = pytest.mark.requirement("TIME-TRAVEL")
 
 
-@pytest.fixture(scope="module")
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
-
-
-def request(account: Account, conversation_id: str, message: str) -> messages.ChatRequested:
-    return messages.ChatRequested(
-        trace_id=ids.new_id().replace("-", ""),
-        attempt=1,
-        account_id=account.account_id,
-        agent_id=account.agent,
-        conversation_id=conversation_id,
-        new_conversation=True,
-        message_id=ids.new_id(),
-        message=message,
-        form="json",
-        requested_at=stored.AT,
-        deadline=stored.AT,
-    )
-
-
 async def thread(store: ConversationStore, account: Account) -> str:
     """Seven events of a first turn, and two of a second that goes on."""
-    first = request(account, ids.new_id(), "Where is it?")
+    first = stored.request(account, message="Where is it?")
     await stored.write(store, first, *stored.ended(first, "It has shipped.", ids.new_id()))
-    await stored.write(store, request(account, first.conversation_id, "And when?"))
+    await stored.write(store, stored.request(account, first.conversation_id, message="And when?"))
     return first.conversation_id
 
 

@@ -1,5 +1,6 @@
 """One HTTP request and its answer, as the parts of the gateway share it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from concurrent.futures import Executor
 from typing import Any
@@ -14,6 +15,11 @@ ATTRIBUTE = "exchange"
 
 ABORT = "agentchat.abort"
 """The ASGI extension of our server protocol: its `abort` is a function that drops the connection."""
+
+SEND_SECONDS = 15.0
+"""A reader who takes nothing of his answer for this long is dropped."""
+
+_PIECE_BYTES = 64 * 1024
 
 
 class ClientGone(Exception):  # noqa: N818 - an outcome
@@ -83,10 +89,27 @@ class Exchange:
     async def answer(
         self, status: int, media_type: bytes, data: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole answer, and return when the client has taken it, but for what buffers hold.
+
+        Raises ClientGone where it does not take it.
+        """
         length = str(len(data)).encode()
         await self.start(status, [(b"content-type", media_type), (b"content-length", length), *headers])
+        if len(data) > _PIECE_BYTES:
+            for begin in range(0, len(data), _PIECE_BYTES):
+                await self._taken(data[begin : begin + _PIECE_BYTES])
+            data = b""
         await self.body(data)
+
+    async def _taken(self, piece: bytes) -> None:
+        """Send a piece once the client has taken most of those before."""
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self.body(piece, more=True)
+        except TimeoutError:
+            self.abort()
+            await self.disconnected()
+            raise ClientGone from None
 
     async def json(self, data: bytes, status: int = 200) -> None:
         """Send a whole JSON answer."""

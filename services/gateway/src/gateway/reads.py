@@ -1,17 +1,20 @@
-"""Reading conversations back: lists from the read models, one conversation from the fold of its log.
+"""Reading conversations back: lists from the read models, one conversation from the log itself.
 
 A list may be behind by the projector's second; a single conversation never is: callers read their own writes.
 """
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from contracts import http, ids, wire
+from contracts.events import MessageSaved
 from contracts.values import Role
-from conversations.conversation import Conversation, Run
+from conversations import threads
 from conversations.projections.conversations import TITLE_LENGTH, ConversationRow, conversations_of
-from conversations.travel import WRONG_PLACE, Place, parse_place, past_of
+from conversations.threads import Thread
+from conversations.travel import WRONG_PLACE, Place, parse_place
+from directory.caller import Caller
 from gateway import query
 from gateway.admission import reader_of
 from gateway.exchange import Exchange
@@ -20,8 +23,11 @@ from gateway.problems import Refusal, invalid
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
+PAGE_BYTES = 1024 * 1024
+"""A page of messages ends with the one that reaches this, as stored."""
 
 T = TypeVar("T")
+_Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,44 +54,57 @@ async def list_conversations(parts: Parts, exchange: Exchange) -> None:
 
 async def get_conversation(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
     """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
-    found = await _owned(parts, exchange, conversation_id)
-    exchange.headers.append((b"x-conversation-version", str(found.version).encode()))
-    await exchange.json(wire.encode(_row(found)))
+    caller = await reader_of(parts, exchange)
+    async with parts.shares.reading(caller):
+        thread, until = await _owned(parts, exchange, caller, conversation_id)
+        found = await threads.summary_of(parts.pool, thread.conversation_id, until)
+        if found is None:
+            raise Refusal("conversation_not_found")
+        exchange.headers.append((b"x-conversation-version", str(until).encode()))
+        await exchange.json(wire.encode(_row(thread.conversation_id, found)))
 
 
 async def list_messages(parts: Parts, exchange: Exchange, conversation_id: str) -> None:
     """GET /v1/conversations/{conversation_id}/messages: the oldest first, those of now or `at` a place."""
-    found = await _owned(parts, exchange, conversation_id)
-    limit, after = _paging(exchange, str)
-    messages = [message for run in found.runs for message in _messages(found.conversation_id, run)]
-    begin = 0
-    if after is not None:
-        places = {message.id: place for place, message in enumerate(messages)}
-        if after not in places:
-            raise invalid("cursor", "This is not a cursor of this conversation.")
-        begin = places[after] + 1
-    page = messages[begin : begin + limit]
-    await _send_page(exchange, page, page[-1].id if begin + limit < len(messages) else None)
-
-
-async def _owned(parts: Parts, exchange: Exchange, conversation_id: str) -> Conversation:
-    """The caller's conversation, folded from the log up to the place that `at` names.
-
-    Raises Refusal, in the same words for every reason that it is not found.
-    """
     caller = await reader_of(parts, exchange)
+    async with parts.shares.reading(caller):
+        thread, until = await _owned(parts, exchange, caller, conversation_id)
+        limit, after = _paging(exchange, _Version)
+        page = await threads.messages_of(
+            parts.pool,
+            thread.conversation_id,
+            after=after or 0,
+            until=until,
+            limit=limit,
+            max_bytes=PAGE_BYTES,
+        )
+        if not page.messages and after is None:
+            raise Refusal("conversation_not_found")
+        rows = [_message(thread.conversation_id, each.message) for each in page.messages]
+        await _send_page(exchange, rows, page.messages[-1].version if page.more else None)
+
+
+async def _owned(
+    parts: Parts, exchange: Exchange, caller: Caller, conversation_id: str
+) -> tuple[Thread, int]:
+    """The caller's conversation, and the version up to which it is shown: that of the place in `at`.
+
+    Raises Refusal, in the same words and the same time for every reason that it is not found.
+    """
     conversation_id = conversation_id.lower()
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     place = _place(exchange)
-    async with parts.shares.reading(caller):
-        past = await past_of(parts.log, conversation_id, place)
-    found = past.conversation
-    if found.account_id != caller.account_id or found.erased or not found.runs:
+    thread = await threads.find_thread(parts.pool, conversation_id)
+    if thread is None or thread.account_id != caller.account_id:
         raise Refusal("conversation_not_found")
-    if isinstance(place, int) and place > past.head:
-        raise invalid("at", f"The conversation is at version {past.head}.")
-    return found
+    if place is None:
+        return thread, thread.version
+    if not isinstance(place, int):
+        return thread, await threads.version_at(parts.pool, thread, place)
+    if place > thread.version:
+        raise invalid("at", f"The conversation is at version {thread.version}.")
+    return thread, place
 
 
 def _place(exchange: Exchange) -> Place | None:
@@ -99,41 +118,28 @@ def _place(exchange: Exchange) -> Place | None:
         raise invalid("at", f"This {WRONG_PLACE}.") from None
 
 
-def _row(conversation: Conversation) -> ConversationRow:
-    messages = [each for run in conversation.runs for each in _messages(conversation.conversation_id, run)]
+def _row(conversation_id: str, found: threads.Summary) -> ConversationRow:
     return ConversationRow(
-        conversation_id=conversation.conversation_id,
-        title=conversation.runs[0].user_text[:TITLE_LENGTH],
-        agent_id=conversation.runs[-1].agent_id,
-        message_count=len(messages),
-        created_at=conversation.started_at or messages[0].created_at,
-        updated_at=messages[-1].created_at,
+        conversation_id=conversation_id,
+        title=found.first.content[:TITLE_LENGTH],
+        agent_id=found.last.agent_id,
+        message_count=found.count,
+        created_at=found.started_at,
+        updated_at=found.last.at,
     )
 
 
-def _messages(conversation_id: str, run: Run) -> list[MessageRow]:
-    asked = MessageRow(
-        id=run.user_message_id,
+def _message(conversation_id: str, saved: MessageSaved) -> MessageRow:
+    return MessageRow(
+        id=saved.message_id,
         conversation_id=conversation_id,
-        role="user",
-        content=run.user_text,
-        created_at=run.requested_at,
-        agent_id=run.agent_id,
-        trace_id=run.trace_id,
+        role=saved.role,
+        content=saved.content,
+        created_at=saved.at,
+        agent_id=saved.agent_id,
+        trace_id=saved.trace_id,
+        token_count=saved.token_count,
     )
-    if run.reply is None:
-        return [asked]
-    answered = MessageRow(
-        id=run.reply.id,
-        conversation_id=conversation_id,
-        role="assistant",
-        content=run.reply.content,
-        created_at=run.reply.created_at,
-        agent_id=run.agent_id,
-        trace_id=run.trace_id,
-        token_count=run.reply.token_count,
-    )
-    return [asked, answered]
 
 
 def _paging(exchange: Exchange, kind: type[T]) -> tuple[int, T | None]:

@@ -1,7 +1,6 @@
 """What one account may have of a gateway at a time, beside its plan's numbers: so that others are served.
 
-To decode a long conversation takes a gateway's one thread for a while: an account's reads follow each other,
-and what others ask comes between.
+What was read for an account is kept until its client has taken it: an account's reads follow each other.
 """
 
 import asyncio
@@ -13,7 +12,8 @@ from weakref import WeakValueDictionary
 from directory.caller import Caller
 from gateway.problems import Refusal
 
-READS_AT_ONCE = 2
+READS_AT_ONCE = 4
+TURN_SECONDS = 15.0
 STREAMS_PER_RUN = 4
 LEAST_STREAMS = 20
 
@@ -27,10 +27,20 @@ class Shares:
 
     @contextlib.asynccontextmanager
     async def reading(self, caller: Caller) -> AsyncIterator[None]:
-        """Wait until one of the account's places is free; the block, which folds a log, has it."""
+        """Wait until one of the account's places is free; the block, which reads and answers, has it.
+
+        Raises Refusal: 429, where none becomes free in 15 s.
+        """
         reads = self._reads.setdefault(caller.account_id, asyncio.Semaphore(READS_AT_ONCE))
-        async with reads:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await reads.acquire()
+        except TimeoutError:
+            raise Refusal("rate_limited", "Earlier answers were not read yet.", retry_after=1) from None
+        try:
             yield
+        finally:
+            reads.release()
 
     @contextlib.asynccontextmanager
     async def streaming(self, caller: Caller) -> AsyncIterator[None]:

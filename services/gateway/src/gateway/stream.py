@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from contracts import sse
-from gateway.exchange import Exchange
+from gateway.exchange import SEND_SECONDS, Exchange
 
 PING_SECONDS = 15.0
-SEND_SECONDS = 15.0
 
 
 class Followed(Protocol):

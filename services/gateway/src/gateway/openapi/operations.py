@@ -56,7 +56,7 @@ CONVERSATION_ID = {
 LIMIT = {
     "name": "limit",
     "in": "query",
-    "description": "The most that a page holds.",
+    "description": "The most that a page holds; one of messages may end before it, by bytes.",
     "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
 }
 CURSOR = {
