@@ -1,10 +1,22 @@
 """Who may work on a run, decided on Postgres' clock."""
 
+import asyncio
 import re
 
 import pytest
 
-from conversations.leases import LEASE_SECONDS, Leases, forget_expired_leases
+from conversations.leases import (
+    GIVE_UP_SECONDS,
+    HOLD_SECONDS,
+    LEASE_SECONDS,
+    RENEW_AGAIN_SECONDS,
+    RENEW_SECONDS,
+    RENEWAL_SECONDS,
+    Lease,
+    Leases,
+    elapsed,
+    forget_expired_leases,
+)
 from conversations.waiting import WaitingLine, forget_expired_places
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, trace
@@ -103,6 +115,94 @@ async def test_leases_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) ->
     await age(pool, "run_leases", LEASE_SECONDS)
     await forget_expired_leases(pool)
     assert await _count(pool, "run_leases") == 0
+
+
+class Clock:
+    """A worker's own clock."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+def test_a_worker_takes_a_lease_for_its_own_through_two_failed_renewals_and_never_past_its_end() -> None:
+    assert RENEW_SECONDS + 2 * RENEWAL_SECONDS + RENEW_AGAIN_SECONDS <= HOLD_SECONDS
+    assert HOLD_SECONDS + 2 <= LEASE_SECONDS
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+def test_the_workers_clock_goes_on_by_itself() -> None:
+    before = elapsed()
+    assert elapsed() > before
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+async def test_a_lease_counts_from_before_its_renewal_was_sent(pool: Pool) -> None:
+    clock = Clock()
+    leases = Leases(pool, "one", clock=clock)
+    lease = await leases.acquire(trace())
+    assert lease is not None
+    clock.now = 5.0
+    async with connection(pool) as other, other.transaction():
+        await other.execute("SELECT 1 FROM run_leases FOR UPDATE")
+        renewing = asyncio.create_task(leases.renew())
+        await _until_blocked(pool)
+        clock.now = 7.0
+    assert await renewing == set()
+    live = []
+    for clock.now in (5.0 + HOLD_SECONDS - 0.001, 5.0 + HOLD_SECONDS):
+        live.append(lease.is_live)
+    assert live == [True, False]
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+async def test_a_lost_lease_is_not_live_whatever_the_clock_says(pool: Pool) -> None:
+    one = Leases(pool, "one", clock=Clock())
+    lease = await one.acquire(trace())
+    assert lease is not None
+    await age(pool, "run_leases", LEASE_SECONDS)
+    await Leases(pool, "two").acquire(trace())
+    assert await one.renew() == {trace()}
+    assert not lease.is_live
+    assert not await lease.wait_until_live()
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_given_up() -> None:
+    clock = Clock()
+    lease = Lease("", 0.0, clock)
+    clock.now = HOLD_SECONDS
+    waiting = asyncio.create_task(lease.wait_until_live())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    lease.renewed(clock.now)
+    assert await waiting
+    clock.now += HOLD_SECONDS + GIVE_UP_SECONDS
+    assert lease.is_given_up
+    assert not await lease.wait_until_live()
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+async def test_what_may_have_expired_is_not_renewed_once_it_is_released(pool: Pool) -> None:
+    clock = Clock()
+    one = Leases(pool, "one", clock=clock)
+    await one.acquire(trace())
+    clock.now = HOLD_SECONDS
+    await one.release(trace())
+    assert await one.renew() == set()
+    await age(pool, "run_leases", LEASE_SECONDS)
+    assert await Leases(pool, "two").acquire(trace())
+
+
+async def _until_blocked(pool: Pool) -> None:
+    async with connection(pool) as conn, asyncio.timeout(5):
+        while not await (await conn.execute(_BLOCKED)).fetchone():  # noqa: ASYNC110 - Postgres has no event
+            await asyncio.sleep(0.01)
+
+
+_BLOCKED = "SELECT 1 FROM pg_locks WHERE NOT granted"
 
 
 _FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"

@@ -1,10 +1,14 @@
 """Who holds a run: a row on Postgres time, renewed while its worker lives.
 
-Only a lease that is free or has expired can be taken, and only its holder may start an attempt. A worker
-that was merely paused is fenced by the conversation's version, not by this.
+Only a lease that is free or has expired can be taken, and only its holder may start an attempt. What a
+worker appends is fenced by the conversation's version; what it says live, by its own clock: `Lease.is_live`.
 """
 
-import msgspec
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
 from psycopg import sql
 
 from contracts.ids import new_id
@@ -12,57 +16,128 @@ from conversations.database import NOW, using
 from runtime.postgres import Pool
 
 LEASE_SECONDS = 10
+"""For so long from its last renewal nobody else gets the lease, by the server's clock."""
+
+HOLD_SECONDS = 8.0
+"""For so long from when it sent its last renewal a worker takes the lease for its own, by its own clock.
+
+HOLD_SECONDS + 2 <= LEASE_SECONDS: what it sent last has arrived before another worker looks at it.
+RENEW_SECONDS + 2 * RENEWAL_SECONDS + RENEW_AGAIN_SECONDS <= HOLD_SECONDS: two renewals in a row may fail.
+"""
+
 RENEW_SECONDS = 3.0
+RENEWAL_SECONDS = 2.0
+RENEW_AGAIN_SECONDS = 0.5
+
+GIVE_UP_SECONDS = 10.0
+"""For so long after that a worker that cannot reach Postgres waits, silent, for its lease to be renewed."""
 
 
-class Held(msgspec.Struct, frozen=True):
-    """The lease was taken, at `now` on the server's clock (ISO 8601 UTC, microseconds)."""
+def elapsed() -> float:
+    """Seconds on a clock that nobody sets and that goes on while the process, or the machine, is stopped."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
-    now: str
+
+class Lease:
+    """A lease that this worker took, at `now` on the server's clock (ISO 8601 UTC, microseconds)."""
+
+    def __init__(self, now: str, sent_at: float, clock: Callable[[], float]) -> None:
+        self.now = now
+        self._clock = clock
+        self._until = sent_at + HOLD_SECONDS
+        self._lost = False
+        self._news = asyncio.Event()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether nobody else can have the run, by this worker's clock: to be asked before every frame."""
+        return not self._lost and self._clock() < self._until
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it has not been live for longer than one waits for that."""
+        return self._clock() >= self._until + GIVE_UP_SECONDS
+
+    async def wait_until_live(self) -> bool:
+        """Return when it is live, perhaps by a late renewal; False when it is lost, or given up."""
+        while not self.is_live and not self._lost and not self.is_given_up:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._until + GIVE_UP_SECONDS - self._clock()):
+                    await self._news.wait()
+        return self.is_live
+
+    def renewed(self, sent_at: float) -> None:
+        """A renewal that was sent then has succeeded."""
+        self._until = sent_at + HOLD_SECONDS
+        self._news.set()
+
+    def lose(self) -> None:
+        """Another worker has the run."""
+        self._lost = True
+        self._news.set()
 
 
 class Leases:
     """The leases of one worker process. Every call raises StoreUnavailable where Postgres does not answer.
 
-    The process is told from an earlier one of the same name: what that one held has to expire.
+    Its pool is to be its own: what holds the connections of another for long must not delay a renewal. The
+    process is told from an earlier one of the same name: what that one held has to expire.
     """
 
-    def __init__(self, pool: Pool, worker: str) -> None:
+    def __init__(self, pool: Pool, worker: str, *, clock: Callable[[], float] = elapsed) -> None:
         self._pool = pool
         self._worker = f"{worker}/{new_id()}"
-        self._held: set[str] = set()
+        self._clock = clock
+        self._held: dict[str, Lease] = {}
 
     @property
     def worker(self) -> str:
         """The worker's name, and an id of this start of its process."""
         return self._worker
 
-    async def acquire(self, trace_id: str) -> Held | None:
+    async def acquire(self, trace_id: str) -> Lease | None:
         """Take the lease, for ten seconds; None while anybody holds it, this worker too."""
+        sent_at = self._clock()
         async with using(self._pool) as conn:
             row = await (await conn.execute(_ACQUIRE, [trace_id, self._worker, LEASE_SECONDS])).fetchone()
         if row is None:
             return None
-        self._held.add(trace_id)
-        return Held(now=row[0])
+        lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock)
+        return lease
 
     async def renew(self) -> set[str]:
-        """Ten more seconds for all that this worker holds; returns the traces that it has lost."""
-        asked = frozenset(self._held)
+        """Ten more seconds for all that this worker holds; returns the traces that it has lost.
+
+        A lease that has expired and that nobody has taken is its own again.
+        """
+        asked = dict(self._held)
         if not asked:
             return set()
-        async with using(self._pool) as conn:
+        sent_at = self._clock()
+        async with using(self._pool, seconds=RENEWAL_SECONDS) as conn:
             cursor = await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(asked)])
             kept = {trace_id for (trace_id,) in await cursor.fetchall()}
-        lost = {
-            trace_id for trace_id in asked - kept if trace_id in self._held
-        }  # what was released meanwhile is not lost
-        self._held -= lost
+        lost = set()
+        for trace_id, lease in asked.items():
+            if trace_id in kept:
+                lease.renewed(sent_at)
+            elif self._held.get(trace_id) is lease:  # else it was released meanwhile
+                lease.lose()
+                del self._held[trace_id]
+                lost.add(trace_id)
         return lost
 
     async def release(self, trace_id: str) -> None:
-        """Free the lease if this worker still has it. Should that fail, it is not renewed and expires."""
-        self._held.discard(trace_id)
+        """Free the lease if this worker still has it. Should that fail, it is not renewed and expires.
+
+        One that may have expired by now is left to do so.
+        """
+        lease = self._held.pop(trace_id, None)
+        if lease is None or not lease.is_live:
+            return
         async with using(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 

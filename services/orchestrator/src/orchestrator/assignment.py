@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bus import Delivery
 from contracts.messages import CancelRequested, ChatRequested
 from conversations.conversation import Conversation
+from conversations.leases import Lease
 from directory.agents import AgentConfig
 from limits import Admission
 from orchestrator.channel import TraceChannel
@@ -28,7 +29,7 @@ class Assignment:
         self.conversation = Conversation(conversation_id=request.conversation_id)
         self.agent: AgentConfig | None = None
         self.channel: TraceChannel | None = None
-        self.leased = False
+        self.lease: Lease | None = None
         self.first_in_line = True
         self.queued = False
         self.detached = False
@@ -91,7 +92,13 @@ class Assignments:
     def lose(self, trace_ids: set[str]) -> None:
         """Other workers hold these now."""
         for assignment in self:
-            if assignment.trace_id in trace_ids and assignment.leased:
+            if assignment.trace_id in trace_ids and assignment.lease is not None:
+                assignment.interruption.interrupt("lost")
+
+    def give_up(self) -> None:
+        """What has not been renewed for so long is left to other workers."""
+        for assignment in self:
+            if assignment.lease is not None and assignment.lease.is_given_up:
                 assignment.interruption.interrupt("lost")
 
     def cancel(self, asked: CancelRequested) -> None:

@@ -13,19 +13,25 @@ _FRAME_CHARACTERS = 64 * 1024
 
 
 class Door(Protocol):
-    """Where frames go: the bus, for a run that has readers."""
+    """Where frames go: the bus behind a fence, for a run that has readers."""
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """Return when it may be sent. Raises Interrupted where that is not this worker's to do any more."""
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one. Never waits and never raises."""
+        """Send it. Never waits and never raises."""
 
 
 class TraceChannel:
-    """Frames of one attempt. Publishing never waits and never fails: readers repair what they miss."""
+    """Frames of one attempt. Publishing never fails: readers repair what they miss.
 
-    def __init__(self, bus: Door, trace_id: str, attempt: int) -> None:
+    What sends a frame raises Interrupted where another worker may have the run.
+    """
+
+    def __init__(self, door: Door, trace_id: str, attempt: int) -> None:
         self.attempt = attempt
         self.round = 0
-        self._bus = bus
+        self._door = door
         self._trace_id = trace_id
         self._seq = 0
         self._parts: list[str] = []
@@ -49,9 +55,10 @@ class TraceChannel:
 
     async def send(self, frame: frames.Frame) -> None:
         """Publish a frame of this attempt; its seq and attempt are set here."""
-        self._seq += 1
+        await self._door.ready(frame)
+        self._seq += 1  # behind the wait, during which others may be sent
         self._last_sent = self._loop.time()
-        await self._bus.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
+        await self._door.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
 
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
         """What is said from now on is of this round; `sent` of it is out already."""
@@ -70,17 +77,10 @@ class TraceChannel:
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
             offset = self._before + self._length
+            await self.send(frames.Delta(seq=0, attempt=0, round=self.round, text=piece, offset=offset))
             self._parts.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
-            self._seq += 1
-            self._last_sent = self._loop.time()
-            await self._bus.publish_frame(
-                self._trace_id,
-                frames.Delta(
-                    seq=self._seq, attempt=self.attempt, round=self.round, text=piece, offset=offset
-                ),
-            )
 
     @property
     def said(self) -> str:

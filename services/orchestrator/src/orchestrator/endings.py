@@ -55,7 +55,7 @@ async def _let_go(parts: Parts, assignment: Assignment, freed: Coroutine[None, N
 
     The slot is not to be renewed again. Postgres not answering only means that the lease has to expire.
     """
-    assignment.leased = False
+    assignment.lease = None
     await asyncio.gather(freed, release_lease(parts, assignment))
 
 

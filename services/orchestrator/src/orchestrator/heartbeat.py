@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from contracts import frames
 from conversations.errors import StoreUnavailable
-from conversations.leases import RENEW_SECONDS
+from conversations.leases import RENEW_AGAIN_SECONDS, RENEW_SECONDS
 from orchestrator.load import LOOK_SECONDS, report_load
 from orchestrator.parts import Parts
 from runtime import logs
@@ -16,7 +16,7 @@ _ALIVE_LOOK_SECONDS = 1.0
 async def beat(parts: Parts) -> None:
     """For ever. Each kind has its own pace, so that one that waits holds up no other."""
     async with asyncio.TaskGroup() as group:
-        group.create_task(_every(RENEW_SECONDS, lambda: _renew_leases(parts)))
+        group.create_task(_every(RENEW_SECONDS, lambda: _renew_leases(parts), again=RENEW_AGAIN_SECONDS))
         group.create_task(_every(RENEW_SECONDS, lambda: _renew_places(parts)))
         group.create_task(_every(RENEW_SECONDS, lambda: _hold_slots(parts)))
         group.create_task(_every(RENEW_SECONDS, lambda: _keep_deliveries(parts)))
@@ -24,19 +24,23 @@ async def beat(parts: Parts) -> None:
         group.create_task(_every(_ALIVE_LOOK_SECONDS, lambda: _say_alive(parts)))
 
 
-async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, work: Callable[[], Awaitable[None]], *, again: float | None = None) -> None:
+    """`again`: how soon after Postgres did not answer."""
+    pause = seconds
     while True:
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(pause)
+        pause = seconds
         try:
             await work()
         except StoreUnavailable as error:
             logs.get_logger("heartbeat").warning("not_renewed", reason=str(error))
+            pause = seconds if again is None else again
         except Exception:  # noqa: BLE001 - the outermost loop: without it every run here would be lost
             logs.get_logger("heartbeat").exception("beat_failed")
 
 
 async def _renew_leases(parts: Parts) -> None:
-    """A lease that could not be renewed may be another's: its run stops without a further word."""
+    """What another worker has taken stops without a further word."""
     parts.assignments.lose(await parts.leases.renew())
 
 
@@ -49,7 +53,7 @@ async def _hold_slots(parts: Parts) -> None:
         [
             (held.request.account_id, held.trace_id)
             for held in parts.assignments
-            if held.leased and held.holds_slot
+            if held.lease is not None and held.holds_slot
         ]
     )
 
@@ -62,8 +66,9 @@ async def _keep_deliveries(parts: Parts) -> None:
 
 
 async def _say_alive(parts: Parts) -> None:
+    parts.assignments.give_up()
     for held in parts.assignments:
-        if not held.leased:
+        if held.lease is None or not held.lease.is_live:
             continue
         if held.channel is not None:
             await held.channel.say_alive()

@@ -32,14 +32,13 @@ async def gathered(parts: Parts, assignment: Assignment) -> bool:
     cancelled = asyncio.ensure_future(_is_cancelled(parts, request.trace_id))
     reads = [lease, agent, cancelled, asyncio.ensure_future(_read(parts, assignment))]
     outcomes = await asyncio.gather(*reads, return_exceptions=True)
-    assignment.leased = not isinstance(outcomes[0], BaseException) and outcomes[0] is not None
+    assignment.lease = None if isinstance(outcomes[0], BaseException) else lease.result()
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
-    held = lease.result()
-    if held is None:
+    if assignment.lease is None:
         return False
-    assignment.clock = RunClock(held.now)
+    assignment.clock = RunClock(assignment.lease.now)
     assignment.agent = agent.result()
     if assignment.agent is not None:
         parts.listings.fetch(assignment.agent)

@@ -17,6 +17,7 @@ from directory.agents import AgentConfig
 from orchestrator.assignment import Assignment
 from orchestrator.channel import TraceChannel
 from orchestrator.credentials import credentials_of
+from orchestrator.fence import Fence
 from orchestrator.interruption import Interrupted
 from orchestrator.listing import ToolsUnavailable
 from orchestrator.model import Credentials, ModelFailure
@@ -46,7 +47,9 @@ class Attempt:
         self._trace_id = assignment.trace_id
         self._clock = assignment.clock
         self._interruption = assignment.interruption
-        self._channel = TraceChannel(parts.bus, self._trace_id, self.run.attempt)
+        assert assignment.lease is not None, "an attempt begins with the lease"
+        readers = Fence(parts.bus, assignment.lease)
+        self._channel = TraceChannel(readers, self._trace_id, self.run.attempt)
         left = RUN_SECONDS - self._clock.seconds_since(self.run.requested_at)
         self._desk = ToolDesk(parts.bus, agent, self._trace_id, self._clock, self._clock.after(left))
         self._performer: Performer | None = None

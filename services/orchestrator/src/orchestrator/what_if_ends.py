@@ -19,6 +19,9 @@ from runtime.postgres import Pool
 class NoReaders:
     """A door for frames that leads nowhere."""
 
+    async def ready(self, frame: frames.Frame) -> None:
+        """At once."""
+
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """Nobody reads it."""
 

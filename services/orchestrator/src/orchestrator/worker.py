@@ -31,6 +31,7 @@ from runtime.postgres import open_pool
 
 _DRAIN_SECONDS = 4.0
 _POOL = 8
+_LEASE_POOL = 2
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
@@ -79,6 +80,10 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
         store = await stack.enter_async_context(open_store(settings.database_url))
         pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
+        # Not the pool that searches and waiting lines use: tenants decide how long those take.
+        lease_pool = await stack.enter_async_context(
+            open_pool(settings.database_url, min_size=1, max_size=_LEASE_POOL)
+        )
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name)
         stack.push_async_callback(limiter.aclose)
@@ -89,7 +94,7 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         yield Parts(
             bus=bus,
             store=store,
-            leases=Leases(pool, name),
+            leases=Leases(lease_pool, name),
             line=WaitingLine(pool, name),
             limiter=limiter,
             agents=Agents(pool, sealer, settings.anthropic_api_key),

@@ -1,0 +1,157 @@
+"""A worker that cannot know whether its leases are still its own says nothing more of their runs."""
+
+import asyncio
+
+import pytest
+
+from contracts import frames
+from contracts.updates import Finished, Text
+from conversations import leases
+from conversations.leases import Leases
+from gateway.view import View
+from orchestrator.channel import TraceChannel
+from orchestrator.fence import Fence
+from orchestrator.interruption import Interrupted
+from runtime.postgres import connection, open_pool
+from tests.orchestrator.given import World
+from tests.orchestrator.link import Link
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
+
+pytestmark = [pytest.mark.requirement("LEASE-FENCE"), pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is said about leases, at about a fifth of its time; and a short drain."""
+    for name, seconds in {
+        "conversations.leases.LEASE_SECONDS": 2,
+        "conversations.leases.HOLD_SECONDS": 1.5,
+        "conversations.leases.RENEWAL_SECONDS": 0.4,
+        "conversations.leases.GIVE_UP_SECONDS": 2.0,
+        "orchestrator.heartbeat.RENEW_SECONDS": 0.4,
+        "orchestrator.heartbeat.RENEW_AGAIN_SECONDS": 0.1,
+        "orchestrator.heartbeat._ALIVE_LOOK_SECONDS": 0.1,
+        "orchestrator.worker._DRAIN_SECONDS": 0.1,
+    }.items():
+        monkeypatch.setattr(name, seconds)
+
+
+async def _writes_on(exchange: Exchange) -> None:
+    """Text without an end."""
+    await exchange.begin()
+    await exchange.text(*("more " for _ in range(10_000)))
+
+
+async def _until_free(world: World, trace_id: str) -> None:
+    """Until another worker could take the run."""
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+        while await Leases(pool, "onlooker").alive(trace_id):  # noqa: ASYNC110 - a row has no event
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("RESUME", "STREAM-CONCAT")
+@pytest.mark.usefixtures("short_leases")
+async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_postgres_alone(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(_writes_on, says("The ", "end."))
+    link = Link()
+    agent = await world.agent("demo-shop-1")
+    async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
+        caller = await world.ask(agent)
+        await caller.until_said("more more")
+        link.cut()
+        await _until_free(world, caller.request.trace_id)
+        said = len(caller.of(frames.Delta))
+        async with world.worker("next"):
+            await world.bus.request_chat(world.again(caller.request))  # as the sweeper does
+            completed = await caller.until(frames.Completed)
+            await asyncio.wait_for(provider.calls[0].left.wait(), 10.0)
+        assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
+    view = View()
+    updates = [update for frame in caller.frames for update in view.feed(frame)]
+    assert isinstance(updates[-1], Finished)
+    text = "".join(update.text for update in updates if isinstance(update, Text))
+    assert text == completed.message.content
+    assert completed.attempt == 2
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+@pytest.mark.usefixtures("short_leases")
+async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
+    world: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("It has ")
+        await gate.wait()
+        await exchange.text("shipped.")
+        await exchange.end()
+
+    provider.will(answer)
+    link = Link()
+    async with link.to(world.settings.database_url) as url, world.worker(database_url=url):
+        caller = await world.ask(await world.agent())
+        await caller.until_said("It has ")
+        link.cut()
+        await _until_free(world, caller.request.trace_id)
+        gate.set()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await caller.until_said("shipped.")
+        link.mend()
+        completed = await caller.until(frames.Completed)
+    assert completed.message.content == caller.text == "It has shipped."
+    assert completed.attempt == 1
+
+
+async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(world: World) -> None:
+    now = 0.0
+    request = world.request("agent")
+    caller = await world.listen(request)
+    async with open_pool(world.settings.database_url, role=None) as pool:
+        held = Leases(pool, "sleeper", clock=lambda: now)
+        lease = await held.acquire(request.trace_id)
+        assert lease is not None
+        channel = TraceChannel(Fence(world.bus, lease), request.trace_id, 1)
+        await channel.say("before")
+        now = leases.HOLD_SECONDS
+        saying = asyncio.create_task(channel.say(", after"))
+        await channel.say_alive()
+        assert await held.renew() == set()
+        await saying
+        await caller.until_said("before, after")
+        now += leases.HOLD_SECONDS + leases.GIVE_UP_SECONDS
+        with pytest.raises(Interrupted, match="lost"):
+            await channel.say(" never")
+        await channel.send(frames.Failed(seq=0, attempt=0, code="cancelled", message=""))
+        await caller.until_ended()
+    assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
+    assert channel.said == caller.text == "before, after"
+
+
+@pytest.mark.requirement("LEASE")
+@pytest.mark.usefixtures("short_leases")
+async def test_queries_that_hold_every_other_connection_delay_no_renewal(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(_writes_on)
+    agent = await world.agent()
+    async with open_pool(world.settings.database_url, role=None) as pool, world.worker():
+        caller = await world.ask(agent)
+        await caller.until_said("more")
+        async with connection(pool, seconds=20) as locking, locking.transaction():
+            await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            await locking.execute("LOCK TABLE agents")
+            for _ in range(40):  # each reads its agent
+                await world.bus.request_chat(world.request(agent))
+            watched = Leases(pool, "onlooker")
+            loop = asyncio.get_running_loop()
+            end = loop.time() + leases.LEASE_SECONDS + 1.0
+            while loop.time() < end:
+                assert await watched.alive(caller.request.trace_id)
+                await asyncio.sleep(0.05)
+            await caller.until_said(caller.text + "more")
+        provider.will(says("ok"))
