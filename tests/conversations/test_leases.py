@@ -20,6 +20,7 @@ from conversations.leases import (
 from conversations.waiting import WaitingLine, forget_expired_places
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, trace
+from tests.conversations.outages import there_for_long
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +28,7 @@ async def empty(pool: Pool) -> None:
     async with connection(pool) as conn:
         await conn.execute("DELETE FROM run_leases")
         await conn.execute("DELETE FROM waiting_line")
+        await there_for_long(conn)
 
 
 async def age(pool: Pool, table: str, seconds: int) -> None:

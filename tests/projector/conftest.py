@@ -15,6 +15,7 @@ from bus import Bus
 from conversations.log import Log, open_log
 from conversations.store import ConversationStore, open_store
 from runtime.postgres import Pool, open_pool
+from tests.conversations.outages import there_for_long
 
 
 class Published(NamedTuple):
@@ -96,6 +97,7 @@ async def emptied(migrated_database_url: str) -> None:
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(f"TRUNCATE {tables}".encode())
+        await there_for_long(owner)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from contracts import wire
 from contracts.events import Event
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
+from conversations.availability import note_available
 from conversations.conversation import Conversation
-from conversations.leases import Leases
+from conversations.leases import LEASE_SECONDS, Leases
 from conversations.log import Log
 from conversations.projections import open_runs
 from conversations.projections.follower import Follower
@@ -22,6 +23,7 @@ from ops.harness import embedded_nats
 from projector.sweeper import Sweeper
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, asked, began, failed, started, trace
+from tests.conversations.outages import away, there_for
 from tests.projector.conftest import Published, Streams
 
 pytestmark = pytest.mark.requirement("SWEEPER")
@@ -80,6 +82,24 @@ async def test_a_run_is_left_alone_while_its_lease_lives(
     assert await Sweeper(bus, log, pool).sweep() == 0
     await leases.release(trace("a"))
     assert await Sweeper(bus, log, pool).sweep() == 1
+
+
+@pytest.mark.requirement("LEASE-OUTAGE")
+async def test_after_an_outage_of_postgres_a_run_is_left_to_its_worker_for_as_long_as_a_lease_lasts(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await begin_run(store)
+    await project(pool, log)
+    leases, sweeper = Leases(pool, "worker"), Sweeper(bus, log, pool)
+    await leases.acquire(trace("a"))
+    await away(pool, LEASE_SECONDS + 5)
+    assert await sweeper.sweep() == 0  # before anybody has noted that it is back
+    await note_available(pool)
+    assert await sweeper.sweep() == 0
+    await there_for(pool, LEASE_SECONDS - 1)
+    assert await sweeper.sweep() == 0
+    await there_for(pool, 1)
+    assert await sweeper.sweep() == 1
 
 
 async def test_a_run_that_has_just_begun_is_left_to_its_worker(

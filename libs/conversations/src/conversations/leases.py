@@ -1,7 +1,8 @@
 """Who holds a run: a row on Postgres time, renewed while its worker lives.
 
-Only a lease that is free or has expired can be taken, and only its holder may start an attempt. What a
-worker appends is fenced by the conversation's version; what it says live, by its own clock: `Lease.is_live`.
+Only a lease that is free or has expired can be taken, and only its holder may start an attempt; one that has
+expired in an outage of Postgres is still its holder's for a while (`availability`). What a worker appends is
+fenced by the conversation's version; what it says live, by its own clock: `Lease.is_live`.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from psycopg import sql
 
 from contracts.ids import new_id
+from conversations.availability import keep_noting, steady_for
 from conversations.database import NOW, using
 from runtime.postgres import Pool
 
@@ -141,6 +143,10 @@ class Leases:
         async with using(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
+    async def keep_noting(self) -> None:
+        """See `availability.keep_noting`."""
+        await keep_noting(self._pool)
+
     async def alive(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""
         async with using(self._pool) as conn:
@@ -159,9 +165,9 @@ INSERT INTO run_leases AS held (trace_id, attempt, worker, expires_at)
 VALUES (%s, 1, %s, clock_timestamp() + make_interval(secs => %s))
 ON CONFLICT (trace_id) DO UPDATE
    SET attempt = held.attempt + 1, worker = excluded.worker, expires_at = excluded.expires_at
- WHERE held.expires_at <= clock_timestamp()
+ WHERE held.expires_at <= clock_timestamp() AND {steady}
 RETURNING {now}
-""").format(now=NOW)
+""").format(now=NOW, steady=steady_for(LEASE_SECONDS))
 
 _RENEW = """
 UPDATE run_leases SET expires_at = clock_timestamp() + make_interval(secs => %s)

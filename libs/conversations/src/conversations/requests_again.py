@@ -1,8 +1,11 @@
 """Runs that nobody works on, to be requested again: begun, not ended, without a live lease."""
 
 import msgspec
+from psycopg import sql
 
+from conversations.availability import steady_for
 from conversations.database import using
+from conversations.leases import LEASE_SECONDS
 from runtime.postgres import Pool
 
 GRACE_SECONDS = 15
@@ -31,6 +34,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
     """The runs that are due, the oldest first; each is then not due again for a while, longer every time.
 
+    None right after an outage of Postgres: leases have expired then whose holders are about to renew them.
     Claimed before it is published: should the publication fail, it only comes later. Raises StoreUnavailable.
     """
     async with using(pool) as conn:
@@ -45,7 +49,7 @@ async def forget_old_requests(pool: Pool) -> None:
         await conn.execute(_FORGET)
 
 
-_CLAIM = """
+_CLAIM = sql.SQL("""
 WITH due AS (
     SELECT run.trace_id, run.conversation_id, run.started_at
       FROM open_runs run
@@ -54,6 +58,7 @@ WITH due AS (
      WHERE run.started_at < clock_timestamp() - make_interval(secs => %s)
        AND lease.trace_id IS NULL
        AND (request.next_at IS NULL OR request.next_at <= clock_timestamp())
+       AND {steady}
      ORDER BY run.started_at LIMIT %s
 ), claimed AS (
     INSERT INTO run_requests AS earlier (trace_id, attempt, next_at)
@@ -65,7 +70,7 @@ WITH due AS (
 )
 SELECT due.trace_id, due.conversation_id, claimed.attempt
   FROM due JOIN claimed USING (trace_id) ORDER BY due.started_at
-"""
+""").format(steady=steady_for(LEASE_SECONDS))
 
 _FORGET = """
 DELETE FROM run_requests request

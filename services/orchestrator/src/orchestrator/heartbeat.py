@@ -21,6 +21,7 @@ async def beat(parts: Parts) -> None:
         group.create_task(_every(RENEW_SECONDS, lambda: _hold_slots(parts)))
         group.create_task(_every(RENEW_SECONDS, lambda: _keep_deliveries(parts)))
         group.create_task(_every(LOOK_SECONDS, lambda: report_load(parts)))
+        group.create_task(parts.leases.keep_noting())
         group.create_task(_every(_ALIVE_LOOK_SECONDS, lambda: _say_alive(parts)))
 
 

@@ -7,6 +7,7 @@ import asyncio
 import time
 
 from bus import Bus, BusUnavailable
+from conversations.availability import keep_noting
 from conversations.errors import StoreUnavailable, UnreadableEvent
 from conversations.idempotency import forget_old_keys
 from conversations.leases import forget_expired_leases
@@ -33,6 +34,11 @@ class Sweeper:
 
     async def run(self) -> None:
         """Until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep_noting(self._pool))
+            tasks.create_task(self._sweep_again_and_again())
+
+    async def _sweep_again_and_again(self) -> None:
         while True:
             try:
                 await self.sweep()

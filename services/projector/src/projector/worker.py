@@ -20,7 +20,7 @@ from runtime.health import Health, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
 
-_CONNECTIONS = 2
+_CONNECTIONS = 3
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:

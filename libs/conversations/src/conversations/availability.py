@@ -1,0 +1,69 @@
+"""Since when Postgres has answered without a break: a row that orchestrators and projector touch each second.
+
+While Postgres is away no lease can be renewed, and all expire though their workers live. So an expired lease
+is respected until Postgres has been there for as long as a lease lasts: its holder has the time to renew it.
+All of this is by Postgres' clock, whose leaps count as breaks too.
+"""
+
+import asyncio
+
+from psycopg import sql
+
+from conversations.database import using
+from conversations.errors import StoreUnavailable
+from runtime.logs import get_logger
+from runtime.postgres import Pool
+
+NOTE_SECONDS = 1.0
+BREAK_SECONDS = 3.0
+"""Postgres has answered nobody for so long: that is a break.
+
+RENEW_SECONDS + BREAK_SECONDS + RENEWAL_SECONDS + 2 * RENEW_AGAIN_SECONDS <= LEASE_SECONDS (`leases`): in a
+shorter outage no lease expires.
+"""
+
+TABLES = """
+CREATE TABLE availability (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    since timestamptz NOT NULL,
+    noted_at timestamptz NOT NULL
+) WITH (fillfactor = 50);
+GRANT SELECT, INSERT, UPDATE ON availability TO agentchat_service;
+"""
+
+
+async def note_available(pool: Pool) -> None:
+    """Postgres answers, or this raises StoreUnavailable. To be called every NOTE_SECONDS."""
+    async with using(pool) as conn:
+        await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
+
+
+async def keep_noting(pool: Pool) -> None:
+    """Call `note_available` for ever."""
+    while True:
+        try:
+            await note_available(pool)
+        except StoreUnavailable as error:
+            get_logger("conversations.availability").warning("store_unavailable", reason=str(error))
+        await asyncio.sleep(NOTE_SECONDS)
+
+
+def steady_for(seconds: float) -> sql.Composed:
+    """SQL for whether Postgres has been there without a break for so long."""
+    return _STEADY.format(sql.Literal(seconds), sql.Literal(BREAK_SECONDS))
+
+
+# Those that come right after another change nothing: one row is not to be written by every worker.
+_NOTE = """
+INSERT INTO availability AS known (since, noted_at) VALUES (clock_timestamp(), clock_timestamp())
+ON CONFLICT (only_row) DO UPDATE
+   SET since = CASE WHEN abs(extract(epoch FROM clock_timestamp() - known.noted_at)) > %(break)s
+                    THEN clock_timestamp() ELSE known.since END,
+       noted_at = clock_timestamp()
+ WHERE abs(extract(epoch FROM clock_timestamp() - known.noted_at)) > %(fresh)s
+"""
+
+_STEADY = sql.SQL("""EXISTS (
+    SELECT FROM availability WHERE since <= clock_timestamp() - make_interval(secs => {})
+       AND abs(extract(epoch FROM clock_timestamp() - noted_at)) <= {})
+""")
