@@ -135,6 +135,7 @@ async def test_an_idle_gateway_stops_at_once(environ: dict[str, str], tmp_path: 
         ("AGENTCHAT_STREAM_FORM", "3"),
         ("AGENTCHAT_PORT", "99999"),
         ("AGENTCHAT_LOG_LEVEL", "loud"),
+        ("AGENTCHAT_TRUSTED_PROXIES", "10.0.0.1,proxy"),
     ],
 )
 async def test_a_wrong_setting_is_one_line(

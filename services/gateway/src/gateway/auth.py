@@ -2,10 +2,14 @@
 
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller, resolve
-from directory.last_used import LastUsed
 from gateway.exchange import Exchange
+from gateway.parts import Parts
+from gateway.peers import peer_of
 from gateway.problems import Refusal, invalid
-from runtime.postgres import Pool
+from runtime import telemetry
+
+REFUSED = "agentchat.keys.refused"
+"""Counts refused keys, by reason: wrong, again (wrong a moment ago), address (it has tried too many)."""
 
 _KEY_HEADER = b"x-api-key"
 _AGENT_HEADER = b"x-agent-id"
@@ -14,15 +18,27 @@ _MAX_KEY_BYTES = 256
 
 
 async def caller_of(
-    exchange: Exchange, pool: Pool, last_used: LastUsed, agent_id: str | None = None
+    exchange: Exchange, parts: Parts, agent_id: str | None = None
 ) -> tuple[Caller, AgentSummary | None]:
-    """The caller, and the agent if `agent_id` is one of the account's; nothing is cached.
+    """The caller, and the agent if `agent_id` is one of the account's; that a key counts is never cached.
 
-    Raises Refusal (401), DatabaseUnavailable.
+    Raises Refusal: 401, and 429 for an address that tries many wrong keys; DatabaseUnavailable.
     """
-    found = await resolve(pool, _key_of(exchange), agent_id, last_used=last_used)
-    if found is None:
+    key, guesses = _key_of(exchange), parts.guesses
+    if guesses.was_refused(key):
+        telemetry.count(REFUSED, reason="again")
         raise Refusal("invalid_api_key")
+    peer = peer_of(exchange, parts.trusted_proxies)
+    wait = guesses.wait(peer, key)
+    if wait is not None:
+        telemetry.count(REFUSED, reason="address")
+        raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
+    found = await resolve(parts.pool, key, agent_id, last_used=parts.last_used)
+    if found is None:
+        guesses.was_wrong(peer, key)
+        telemetry.count(REFUSED, reason="wrong")
+        raise Refusal("invalid_api_key")
+    guesses.was_right(key)
     exchange.account_id = found[0].account_id
     return found
 

@@ -66,7 +66,7 @@ async def _accepted(
     if parts.runs.stopping:
         raise Refusal("server_shutdown")
     agent_id = auth.agent_id_of(exchange)
-    caller, found = await auth.caller_of(exchange, parts.pool, parts.last_used, agent_id)
+    caller, found = await auth.caller_of(exchange, parts, agent_id)
     key = await key_of(exchange, parts.pool, caller.account_id)
     async with admitted(exchange, parts.limiter, caller, repeats=key.repeats) as slot:
         form = chosen()

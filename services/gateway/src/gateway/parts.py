@@ -8,6 +8,8 @@ from bus import Bus
 from conversations.log import Log
 from directory.last_used import LastUsed
 from gateway.admin.door import AdminDoor
+from gateway.guesses import Guesses
+from gateway.peers import Network
 from gateway.runs import Runs
 from gateway.shares import Shares
 from gateway.stories import Stories
@@ -25,6 +27,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     pool: Pool
     last_used: LastUsed
+    guesses: Guesses
+    trusted_proxies: tuple[Network, ...]
     limiter: Limiter
     bus: Bus
     log: Log

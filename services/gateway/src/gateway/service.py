@@ -9,8 +9,10 @@ from conversations.log import Log
 from directory.last_used import LastUsed
 from gateway import admission, app
 from gateway.admin.door import opened
+from gateway.guesses import Guesses
 from gateway.months import Months
 from gateway.parts import Parts
+from gateway.peers import networks_of
 from gateway.protocol import StrictProtocol
 from gateway.runs import Runs
 from gateway.settings import Settings
@@ -48,6 +50,8 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         parts = Parts(
             pool=pool,
             last_used=last_used,
+            guesses=Guesses(),
+            trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             bus=bus,
             log=conversation_log,

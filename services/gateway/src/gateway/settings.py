@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from directory.secrets import Sealer, sealer_of
+from gateway.peers import networks_of
 from knowledge.settings import EmbedderSettings
 from runtime.settings import Setting, SettingsError
 
@@ -21,7 +22,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     """Port 0 is any free one. `stream_form` is the form of streams whose request does not choose one.
 
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
-    `max_connections` is of this process; fewer where the system gives it fewer files.
+    `max_connections` is of this process; fewer where the system gives it fewer files. `trusted_proxies` are
+    addresses and networks whose X-Forwarded-For is believed.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -30,6 +32,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[Port, Setting("AGENTCHAT_PORT")] = 8080
     max_connections: Annotated[Connections, Setting("AGENTCHAT_MAX_CONNECTIONS")] = 10_000
+    trusted_proxies: Annotated[tuple[str, ...], Setting("AGENTCHAT_TRUSTED_PROXIES")] = ()
     admin_token: Annotated[AdminToken | None, Setting("AGENTCHAT_ADMIN_TOKEN", secret=True)] = None
     secret_key: Annotated[str | None, Setting("AGENTCHAT_SECRET_KEY", secret=True)] = None
     previous_secret_keys: Annotated[
@@ -40,7 +43,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 
     def check(self) -> None:
-        """What is needed only with other settings. Raises SettingsError."""
+        """What a type does not say. Raises SettingsError."""
+        networks_of(self.trusted_proxies)
         if self.admin_token is not None:
             self.sealer()
 
