@@ -1,4 +1,4 @@
-"""A TCP link to Postgres that can be cut and mended."""
+"""A TCP link to a server that can be cut and mended."""
 
 import asyncio
 import contextlib
@@ -7,19 +7,23 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 class Link:
-    """While it is cut, open connections are reset and new ones refused an answer."""
+    """While it is cut, open connections are reset, and new ones too, or with `holds` they wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds: bool = False) -> None:
         self._cut = False
+        self._holds = holds
+        self._mended = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
 
     def cut(self) -> None:
         self._cut = True
+        self._mended.clear()
         for writer in self._writers:
             writer.transport.abort()
 
     def mend(self) -> None:
         self._cut = False
+        self._mended.set()
 
     @contextlib.asynccontextmanager
     async def to(self, url: str) -> AsyncIterator[str]:
@@ -49,7 +53,9 @@ class Link:
         host: str | None,
         port: int | None,
     ) -> None:
-        if self._cut:
+        if self._cut and self._holds:
+            await self._mended.wait()
+        elif self._cut:
             writer.transport.abort()
             return
         there_reader, there_writer = await asyncio.open_connection(host, port)

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from contracts import events, frames, subjects, wire
-from contracts.messages import ChatRequested
+from contracts.messages import CancelRequested, ChatRequested
 from contracts.values import Source, Usage
 from conversations.conversation import Conversation
 from conversations.store import ConversationStore, open_store
 from conversations.turn import AgentFacts, Begin, open_turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.link import Link
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, says
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -205,6 +205,22 @@ async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: Scri
         await meanwhile.until(frames.Completed, seconds=12.0)
     assert completed.message.content == caller.text == "It has shipped."
     assert completed.attempt == 1
+
+
+@pytest.mark.requirement("FOLLOW-AGAIN", "CANCEL")
+async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(
+    world: World, provider: ScriptedProvider
+) -> None:
+    link = Link(holds=True)
+    provider.will(breaks("It has", how="hang"))
+    agent = await world.agent()
+    async with link.to(world.settings.nats_url) as url, world.worker(nats_url=url):
+        caller = await world.ask(agent)
+        await caller.until_said("It has")
+        link.cut()
+        await world.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id))
+        link.mend()
+        assert (await caller.until(frames.Failed, seconds=10.0)).code == "cancelled"
 
 
 @pytest.mark.requirement("LIMIT-FALLBACK")

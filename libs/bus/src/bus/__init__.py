@@ -12,7 +12,7 @@ from bus.delivery import Delivery
 from bus.errors import BusUnavailable, FeedConflict
 from bus.feed import FeedEnd
 from bus.follow import Wanted
-from bus.traces import Subscription
+from bus.subscription import Subscription
 
 __all__ = [
     "Backlog",

@@ -12,7 +12,8 @@ from bus.delivery import Delivery
 from bus.errors import BusUnavailable
 from bus.feed import FeedEnd
 from bus.jetstream import JetStream
-from bus.traces import Subscription, Traces
+from bus.subscription import Subscription
+from bus.traces import Traces
 from contracts import frames, messages, subjects, wire
 from contracts.feed import FeedEvent
 from contracts.wire import M
@@ -100,7 +101,10 @@ class Bus:
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
     ) -> Subscription:
-        """Have `deliver` called with each tool result of a trace from now on."""
+        """Have `deliver` called with each tool result of a trace from now on.
+
+        After a reconnect it gets all that RESULTS keeps again, so it may get a result twice.
+        """
         return await self._traces.follow_tool_results(trace_id, deliver)
 
     async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
@@ -108,7 +112,10 @@ class Bus:
         return await self._traces.tool_results_of(trace_id)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
-        """Have `deliver` called with every cancellation from now on, of all runs."""
+        """Have `deliver` called with every cancellation from now on, of all runs.
+
+        After a reconnect it gets all that CANCELS keeps again, so it may get a cancellation twice.
+        """
         return await self._traces.follow_cancels(deliver)
 
     async def is_cancelled(self, trace_id: str) -> bool:

@@ -9,7 +9,7 @@ import nats.errors
 from bus import headers
 from bus.connection import Connection
 from bus.errors import BusUnavailable
-from bus.traces import Subscription
+from bus.subscription import Subscription
 from contracts import messages, wire
 from runtime import logs, telemetry
 

@@ -6,29 +6,18 @@ from collections.abc import Callable
 
 import msgspec
 import nats.errors
-from nats.aio.subscription import Subscription as NatsSubscription
 
 from bus import headers
+from bus.client import Receive
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
+from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, wire
 from runtime import logs, telemetry
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
-
-
-class Subscription:
-    """Something followed; `close` ends it. It survives reconnects, but misses what is said meanwhile."""
-
-    def __init__(self, connection: Connection, subscription: NatsSubscription) -> None:
-        self._connection = connection
-        self._subscription = subscription
-
-    async def close(self) -> None:
-        """Stop following: nothing is delivered after this call has begun. Never raises."""
-        await self._connection.client.unsubscribe_direct(self._subscription)
 
 
 class Traces:
@@ -61,7 +50,10 @@ class Traces:
             self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
-        """Have `deliver` called with each frame from now on, in order."""
+        """Have `deliver` called with each frame from now on, in order.
+
+        What comes while the connection is away is not: `frames_of` has it, and the order of all.
+        """
 
         def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
             try:
@@ -91,8 +83,10 @@ class Traces:
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
     ) -> Subscription:
-        """Have `deliver` called with each result of the trace's tools from now on."""
-        return await self._follow_messages(subjects.tool_results(trace_id), messages.ToolFinished, deliver)
+        """Have `deliver` called with each result of the trace's tools from now on, some of them twice."""
+        return await self._follow_messages(
+            subjects.RESULTS, subjects.tool_results(trace_id), messages.ToolFinished, deliver
+        )
 
     async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
         """The results that RESULTS keeps of a trace, by call id."""
@@ -112,17 +106,17 @@ class Traces:
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
-        """Have `deliver` called with each cancellation of any run from now on."""
-        return await self._follow_messages(_ALL_CANCELS, messages.CancelRequested, deliver)
+        """Have `deliver` called with each cancellation of any run from now on, some of them twice."""
+        return await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, deliver)
 
     async def is_cancelled(self, trace_id: str) -> bool:
         """Whether a cancellation was asked for in the last 15 minutes."""
         return await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id)) is not None
 
     async def _follow_messages(
-        self, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]
+        self, stream: str, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]
     ) -> Subscription:
-        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
+        def take(data: bytes) -> None:
             try:
                 message = wire.decode_message(kind, data)
             except msgspec.DecodeError:
@@ -130,13 +124,20 @@ class Traces:
             else:
                 deliver(message)
 
-        return await self._follow(subject, receive)
+        def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
+            take(data)
+
+        async def read_back() -> None:
+            async for message in self._jetstream.messages(stream, subject):
+                take(message.data)
+
+        return await self._follow(subject, receive, read_back)
 
     async def _follow(
-        self, subject: str, receive: Callable[[str, str, bytes, bytes | None], None]
+        self, subject: str, receive: Receive, read_back: ReadBack | None = None
     ) -> Subscription:
         try:
             subscription = await self._connection.client.subscribe_direct(subject, receive)
         except (nats.errors.Error, OSError) as error:
             raise BusUnavailable(f"cannot follow {subject}") from error
-        return Subscription(self._connection, subscription)
+        return Subscription(self._connection, subscription, read_back)

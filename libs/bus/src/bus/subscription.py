@@ -1,0 +1,56 @@
+"""Subjects followed on core NATS. What came while the connection was away is read back from their stream."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from nats.aio.subscription import Subscription as NatsSubscription
+
+from bus.connection import Connection
+from bus.errors import BusUnavailable
+
+ReadBack = Callable[[], Awaitable[None]]
+"""Delivers what the stream of the subject holds. Raises BusUnavailable."""
+
+_AGAIN_SECONDS = 0.5
+
+
+class Subscription:
+    """`close` ends it. It survives reconnects.
+
+    With `read_back` it misses nothing that its stream still holds: after each reconnect that is delivered
+    again, so the receiver gets some messages twice.
+    """
+
+    def __init__(
+        self, connection: Connection, subscription: NatsSubscription, read_back: ReadBack | None = None
+    ) -> None:
+        self._connection = connection
+        self._subscription = subscription
+        self._read_back = read_back
+        self._reading: asyncio.Task[None] | None = None
+        self._stop_listening = connection.add_listener(self.look_again) if read_back else None
+
+    def look_again(self) -> None:
+        """Deliver what the stream holds, however long it takes until NATS can be asked."""
+        if self._read_back is not None:
+            self._stop_reading()
+            self._reading = asyncio.create_task(self._read(self._read_back))
+
+    async def close(self) -> None:
+        """Stop following: nothing is delivered after this call has begun. Never raises."""
+        if self._stop_listening is not None:
+            self._stop_listening()
+        self._stop_reading()
+        await self._connection.client.unsubscribe_direct(self._subscription)
+
+    async def _read(self, read_back: ReadBack) -> None:
+        while not self._connection.client.is_closed:
+            with contextlib.suppress(BusUnavailable):
+                await read_back()
+                return
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()

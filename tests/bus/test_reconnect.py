@@ -1,0 +1,79 @@
+"""What is said while a follower's connection is away reaches it when the connection is back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import Bus
+from contracts import examples, ids, messages
+from tests.bus.nats_server import NatsServer
+from tests.orchestrator.link import Link
+
+pytestmark = pytest.mark.requirement("FOLLOW-AGAIN")
+
+
+@pytest.fixture
+def link() -> Link:
+    return Link(holds=True)
+
+
+@pytest.fixture
+async def cut_off(shared_nats: NatsServer, link: Link) -> AsyncIterator[Bus]:
+    """A bus behind a link that the test cuts."""
+    async with link.to(shared_nats.url) as url, Bus.connect(url, name="cut-off") as bus:
+        yield bus
+
+
+async def lose(bus: Bus, link: Link) -> None:
+    link.cut()
+    async with asyncio.timeout(10):
+        while bus._connection.client.is_connected:  # noqa: ASYNC110 - it tells only who reconnects
+            await asyncio.sleep(0.01)
+
+
+async def test_a_cancellation_while_the_connection_was_away_is_heard(
+    bus: Bus, cut_off: Bus, link: Link
+) -> None:
+    got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
+    following = await cut_off.follow_cancels(got.put_nowait)
+    asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
+    await lose(cut_off, link)
+    await bus.cancel(asked)
+    link.mend()
+    async with asyncio.timeout(10):
+        while await got.get() != asked:
+            pass
+    await following.close()
+
+
+async def test_a_tool_result_while_the_connection_was_away_is_heard(
+    bus: Bus, cut_off: Bus, link: Link
+) -> None:
+    got: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
+    trace_id = ids.new_id().replace("-", "")
+    following = await cut_off.follow_tool_results(trace_id, got.put_nowait)
+    finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
+    await lose(cut_off, link)
+    await bus.finish_tool(finished)
+    link.mend()
+    async with asyncio.timeout(10):
+        assert await got.get() == finished
+    await following.close()
+
+
+async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Link) -> None:
+    got: list[messages.ToolFinished] = []
+    trace_id = ids.new_id().replace("-", "")
+    closed = await cut_off.follow_tool_results(trace_id, got.append)
+    open_one: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
+    following = await cut_off.follow_tool_results(trace_id, open_one.put_nowait)
+    await lose(cut_off, link)
+    await closed.close()
+    finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
+    await bus.finish_tool(finished)
+    link.mend()
+    async with asyncio.timeout(10):
+        await open_one.get()
+    await following.close()
+    assert got == []
