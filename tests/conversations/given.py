@@ -33,6 +33,11 @@ def started(word: str = "a", attempt: int = 1, **more: Any) -> events.RunStarted
     return events.RunStarted(trace_id=trace(word), at=AT, attempt=attempt, **facts)
 
 
+def handed_over(word: str = "a", tokens: int = 0) -> events.ReplyLost:
+    """Its worker stops."""
+    return events.ReplyLost(trace_id=trace(word), at=AT, round=1, usage=Usage(output_tokens=tokens))
+
+
 def said(text: str, word: str = "a", number: int = 1) -> tuple[events.Delta, events.ModelReplied]:
     """A whole reply that asks for no tool."""
     return (

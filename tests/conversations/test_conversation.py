@@ -20,6 +20,7 @@ from tests.conversations.given import (
     cancelled,
     failed,
     given,
+    handed_over,
     replied,
     returned,
     run_after,
@@ -68,6 +69,23 @@ def test_attempts_are_counted_until_one_makes_progress() -> None:
         assert run_after(*restarts, progress).attempts_without_progress == 0
     asking = wanted([use("c1")])
     assert run_after(*asking, *restarts, returned("c1")).attempts_without_progress == 0
+
+
+def test_an_attempt_that_was_handed_over_does_not_count() -> None:
+    dead = [started(attempt=1), started(attempt=2)]
+    assert run_after(*dead, started(attempt=3), handed_over()).attempts_without_progress == 2
+    assert run_after(handed_over()).attempts_without_progress == 0
+    restarts = [event for n in range(20) for event in (started(attempt=n + 1), handed_over(tokens=7))]
+    assert (run_after(*restarts).attempts_without_progress, run_after(*restarts).usage.total) == (0, 140)
+
+
+def test_text_that_readers_had_of_an_attempt_is_progress() -> None:
+    heard = [started(attempt=n + 1, offset=7 * n) for n in range(20)]
+    assert run_after(*heard).attempts_without_progress == 1
+    assert run_after(*heard, started(attempt=21, offset=7 * 19)).attempts_without_progress == 2
+    lost = started(attempt=21, offset=0)  # NATS was wiped
+    again = started(attempt=22, offset=7 * 19)
+    assert run_after(*heard, lost, again).attempts_without_progress == 3
 
 
 def test_a_tool_that_was_only_called_is_no_progress() -> None:

@@ -21,6 +21,7 @@ from conversations.turn import (
     cancel,
     conclude,
     fail,
+    got_on,
     next_step,
     open_turn,
     tool_calls_of,
@@ -36,6 +37,7 @@ from tests.conversations.given import (
     cancelled,
     failed,
     given,
+    handed_over,
     replied,
     request,
     returned,
@@ -49,8 +51,10 @@ from tests.conversations.given import (
 )
 
 
-def opening(conversation: Conversation, word: str = "b", *, expired: bool = False, **more: object) -> Opening:
-    return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired)
+def opening(
+    conversation: Conversation, word: str = "b", *, expired: bool = False, heard: int = 0, **more: object
+) -> Opening:
+    return open_turn(conversation, request(word, **more), AGENT, now=AT, expired=expired, heard=heard)
 
 
 @pytest.mark.requirement("OPEN-TURN", "CONV-NEW")
@@ -123,6 +127,41 @@ def test_five_attempts_without_progress_fail_the_run() -> None:
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
     assert end.code == "internal_error"
+
+
+@pytest.mark.requirement("OPEN-TURN", "PROGRESS")
+def test_text_heard_since_the_last_attempt_began_keeps_the_run_from_being_given_up() -> None:
+    attempts = [started("a", attempt=attempt, offset=12) for attempt in range(1, 7)]
+    stuck = given(began(), asked("a"), *attempts)
+    assert isinstance(opening(stuck, "a", heard=12), GiveUp)
+    assert opening(stuck, "a", heard=13) == Resume((started("a", attempt=7, offset=13),))
+
+
+@pytest.mark.requirement("OPEN-TURN", "PROGRESS")
+def test_a_run_outlives_any_number_of_hand_overs_and_no_more_deaths_than_before() -> None:
+    restarts = [event for n in range(50) for event in (started("a", n + 1), handed_over("a"))]
+    deaths = [started("a", attempt=attempt) for attempt in range(51, 56)]
+    handed = given(began(), asked("a"), *restarts, *deaths[:4])
+    assert opening(handed, "a") == Resume((started("a", attempt=55),))
+    assert isinstance(opening(given(began(), asked("a"), *restarts, *deaths), "a"), GiveUp)
+
+
+@pytest.mark.requirement("PROGRESS")
+@pytest.mark.parametrize(
+    ("events_of_run", "expected"),
+    [
+        ([started("a", n + 1) for n in range(5)], False),
+        ([started("a", n + 1) for n in range(6)], False),
+        ([started("a", n + 1, offset=n) for n in range(6)], True),
+        ([started("a", n + 1, offset=n) for n in range(6)] + [failed("a")], False),
+    ],
+)
+def test_a_run_got_on_if_more_attempts_have_begun_than_may_be_in_vain(
+    events_of_run: list[events.Event], expected: bool
+) -> None:
+    run = given(began(), asked("a"), *events_of_run).run(trace("a"))
+    assert run is not None
+    assert got_on(run) is expected
 
 
 @pytest.mark.requirement("OPEN-TURN", "RUN-ENDS")

@@ -35,6 +35,23 @@ async def test_a_worker_told_to_end_hands_its_runs_over_at_once(
     assert (await world.run(caller)).usage.total == completed.message.token_count == 11 + 15
 
 
+@pytest.mark.requirement("PROGRESS")
+async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(
+    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.worker._DRAIN_SECONDS", 0.05)
+    provider.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
+    caller = await world.ask(await world.agent())
+    for restart in range(1, 6):
+        async with world.worker(f"worker-{restart}"):
+            await _called(provider, restart)
+    async with world.worker("last"):
+        completed = await caller.until(frames.Completed)
+    assert completed.attempt == 6
+    assert completed.message.content == caller.text == "It has shipped."
+    assert sum(isinstance(event, events.ReplyLost) for event in await world.events(caller)) == 5
+
+
 async def test_a_worker_told_to_end_lets_short_runs_finish(world: World, provider: ScriptedProvider) -> None:
     gate = asyncio.Event()
     provider.will(_held(gate, "shipped."))
@@ -153,6 +170,12 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
                 await waiter.until(frames.Completed)
     runs = (await world.conversation(first)).runs
     assert [run.user_text for run in runs] == ["first", "second", "third"]
+
+
+async def _called(provider: ScriptedProvider, times: int) -> None:
+    async with asyncio.timeout(10):
+        while len(provider.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
+            await asyncio.sleep(0.01)
 
 
 def _held(gate: asyncio.Event, text: str) -> Answer:

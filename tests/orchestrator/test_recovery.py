@@ -78,23 +78,21 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(
     assert completed.message.content == "Let me see. Done."
 
 
-@pytest.mark.requirement("RUN-ENDS")
-async def test_a_run_that_never_gets_anywhere_is_given_up(
-    world: World, provider: ScriptedProvider, store: ConversationStore
-) -> None:
-    provider.will(says("never"))
-    request = world.request(await world.agent())
+async def _died_six_times(world: World, store: ConversationStore, *, heard: int) -> ChatRequested:
+    """A run of six attempts, the last five of which began when readers had `heard` of what TRACES now holds,
+    "So So ".
+    """
+    request = world.request(await world.agent("demo-shop-1"))
     conversation = await _begun(store, request)
-    started = (await store.load(request.conversation_id)).run(request.trace_id)
-    assert started is not None
-    for attempt in range(2, 6):
+    for attempt in range(2, 7):
         again = events.RunStarted(
             trace_id=request.trace_id,
             at=request.requested_at,
             attempt=attempt,
             agent_version=1,
-            model="demo",
+            model="demo-shop-1",
             form="json",
+            offset=heard,
         )
         conversation = await store.append(conversation, [again])
     accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
@@ -102,10 +100,33 @@ async def test_a_run_that_never_gets_anywhere_is_given_up(
     for seq in (2, 3):
         said = frames.Delta(seq=seq, attempt=1, round=1, text="So ")
         await world.bus.publish_frame(request.trace_id, said)
+    return request
+
+
+@pytest.mark.requirement("PROGRESS", "STREAM-CONCAT")
+async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    provider.will(says("it has shipped."))
+    request = await _died_six_times(world, store, heard=3)
+    async with world.worker():
+        caller = await _requested_again(world, request)
+        completed = await caller.until(frames.Completed)
+    assert completed.message.content == "So So it has shipped."
+    begun = [event for event in await world.events(caller) if isinstance(event, events.RunStarted)]
+    assert [event.offset for event in begun] == [0, 3, 3, 3, 3, 3, 6]
+
+
+@pytest.mark.requirement("RUN-ENDS")
+async def test_a_run_that_never_gets_anywhere_is_given_up(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    provider.will(says("never"))
+    request = await _died_six_times(world, store, heard=6)
     async with world.worker():
         caller = await _requested_again(world, request)
         failed = await caller.until(frames.Failed)
-    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 5)
+    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 6)
     assert provider.calls == []
     run = (await store.load(request.conversation_id)).run(request.trace_id)
     assert run is not None
@@ -132,10 +153,39 @@ async def test_sources_that_were_recorded_and_not_announced_are_announced(
 async def test_a_request_delivered_too_often_ends_its_run_and_goes_to_dead(
     world: World, provider: ScriptedProvider, store: ConversationStore
 ) -> None:
-    """The advisory is what nats-server says at a message's last delivery."""
     request = world.request(await world.agent())
     await _begun(store, request)
     caller = await world.listen(request)
+    await _exhaust(world, request)
+    async with world.worker():
+        await _until_dealt_with(world)
+    assert (await caller.until(frames.Failed)).code == "internal_error"
+    assert (await world.run(caller)).state == "failed"
+    assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
+
+
+@pytest.mark.requirement("PROGRESS", "SWEEPER")
+async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_requested_again(
+    world: World, provider: ScriptedProvider, store: ConversationStore
+) -> None:
+    provider.will(says("It has shipped."))
+    request = world.request(await world.agent("demo-shop-1"))
+    conversation = await _begun(store, request)
+    stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
+    for attempt in range(2, 8):
+        handed_over = events.ReplyLost(round=0, usage=Usage(), **stamp)
+        again = events.RunStarted(attempt=attempt, agent_version=1, model="demo-shop-1", form="json", **stamp)
+        conversation = await store.append(conversation, [handed_over, again])
+    await _exhaust(world, request)
+    async with world.worker():
+        await _until_dealt_with(world)
+        caller = await _requested_again(world, request)
+        completed = await caller.until(frames.Completed)
+    assert completed.message.content == "It has shipped."
+
+
+async def _exhaust(world: World, request: ChatRequested) -> None:
+    """Have said of the request what nats-server says at a message's last delivery."""
     async with world.raw() as nats:
         jetstream = nats.jetstream()
         stored = await jetstream.publish(subjects.requests(request.account_id), wire.encode(request))
@@ -145,14 +195,12 @@ async def test_a_request_delivered_too_often_ends_its_run_and_goes_to_dead(
         await jetstream.publish(
             "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.REQUESTS.orchestrator", msgspec.json.encode(advisory)
         )
-        async with world.worker():
-            failed = await caller.until(frames.Failed)
-            async with asyncio.timeout(5):
-                while (await jetstream.stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
-    assert failed.code == "internal_error"
-    assert (await world.run(caller)).state == "failed"
-    assert wire.encode(request).decode() in [message.payload for message in await world.dead("REQUESTS")]
+
+
+async def _until_dealt_with(world: World) -> None:
+    async with world.raw() as nats, asyncio.timeout(10):
+        while (await nats.jetstream().stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.requirement("MODEL-ERRORS", "TOOLS-ERRORS")

@@ -37,7 +37,8 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
 class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt.
 
-    `worker` is the name of its process and an id that is new at each start of it.
+    `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
+    of the run's text, over all rounds, that its readers had when the attempt began.
     """
 
     attempt: int
@@ -49,6 +50,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     retrieves: bool = False
     on_interruption: Literal["continue", "fail"] = "continue"
     worker: str | None = None
+    offset: int = 0
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
@@ -84,7 +86,10 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
 
 
 class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
-    """A worker that stops gave up a model call, and another one makes it again. What the first one cost."""
+    """A worker that stops handed the run over, and another one does the step under way again.
+
+    `usage` is what the model call of that round had cost, nothing where none was under way.
+    """
 
     round: int
     usage: Usage

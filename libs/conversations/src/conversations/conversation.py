@@ -40,7 +40,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, from its user message to its end. `attempt` is 0 until a worker has started it."""
+    """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
+
+    `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
+    readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
+    that readers are known to have had when an attempt began.
+    """
 
     trace_id: str
     agent_id: str
@@ -49,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     requested_at: str
     attempt: int = 0
     attempts_without_progress: int = 0
+    offset: int = 0
     agent_version: int = 0
     model: str = ""
     form: Form = "json"
@@ -182,7 +188,11 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
         case events.ModelReplied():
             return _replied(run, event)
         case events.ReplyLost():
-            return replace(run, usage=run.usage + event.usage)
+            return replace(
+                run,
+                usage=run.usage + event.usage,
+                attempts_without_progress=max(0, run.attempts_without_progress - 1),
+            )
         case events.ToolCalled():
             call = Call(call_id=event.call_id, name=event.name, input=event.input)
             return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
@@ -212,7 +222,8 @@ def _started(run: Run, event: events.RunStarted) -> Run:
     return replace(
         run,
         attempt=event.attempt,
-        attempts_without_progress=run.attempts_without_progress + 1,
+        attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
+        offset=max(run.offset, event.offset),
         agent_version=event.agent_version,
         model=event.model,
         form=event.form,

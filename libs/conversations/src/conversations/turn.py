@@ -76,8 +76,11 @@ def open_turn(
     now: str,
     expired: bool,
     worker: str | None = None,
+    heard: int = 0,
 ) -> Opening:
     """What is to become of a request, given its conversation; `worker` would take it up.
+
+    `heard`: the code points of the run's text that its readers have had by now, recorded or not.
 
     `expired`: its deadline has passed, by Postgres' clock; it is void unless something was appended for it.
     A conversation that is unknown, erased or another account's is not found, in the same words.
@@ -88,7 +91,7 @@ def open_turn(
         return _NOT_FOUND
     run = conversation.run(request.trace_id)
     if run is not None:
-        return _reopen(run, request, agent, now, worker)
+        return _reopen(run, request, agent, now, worker, heard)
     if expired:
         return _EXPIRED
     active = conversation.active
@@ -97,13 +100,24 @@ def open_turn(
     return Begin(events=_first_events(conversation, request, agent, now, worker))
 
 
-def _reopen(run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None) -> Opening:
+def _reopen(
+    run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None, heard: int
+) -> Opening:
     if run.state != "running":
         return Ended(run=run)
-    if run.attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS:
+    if _is_stuck(run) and heard <= run.offset:
         code = "generation_interrupted" if run.text else "internal_error"
         return GiveUp(events=fail(run, code, "The run was interrupted too many times.", now))
-    return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker),))
+    return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker, heard),))
+
+
+def _is_stuck(run: Run) -> bool:
+    return run.attempts_without_progress >= MAX_ATTEMPTS_WITHOUT_PROGRESS
+
+
+def got_on(run: Run) -> bool:
+    """Whether a run under way has had more attempts than it may have in vain, and is not stuck."""
+    return run.state == "running" and run.attempt > MAX_ATTEMPTS_WITHOUT_PROGRESS and not _is_stuck(run)
 
 
 def _first_events(
@@ -125,7 +139,7 @@ def _first_events(
 
 
 def _run_started(
-    request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None
+    request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None, offset: int = 0
 ) -> events.RunStarted:
     return events.RunStarted(
         trace_id=request.trace_id,
@@ -139,6 +153,7 @@ def _run_started(
         retrieves=agent.retrieves,
         on_interruption=agent.on_interruption,
         worker=worker,
+        offset=offset,
     )
 
 

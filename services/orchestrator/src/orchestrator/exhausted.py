@@ -1,13 +1,14 @@
-"""Messages that were delivered too often in vain: the bus copies them to DEAD, here their run is ended."""
+"""Messages that were delivered too often: the bus copies them to DEAD; a run that did not get on is ended."""
 
 from bus import Exhausted
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, ToolFinished, ToolRequested
-from conversations.turn import fail
+from conversations.turn import fail, got_on
 from orchestrator.calls import error_output
 from orchestrator.clock import RunClock
 from orchestrator.endings import end_frame, heard, settle
 from orchestrator.parts import Parts
+from orchestrator.run import RUN_SECONDS
 from orchestrator.turn_loop import run_of
 from runtime import logs
 
@@ -51,7 +52,11 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
         run = conversation.run(request.trace_id)
         if run is None:
             return
-        now = RunClock(held.now).now()
+        clock = RunClock(held.now)
+        if got_on(run) and clock.seconds_since(run.requested_at) < RUN_SECONDS:
+            logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
+            return  # hand-overs have used up its deliveries; its next request has new ones
+        now = clock.now()
         end = fail(run, "internal_error", "The request could not be worked on.", now)
         end = (*await heard(parts, run, now), *end)
         run = run_of(await parts.store.append(conversation, end), request.trace_id)

@@ -12,6 +12,7 @@ from orchestrator.assignment import Assignment
 from orchestrator.clock import RunClock
 from orchestrator.endings import CANCELLED, heard
 from orchestrator.parts import Parts
+from orchestrator.resume import already_sent
 from orchestrator.slots import has_slot
 from orchestrator.turn_loop import run_of
 from orchestrator.waiting import WAIT_SECONDS
@@ -83,7 +84,13 @@ async def _opening(parts: Parts, assignment: Assignment) -> Opening:
     else:
         facts = facts_of(assignment.agent)
     opening = open_turn(
-        assignment.conversation, request, facts, now=now, expired=expired, worker=parts.leases.worker
+        assignment.conversation,
+        request,
+        facts,
+        now=now,
+        expired=expired,
+        worker=parts.leases.worker,
+        heard=await _length_heard(parts, run),
     )
     if isinstance(opening, Begin) and not (assignment.first_in_line and await has_slot(parts, assignment)):
         return Wait(trace_id="")
@@ -97,6 +104,17 @@ async def _has_agent(parts: Parts, assignment: Assignment, run: Run) -> bool:
             assignment.request.account_id, run.agent_id, run.agent_version
         )
     return assignment.agent is not None
+
+
+async def _length_heard(parts: Parts, run: Run | None) -> int:
+    """The code points of text that readers of a run under way have had; the recorded ones if NATS is away."""
+    if run is None or run.state != "running":
+        return 0
+    try:
+        kept = await parts.bus.frames_of(run.trace_id)
+    except BusUnavailable:
+        kept = []
+    return len(run.text) + len(already_sent(run, kept).text)
 
 
 def _facts_of_run(run: Run) -> AgentFacts:

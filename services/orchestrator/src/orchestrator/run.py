@@ -207,21 +207,22 @@ class Attempt:
             case "deadline":
                 await self._fail("deadline_exceeded", "The run took longer than ten minutes.", "deadline")
             case "shutdown":
-                await self._note_cost()
+                await self._note_hand_over()
                 raise interrupted
             case "lost":
                 raise interrupted
 
-    async def _note_cost(self) -> None:
-        """What the model call under way has cost is known here alone: the next worker makes another one."""
-        lost = self._performer.unrecorded if self._performer is not None else Usage()
-        if lost.total:
-            note = events.ReplyLost(
-                trace_id=self._trace_id, at=self._clock.now(), round=self._channel.round, usage=lost
-            )
-            with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
-                async with asyncio.timeout(_NOTE_SECONDS):
-                    await self._parts.store.append(self._assignment.conversation, [note])
+    async def _note_hand_over(self) -> None:
+        """That this attempt did not fail is known here alone, and what its model call under way has cost."""
+        note = events.ReplyLost(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=self._channel.round or len(self.run.rounds),
+            usage=self._unrecorded(),
+        )
+        with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self._parts.store.append(self._assignment.conversation, [note])
 
     async def _end(self, end: Sequence[events.Event]) -> None:
         """What was said of the round under way is kept with the end; a run that has ended stays as it is."""
@@ -231,8 +232,10 @@ class Attempt:
         await self._append(self._assignment.conversation, [*said, *end])
 
     def _spent(self) -> Usage:
-        unrecorded = self._performer.unrecorded if self._performer is not None else Usage()
-        return self.run.usage + unrecorded
+        return self.run.usage + self._unrecorded()
+
+    def _unrecorded(self) -> Usage:
+        return self._performer.unrecorded if self._performer is not None else Usage()
 
 
 def _called_frame(call_id: str, name: str, arguments: dict[str, object]) -> frames.ToolCalled:
