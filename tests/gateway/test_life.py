@@ -9,9 +9,11 @@ import httpx
 import psutil
 import pytest
 
+from runtime.postgres import Connection, connection, open_pool
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
+from tests.gateway.sockets import connected
 from tests.gateway.worker import Worker
 
 
@@ -114,6 +116,80 @@ async def test_a_stopping_gateway_ends_what_is_open_in_time(
         async with asyncio.timeout(15):
             assert await process.wait() == 0
     assert json_turn.request.message == "hi"
+
+
+async def deaf(process: GatewayProcess) -> None:
+    """Return when the gateway takes no connections any more: by then it knows that it is to stop."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", process.port)
+            except ConnectionError:
+                return
+            writer.close()
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_a_request_whose_body_is_on_its_way_is_refused_by_a_stopping_gateway(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    async with connected(process.port) as first, connected(process.port) as second:
+        for sending, path in ((first, "/v1/chat"), (second, "/v1/chat/stream")):
+            whole = client.bytes(path, message="slow").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
+            sending.send(whole[:-4])
+            going_on = await sending.answer()
+            assert going_on is not None
+            assert going_on.status == 100  # the body is being read
+        process.terminate()
+        for sending in (first, second):
+            refused = await sending.answer()
+            assert refused is not None
+            assert refused.status == 503
+            assert refused.check_refusal()["code"] == "server_shutdown"
+            sending.send(b'w"}\r\n')
+    async with asyncio.timeout(5):
+        assert await process.wait() == 0
+    assert worker.untaken("slow") == 0
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN", "IDEMPOTENCY")
+async def test_a_stopping_gateway_begins_nothing_and_frees_the_key(
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    worker: Worker,
+    migrated_database_url: str,
+    tmp_path: Path,
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    body = b'{"message":"claimed"}'
+    async with open_pool(migrated_database_url) as pool, connection(pool, seconds=20) as conn:
+        async with conn.transaction():
+            await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
+            asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
+            async with asyncio.timeout(2):
+                while not await waits_for_a_lock(conn):  # noqa: ASYNC110 - Postgres tells of no such event
+                    await asyncio.sleep(0.01)
+            process.terminate()
+            await deaf(process)
+        check_problem(await asked, 503, "server_shutdown")
+        kept = await conn.execute("SELECT FROM idempotency_keys WHERE key = 'stopping'")
+        assert await kept.fetchone() is None
+    async with asyncio.timeout(5):
+        assert await process.wait() == 0
+    assert worker.untaken("claimed") == 0
+
+
+async def waits_for_a_lock(conn: Connection) -> bool:
+    """Whether somebody waits for one on the table of keys."""
+    query = "SELECT FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted"
+    return await (await conn.execute(query)).fetchone() is not None
 
 
 @pytest.mark.requirement("STREAM-SHUTDOWN")

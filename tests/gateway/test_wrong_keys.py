@@ -1,6 +1,8 @@
 """Guessing keys: bounded by address, and of no harm to who shares the address."""
 
+import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -8,6 +10,7 @@ import pytest
 
 from directory.administration import create_account, create_key, rotate_key
 from gateway.guesses import REMEMBERED_SECONDS, WRONG_AT_ONCE, Guesses
+from limits.penalty import WAIT_SECONDS
 from runtime.postgres import Connection, connection, open_pool
 from tests.gateway.client import check_problem
 from tests.gateway.process import GatewayProcess
@@ -118,6 +121,9 @@ async def test_a_flood_of_guesses_is_429_and_keys_in_use_go_on(
         behind = f"198.51.100.7, {ADDRESS}, 10.0.0.1"
         seen = [(await ask(proxied, process, guess(), behind)).status_code for _ in range(70)]
         assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
+        began = time.monotonic()
+        await asyncio.gather(*(ask(proxied, process, guess(), ADDRESS) for _ in range(20)))
+        assert time.monotonic() - began >= WAIT_SECONDS  # who does not stop is answered late
         refused = await ask(proxied, process, guess(), ADDRESS)
         check_problem(refused, 429, "rate_limited")
         assert 1 <= int(refused.headers["retry-after"]) <= 60

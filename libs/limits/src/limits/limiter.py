@@ -123,9 +123,11 @@ class Limiter:
             wait_us = self._local.admit_read(account_id, rate)
         return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
 
-    async def cool_down(self, account_id: str) -> None:
-        """To be awaited before a refusal is told: at once, but for an account that does not stop to ask."""
-        await self._penalties.wait(account_id)
+    async def cool_down(self, who: str) -> None:
+        """To be awaited before a refusal is told: at once, but for an account, or an address, that does not
+        stop to ask.
+        """
+        await self._penalties.wait(who)
 
     async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_S) -> bool:
         """Renew the slots of running `(account_id, trace_id)` pairs, to last `ttl_s` from now at least.

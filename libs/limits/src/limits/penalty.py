@@ -1,7 +1,7 @@
 """Those who go on asking although they are refused wait for their refusals, so that others are served.
 
-A refusal costs the process that gives it about a millisecond: one account that asks in a loop could fill a
-core with them. Its loop is slowed down here; whoever keeps to Retry-After never notices.
+A refusal costs the process that gives it about a millisecond: one account, or one address, that asks in a
+loop could fill a core with them. Its loop is slowed down here; whoever keeps to Retry-After never notices.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ FREE_REFUSALS = 20
 
 PER_SECOND = 10.0
 MAX_WAITING = 64
-"""Answers of one account that may wait: each holds a connection."""
+"""Answers of one of them that may wait: each holds a connection."""
 
-_ACCOUNTS = 10_000
+_MOST = 10_000
 
 
 class _Refused:
@@ -32,15 +32,15 @@ class _Refused:
 
 
 class Penalties:
-    """Of this process alone; remembers the 10,000 accounts that were refused last."""
+    """Of this process alone; remembers the 10,000 that were refused last."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._refused: OrderedDict[str, _Refused] = OrderedDict()
 
-    async def wait(self, account_id: str) -> None:
-        """Return when the account may be told that it is refused."""
-        refused = self._note(account_id)
+    async def wait(self, who: str) -> None:
+        """Return when they may be told that they are refused."""
+        refused = self._note(who)
         if refused.level <= FREE_REFUSALS or refused.waiting >= MAX_WAITING:
             return
         refused.waiting += 1
@@ -49,14 +49,14 @@ class Penalties:
         finally:
             refused.waiting -= 1
 
-    def _note(self, account_id: str) -> _Refused:
+    def _note(self, who: str) -> _Refused:
         now = self._clock()
-        refused = self._refused.get(account_id)
+        refused = self._refused.get(who)
         if refused is None:
-            refused = self._refused[account_id] = _Refused(now)
-            if len(self._refused) > _ACCOUNTS:
+            refused = self._refused[who] = _Refused(now)
+            if len(self._refused) > _MOST:
                 self._refused.popitem(last=False)
-        self._refused.move_to_end(account_id)
+        self._refused.move_to_end(who)
         refused.level = max(0.0, refused.level - (now - refused.at) * PER_SECOND)
         refused.level = min(refused.level + 1.0, FREE_REFUSALS + 1.0)
         refused.at = now

@@ -25,13 +25,15 @@ async def caller_of(
     Raises Refusal: 401, and 429 for an address that tries many wrong keys; DatabaseUnavailable.
     """
     key, guesses = _key_of(exchange), parts.guesses
+    peer = peer_of(exchange, parts.trusted_proxies)
     if guesses.was_refused(key):
         telemetry.count(REFUSED, reason="again")
+        await parts.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
-    peer = peer_of(exchange, parts.trusted_proxies)
     wait = guesses.wait(peer, key)
     if wait is not None:
         telemetry.count(REFUSED, reason="address")
+        await parts.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
     found = await resolve(parts.pool, key, agent_id, last_used=parts.last_used)
     if found is None:

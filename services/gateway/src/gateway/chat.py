@@ -63,8 +63,7 @@ async def _accepted(
     `chosen` gives the form of the answer; it may raise Refusal, in the order of the checks. Raises Refusal,
     ClientGone.
     """
-    if parts.runs.stopping:
-        raise Refusal("server_shutdown")
+    parts.runs.check()
     agent_id = auth.agent_id_of(exchange)
     caller, found = await auth.caller_of(exchange, parts, agent_id)
     key = await key_of(exchange, parts.pool, caller.account_id)
@@ -73,7 +72,8 @@ async def _accepted(
         check_plan(form, caller)
         key.check()
         agent = auth.check_agent(agent_id, found)
-        content = await body.read(exchange, caller.plan.max_message_bytes)
+        async with parts.runs.receiving():
+            content = await body.read(exchange, caller.plan.max_message_bytes)
         request = _request(exchange.trace_id, caller, agent.agent_id, content, form)
         async with launched(parts, exchange, request, key, slot) as (claim, run):
             try:

@@ -30,8 +30,7 @@ async def events(parts: Parts, exchange: Exchange, trace_id: str) -> None:
     """
     caller = await reader_of(parts, exchange)
     await strict.discard(exchange)
-    if parts.runs.stopping:
-        raise Refusal("server_shutdown")
+    parts.runs.check()
     asked = form_of(exchange)
     check_plan(asked, caller)
     cursor = _cursor(exchange)

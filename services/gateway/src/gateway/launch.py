@@ -17,6 +17,7 @@ from gateway.idempotency import Key
 from gateway.live import LiveRun
 from gateway.parts import Parts
 from gateway.problems import Refusal
+from gateway.runs import Stopping
 from gateway.stream import Followed
 from runtime import logs
 
@@ -58,6 +59,10 @@ async def launched(
         except BusUnavailable:
             if claim.mine:
                 await key.give_up(parts.pool, claim, refused=False)
+            raise
+        except Stopping:
+            if claim.mine:
+                await key.give_up(parts.pool, claim, refused=True)
             raise
     raise Refusal("overloaded", _NOT_TAKEN)
 

@@ -9,6 +9,7 @@ from contracts.updates import Broken
 from conversations.log import Log
 from gateway.fanout import Fanout
 from gateway.live import LiveRun
+from gateway.problems import Refusal
 from gateway.run_log import RunLog
 
 TICK_SECONDS = 1.0
@@ -17,6 +18,13 @@ DRAIN_SECONDS = 8.0
 SHUTDOWN = Broken(
     "server_shutdown", "This server is stopping; the reply will be in the conversation.", local=True
 )
+
+
+class Stopping(Refusal):
+    """This gateway begins nothing any more: 503."""
+
+    def __init__(self) -> None:
+        super().__init__("server_shutdown")
 
 
 class Runs:
@@ -29,6 +37,7 @@ class Runs:
         self._open: set[LiveRun] = set()
         self._all_closed = asyncio.Event()
         self._all_closed.set()
+        self._receiving: set[asyncio.Timeout] = set()
         self.stopping = False
 
     def __len__(self) -> int:
@@ -48,8 +57,10 @@ class Runs:
         """Follow a run from before its request is published, for the `publication`-th time, until the block
         ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago.
 
-        `after_version`: where in the conversation it begins, as far as that is known.
+        `after_version`: where in the conversation it begins, as far as that is known. Raises Stopping, where
+        `drain` would not see the run; BusUnavailable.
         """
+        self.check()
         run_log = RunLog(self._log, conversation_id, trace_id, after_version)
         run = LiveRun(
             self._bus,
@@ -73,6 +84,27 @@ class Runs:
             await self._fanout.leave(trace_id, run.deliver)
             await run.close()
 
+    def check(self) -> None:
+        """Raises Stopping once `drain` was called."""
+        if self.stopping:
+            raise Stopping
+
+    @contextlib.asynccontextmanager
+    async def receiving(self) -> AsyncIterator[None]:
+        """The block reads a request that would begin a run. Raises Stopping as soon as `drain` is called."""
+        self.check()
+        patience = asyncio.timeout(None)
+        try:
+            async with patience:
+                self._receiving.add(patience)
+                yield
+        except TimeoutError:
+            if patience.expired():
+                raise Stopping from None
+            raise
+        finally:
+            self._receiving.discard(patience)
+
     @contextlib.asynccontextmanager
     async def ticking(self) -> AsyncIterator[None]:
         """Tick, and repair after reconnects, while the block runs."""
@@ -85,8 +117,13 @@ class Runs:
             ticker.cancel()
 
     async def drain(self) -> None:
-        """Give what is open 8 s to end by itself, then end it with `server_shutdown`."""
+        """Give what is open 8 s to end by itself, then end it with `server_shutdown`.
+
+        What has not begun by now never does: a body may take longer to arrive than is left.
+        """
         self.stopping = True
+        for patience in self._receiving:
+            patience.reschedule(asyncio.get_running_loop().time())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._all_closed.wait()
