@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs fuzz bench bench-replay lock clean
+.PHONY: help setup run test check format docs fuzz chaos soak bench bench-replay lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ docs: $(READY) ## write the generated pages of docs/ anew
 fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks (nightly)
 	@$(BIN)/python -m tests.fuzz.run
 
+chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MINUTES=), and judge what came of it
+	@$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
+
+soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
+	@$(BIN)/python -m tests.chaos.soak --requests $(or $(REQUESTS),100000)
+
 bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
 	@$(BIN)/agentchat bench
 
@@ -52,5 +58,5 @@ lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.tom
 	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf $(VENV) .run .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import nats
 import nats.js.errors
@@ -12,7 +13,8 @@ from nats.js.client import JetStreamContext
 from redis.asyncio import Redis
 
 from ops import record
-from ops.harness import RunningStack
+from ops.environment import Environment
+from ops.folder import RunFolder
 from ops.servers.files import postgres_install
 
 Place = tuple[str, bytes]
@@ -20,7 +22,18 @@ Place = tuple[str, bytes]
 TERMINAL = "what `agentchat up` printed"
 
 
-async def places_of(stack: RunningStack, words: Sequence[str]) -> dict[str, list[str]]:
+class Searched(Protocol):
+    """A running stack, and what it has said while it started."""
+
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def folder(self) -> RunFolder: ...
+    @property
+    def log(self) -> Path: ...
+
+
+async def places_of(stack: Searched, words: Sequence[str]) -> dict[str, list[str]]:
     """Where each word stands: in a row of a table, a message of a stream, a key of Redis, a log, an argument.
 
     What Postgres has deleted and not yet overwritten, in its files and its write-ahead log, is not looked at.
@@ -61,7 +74,7 @@ async def _dump(database_url: str) -> AsyncIterator[Place]:
     assert await dumping.wait() == 0
 
 
-async def _places(stack: RunningStack) -> AsyncIterator[Place]:
+async def _places(stack: Searched) -> AsyncIterator[Place]:
     async for place in _dump(stack.environment.database_url):
         yield place
     async for place in _messages(stack.environment.nats_url):
@@ -136,10 +149,9 @@ _READ = {
 }
 
 
-def _arguments(stack: RunningStack) -> Iterator[Place]:
+def _arguments(stack: Searched) -> Iterator[Place]:
     """The command lines of its processes, which every user of the machine can read."""
     kept = record.read(stack.folder.processes)
-    assert kept is not None
-    for entry in kept.processes:
+    for entry in kept.processes if kept else ():
         with contextlib.suppress(OSError):
             yield f"arguments of {entry.name}", Path(f"/proc/{entry.pid}/cmdline").read_bytes()

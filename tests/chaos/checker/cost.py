@@ -1,0 +1,49 @@
+"""I13: tokens are counted as the model counted them, and the model is not called without need."""
+
+from collections.abc import Iterator
+
+from tests.chaos.checker.view import View, total
+from tests.chaos.records import Violation
+
+_TRIES = 3
+"""Of one model call in one attempt: only while nothing of it was sent."""
+
+
+def counted(view: View) -> Iterator[Violation]:
+    """I13: token_count is the sum over the run's calls, and that of the model where none was lost."""
+    for run in view.runs.values():
+        recorded = sum(total(event.state["usage"]) for event in run.of("model_replied", "reply_lost"))
+        for event in run.messages("assistant"):
+            count = event.state["token_count"]
+            if count < recorded:
+                yield _v(run.trace, f"token_count {count}, and its events add up to {recorded}")
+            calls = view.calls_of[run.ask]
+            if len(calls) == len(run.of("model_replied")) and all(call.tokens is not None for call in calls):
+                told = sum(call.tokens or 0 for call in calls)
+                if told != count:
+                    yield _v(run.trace, f"token_count {count}, and the model told {told}")
+
+
+def calls(view: View) -> Iterator[Violation]:
+    """I13: three tries a round at most, and one more for each time that the run was taken up again."""
+    for run in view.runs.values():
+        rounds = max((event.state["round"] for event in run.of("model_replied")), default=0) + 1
+        again = len(run.of("run_started")) - 1
+        made = len(view.calls_of[run.ask])
+        if made > rounds * _TRIES + again:
+            yield _v(run.trace, f"{made} model calls for {rounds} rounds, {again} times taken up again")
+        last = run.of("run_completed", "run_failed", "run_cancelled")
+        late = [call for call in view.calls_of[run.ask] if last and call.at > last[0].at + 1.0]
+        if late:
+            yield _v(run.trace, f"the model was called {late[0].at - last[0].at:.1f} s behind the run's end")
+
+
+def wasted(view: View) -> float:
+    """The share of model calls whose reply was not recorded."""
+    made = len(view.history.model)
+    recorded = sum(len(run.of("model_replied")) for run in view.runs.values())
+    return round(1 - recorded / made, 4) if made else 0.0
+
+
+def _v(of: str, evidence: str) -> Violation:
+    return Violation(invariant="I13", of=of, evidence=evidence)

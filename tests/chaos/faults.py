@@ -1,0 +1,126 @@
+"""Doing to the running stack what the plan says, and undoing it."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import get_args
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from tests.chaos.clock import Clock
+from tests.chaos.plan import Blow
+from tests.chaos.processes import Kept
+from tests.chaos.proxy import Mode, Proxy
+from tests.chaos.records import Fault
+
+_MODES: Mapping[str, Mode] = {mode: mode for mode in get_args(Mode)}
+_EAT_SECONDS = 8.0
+_AIM_SECONDS = 15.0
+
+
+class Nemesis:
+    """`faults` is what was done, in the order in which it began."""
+
+    def __init__(
+        self,
+        kept: Mapping[str, Kept],
+        proxies: Mapping[str, Proxy],
+        redis_url: str,
+        nats_store: Path,
+        clock: Clock,
+    ) -> None:
+        self.faults: list[Fault] = []
+        self._kept = kept
+        self._proxies = proxies
+        self._redis_url = redis_url
+        self._nats_store = nats_store
+        self._clock = clock
+        self._healing: set[asyncio.Task[None]] = set()
+
+    async def run(self, blows: Sequence[Blow]) -> None:
+        """Each at its time; returns when the last one has been healed."""
+        async with asyncio.TaskGroup() as group:
+            for blow in blows:
+                group.create_task(self._strike(blow))
+
+    async def _strike(self, blow: Blow) -> None:
+        await asyncio.sleep(max(0.0, blow.at - self._clock.now()))
+        await self._aim(blow)
+        fault = Fault(kind=blow.kind, target=blow.target, at=self._clock.now())
+        self.faults.append(fault)
+        try:
+            if blow.kind in _MODES:
+                await self._cut(fault, blow.seconds)
+            elif blow.kind == "flush":
+                fault.hit = await self._flush()
+            else:
+                await self._hurt(fault, blow.seconds)
+        finally:
+            fault.until = self._clock.now()
+
+    async def _aim(self, blow: Blow) -> None:
+        """Wait until there is something to hit: what is down already cannot fail."""
+        kept, proxy = self._kept.get(blow.target), self._proxies.get(blow.target)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_AIM_SECONDS):
+                while (kept and kept.pid is None) or (proxy and not proxy.connected):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+
+    async def _hurt(self, fault: Fault, seconds: float) -> None:
+        """Stop a process, or end it and keep it down."""
+        kept = self._kept[fault.target]
+        if fault.kind == "stop":
+            fault.hit = kept.signal(signal.SIGSTOP)
+            await asyncio.sleep(seconds)
+            kept.signal(signal.SIGCONT)
+            return
+        before = len(kept.became_ready)
+        kept.hold(wipe=self._nats_store if fault.kind == "wipe" else None)
+        fault.hit = kept.signal(signal.SIGTERM if fault.kind == "term" else signal.SIGKILL)
+        await asyncio.sleep(seconds)
+        kept.release()
+        self._healing.add(asyncio.create_task(self._note_ready(fault, kept, before)))
+
+    async def _note_ready(self, fault: Fault, kept: Kept, before: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                while len(kept.became_ready) <= before:  # noqa: ASYNC110 - another fault may come between
+                    await asyncio.sleep(0.02)
+                fault.ready = kept.became_ready[before]
+
+    async def _cut(self, fault: Fault, seconds: float) -> None:
+        proxy = self._proxies[fault.target]
+        before, used = proxy.eaten, proxy.used
+        connected = await proxy.set_mode(_MODES[fault.kind])
+        if fault.kind == "eat":
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_EAT_SECONDS):
+                    while proxy.eaten == before:  # noqa: ASYNC110 - polled, it is short
+                        await asyncio.sleep(0.02)
+        await asyncio.sleep(seconds)
+        fault.hit = proxy.eaten > before if fault.kind == "eat" else connected > 0 or proxy.used > used
+        await proxy.set_mode("pass")
+
+    async def _flush(self) -> bool:
+        redis = Redis.from_url(self._redis_url, socket_timeout=1)
+        try:
+            await redis.flushall()
+        except (RedisError, OSError):
+            return False
+        else:
+            return True
+        finally:
+            await redis.aclose()
+
+    async def heal(self) -> None:
+        """Whatever is still broken."""
+        for proxy in self._proxies.values():
+            await proxy.set_mode("pass")
+        for kept in self._kept.values():
+            kept.release()
+            kept.signal(signal.SIGCONT)
+        if self._healing:
+            await asyncio.wait(self._healing, timeout=60)

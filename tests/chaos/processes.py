@@ -1,0 +1,138 @@
+"""The stack's processes, kept running: one that ends is started again at once, unless it is held down."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from ops.probes import wait_ready
+from ops.process import Process, spawn
+from tests.chaos.clock import Clock
+
+_AGAIN_SECONDS = 0.1
+
+
+class Kept:
+    """One process. `prepare` of its description runs before each start."""
+
+    def __init__(self, process: Process, clock: Clock) -> None:
+        self.process = process
+        self.ready = asyncio.Event()
+        self.became_ready: list[float] = []
+        self.starts = 0
+        self.pid: int | None = None
+        self._clock = clock
+        self._may_start = asyncio.Event()
+        self._may_start.set()
+        self._wipes: Path | None = None
+
+    async def run(self) -> None:
+        """Start it, and again whenever it ends. A job runs once."""
+        while True:
+            await self._may_start.wait()
+            if self._wipes is not None:
+                shutil.rmtree(self._wipes, ignore_errors=True)
+                self._wipes = None
+            await self.process.prepare()
+            child = await spawn(self.process)
+            self.pid, self.starts = child.pid, self.starts + 1
+            watching = asyncio.create_task(self._watch())
+            code = await child.wait()
+            self.pid = None
+            watching.cancel()
+            if self.process.probe is None:
+                assert code == 0, f"{self.process.name} ended with {code}: see {self.process.log}"
+                self.ready.set()
+                return
+            self.ready.clear()
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _watch(self) -> None:
+        if self.process.probe is not None:
+            await wait_ready(self.process.probe)
+            self.became_ready.append(self._clock.now())
+            self.ready.set()
+
+    def signal(self, number: signal.Signals) -> bool:
+        """Send a signal, to its children too where it ends or stops it; whether there was a process."""
+        if self.pid is None:
+            return False
+        try:
+            found = psutil.Process(self.pid)
+            family = [found, *found.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return False
+        alone = number in (signal.SIGTERM, signal.SIGINT)
+        for each in family[:1] if alone else family:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each.pid, number)
+        if number == signal.SIGKILL:
+            self.ready.clear()
+        return True
+
+    def hold(self, *, wipe: Path | None = None) -> None:
+        """When it has ended it is not started again before `release`; then with an empty folder `wipe`."""
+        self._wipes = wipe
+        self._may_start.clear()
+
+    def release(self) -> None:
+        self._may_start.set()
+
+
+class Kin:
+    """All processes of a run; as a context manager it stops them at its end."""
+
+    def __init__(self, processes: Sequence[Process], clock: Clock) -> None:
+        self.kept = {process.name: Kept(process, clock) for process in processes}
+        self._keepers: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "Kin":
+        self._keepers = [asyncio.create_task(self._start(each)) for each in self.kept.values()]
+        return self
+
+    async def _start(self, each: Kept) -> None:
+        for name in each.process.after:
+            await self.kept[name].ready.wait()
+        await each.run()
+
+    async def wait_ready(self, seconds: float) -> None:
+        """Until all are. Raises TimeoutError, or what ended a keeper."""
+        waiting = asyncio.gather(*(each.ready.wait() for each in self.kept.values()))
+        async with asyncio.timeout(seconds):
+            while not waiting.done():
+                await asyncio.sleep(0.05)
+                for keeper in self._keepers:
+                    if keeper.done():
+                        keeper.result()
+
+    async def __aexit__(self, *_: object) -> None:
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        running = sorted(self.kept.values(), key=lambda each: each.process.stop_rank)
+        for _, group in itertools.groupby(running, key=lambda each: each.process.stop_rank):
+            await asyncio.gather(*map(_end, group))
+
+
+async def _end(each: Kept) -> None:
+    if each.pid is None or not psutil.pid_exists(each.pid):
+        return
+    each.signal(signal.SIGCONT)
+    each.signal(signal.Signals(each.process.stop_signal))
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(each.process.stop_seconds):
+            while _runs(each.pid):  # noqa: ASYNC110 - its keeper, who would be told, was cancelled
+                await asyncio.sleep(0.02)
+    each.signal(signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False

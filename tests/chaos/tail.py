@@ -1,0 +1,107 @@
+"""A reader that follows the event store during the run, and answers what is committed now.
+
+It asks for what is behind the last position that it saw, as every follower of the log does: a commit that
+becomes visible behind it would be missed, and the checker compares what it saw with all there is (I9).
+"""
+
+import asyncio
+import contextlib
+import re
+from typing import Any
+
+import msgspec
+import psycopg
+
+from tests.chaos.clock import Clock
+from tests.chaos.records import Event
+
+TAG = re.compile(r"\[\[u:([0-9a-f-]{36})\]\]")
+_SECONDS = 2.0
+_QUERY = (
+    "SELECT notification_id, originator_id, originator_version, topic, convert_from(state, 'UTF8')"
+    " FROM conversation_events WHERE notification_id > %s ORDER BY notification_id"
+)
+
+
+class Tail:
+    """Reads with a connection of its own, past every proxy."""
+
+    def __init__(self, database_url: str, clock: Clock) -> None:
+        self.positions: list[int] = []
+        self._url = database_url
+        self._clock = clock
+        self._users: set[str] = set()
+        self._replies: set[str] = set()
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._lock = asyncio.Lock()
+
+    async def follow(self) -> None:
+        """Read twice a second, until cancelled."""
+        while True:
+            await self._read()
+            await asyncio.sleep(0.5)
+
+    async def has_message(self, ask: str) -> bool | None:
+        """Whether the user's message is committed; None where Postgres does not say."""
+        if ask in self._users:
+            return True
+        return ask in self._users if await self._read() else None
+
+    async def has_reply(self, trace: str) -> bool | None:
+        """Whether the reply of a trace is committed; None where Postgres does not say."""
+        if trace in self._replies:
+            return True
+        return trace in self._replies if await self._read() else None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _read(self) -> bool:
+        with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
+            async with asyncio.timeout(_SECONDS), self._lock:
+                rows = await self._rows(self.positions[-1] if self.positions else 0)
+                for position, _, _, topic, state in rows:
+                    self.positions.append(position)
+                    self._note(topic, state)
+                return True
+        return False
+
+    async def _rows(self, after: int) -> list[tuple[int, str, int, str, str]]:
+        if self._connection is None or self._connection.closed:
+            self._connection = await psycopg.AsyncConnection.connect(
+                self._url, autocommit=True, connect_timeout=2
+            )
+        try:
+            return await (await self._connection.execute(_QUERY, (after,))).fetchall()
+        except BaseException:
+            connection, self._connection = self._connection, None
+            with contextlib.suppress(Exception):
+                await connection.close()
+            raise
+
+    def _note(self, topic: str, state: str) -> None:
+        if topic != "message_saved.v1":
+            return
+        message = msgspec.json.decode(state)
+        if message["role"] == "assistant":
+            self._replies.add(message["trace_id"])
+        elif found := TAG.search(message["content"]):
+            self._users.add(found[1])
+
+
+async def read_events(database_url: str, clock: Clock) -> list[Event]:
+    """Every row there is."""
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        rows = await (await connection.execute(_QUERY, (0,))).fetchall()
+    events = []
+    for position, conversation, version, topic, text in rows:
+        state = msgspec.json.decode(text)
+        kind = str(topic).partition(".")[0]
+        at = clock.of(state["at"])
+        events.append(
+            Event(
+                position=position, conversation=conversation, version=version, kind=kind, at=at, state=state
+            )
+        )
+    return events

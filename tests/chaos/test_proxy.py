@@ -1,0 +1,129 @@
+"""The proxy fails in the way that it is told to, and is whole again afterwards."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.chaos.proxy import Proxy
+
+pytestmark = pytest.mark.requirement("CHAOS-FAULTS")
+_SECONDS = 2.0
+_NOTHING_SECONDS = 0.1
+
+
+@contextlib.asynccontextmanager
+async def echoing(prefix: bytes = b"") -> AsyncIterator[Proxy]:
+    """A proxy before a server that sends back what it gets."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1000):
+                writer.write(prefix + data)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    proxy = Proxy("link", 0, server.sockets[0].getsockname()[1])
+    await proxy.open()
+    try:
+        yield proxy
+    finally:
+        await proxy.close()
+        server.close()
+
+
+class Client:
+    """One connection through the proxy."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, data: bytes) -> bytes:
+        self.writer.write(data)
+        async with asyncio.timeout(_SECONDS):
+            return await self.reader.read(1000)
+
+    async def hears_nothing(self, data: bytes) -> bool:
+        self.writer.write(data)
+        try:
+            async with asyncio.timeout(_NOTHING_SECONDS):
+                await self.reader.read(1000)
+        except TimeoutError:
+            return True
+        return False
+
+
+@contextlib.asynccontextmanager
+async def connected(proxy: Proxy) -> AsyncIterator[Client]:
+    client = Client(*await asyncio.open_connection("127.0.0.1", proxy.port))
+    try:
+        yield client
+    finally:
+        client.writer.transport.abort()
+
+
+async def test_it_passes_bytes_both_ways() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        assert await client.ask(b"one") == b"one"
+
+
+async def test_a_refusing_link_resets_what_is_open_and_takes_nobody_until_it_is_healed() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        await client.ask(b"one")
+        assert await proxy.set_mode("refuse") == 1
+        with pytest.raises(ConnectionResetError):
+            await client.ask(b"two")
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", proxy.port)
+        await proxy.set_mode("pass")
+        async with connected(proxy) as again:
+            assert await again.ask(b"three") == b"three"
+
+
+async def test_a_frozen_link_loses_nothing() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        await client.ask(b"one")
+        await proxy.set_mode("freeze")
+        assert await client.hears_nothing(b"two")
+        await proxy.set_mode("pass")
+        assert await client.ask(b"") == b"two"
+
+
+async def test_a_link_that_is_reset_takes_new_connections_at_once() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        await client.ask(b"one")
+        await proxy.set_mode("reset")
+        with pytest.raises(ConnectionResetError):
+            await client.ask(b"two")
+        async with connected(proxy) as again:
+            assert await again.ask(b"three") == b"three"
+
+
+async def test_a_link_with_one_way_brings_no_answer() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        await client.ask(b"one")
+        await proxy.set_mode("one_way")
+        assert await client.hears_nothing(b"two")
+        await proxy.set_mode("pass")
+        assert await client.ask(b"") == b"two"
+
+
+async def test_a_slow_link_brings_everything_late() -> None:
+    async with echoing() as proxy, connected(proxy) as client:
+        await proxy.set_mode("delay")
+        began = time.monotonic()
+        assert await client.ask(b"one") == b"one"
+        assert time.monotonic() - began >= 0.4
+
+
+async def test_the_answer_to_one_commit_is_eaten_and_its_connection_reset() -> None:
+    async with echoing(b"COMMIT\0") as proxy, connected(proxy) as client, connected(proxy) as other:
+        await proxy.set_mode("eat")
+        assert await client.ask(b"SELECT") == b"COMMIT\0SELECT"
+        with pytest.raises(ConnectionResetError):
+            await client.ask(b"COMMIT")
+        assert proxy.eaten == 1
+        assert await other.ask(b"COMMIT") == b"COMMIT\0COMMIT"
