@@ -17,7 +17,7 @@ from tests.chaos.proxy import Mode, Proxy
 from tests.chaos.records import Fault
 
 _MODES: Mapping[str, Mode] = {mode: mode for mode in get_args(Mode)}
-_EAT_SECONDS = 8.0
+_EAT_SECONDS = 15.0
 _AIM_SECONDS = 15.0
 
 

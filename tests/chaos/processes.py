@@ -103,9 +103,8 @@ class Kin:
 
     async def wait_ready(self, seconds: float) -> None:
         """Until all are. Raises TimeoutError, or what ended a keeper."""
-        waiting = asyncio.gather(*(each.ready.wait() for each in self.kept.values()))
         async with asyncio.timeout(seconds):
-            while not waiting.done():
+            while not all(each.ready.is_set() for each in self.kept.values()):
                 await asyncio.sleep(0.05)
                 for keeper in self._keepers:
                     if keeper.done():

@@ -8,7 +8,7 @@ from tests.chaos.plan import make_plan
 from tests.chaos.report import report_of, write
 from tests.chaos.run import OUTPUT, record
 
-SEED = 13
+SEED = 3625
 
 pytestmark = [
     pytest.mark.requirement("CHAOS-FAULTS"),
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.timeout(150)
+@pytest.mark.timeout(240)
 async def test_no_invariant_is_violated_while_processes_and_links_fail(tmp_path: Path) -> None:
     history = await record(make_plan(SEED, 40, 12.0, every=1.0, longest=3.0), tmp_path / "run", rebuilds=0)
     report = report_of(history)
