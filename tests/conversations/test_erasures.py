@@ -108,7 +108,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(
         )
     with pytest.raises(UnreadableEvent):
         await store.load(thread.conversation_id)
-    bare = await store.load_unread(thread.conversation_id)
+    bare = await store.load_readable(thread.conversation_id)
     assert (bare.account_id, bare.version) == (ACCOUNT, 2)
     await store.append(bare, [ERASED])
     assert (await store.load(thread.conversation_id)).erased

@@ -1,6 +1,7 @@
 """Frames that are missed, workers that are replaced, outages of NATS and Postgres: late, never wrong."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,13 +9,14 @@ import httpx
 import pytest
 
 from bus import Bus
-from contracts import events, frames
+from contracts import events, frames, ids
+from conversations import mapper
 from conversations.store import ConversationStore, open_store
 from ops.prepare import migrate
 from runtime.postgres import connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.conversations.postgres_server import PostgresServer
-from tests.gateway import stored
+from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Accounts, make_account
 from tests.gateway.process import GatewayProcess
@@ -123,6 +125,31 @@ async def test_a_json_call_does_not_mind_a_replacement(client: Client, worker: W
     await turn.delta("llo")
     await turn.complete()
     assert (await waiting).json()["message"]["content"] == "Hullo"
+
+
+@pytest.mark.requirement("UNREADABLE")
+@pytest.mark.parametrize("completed", [False, True])
+async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
+    client: Client, store: ConversationStore, accounts: Accounts, completed: bool
+) -> None:
+    """Of its text only what is known to be whole."""
+    asked = stored.request(accounts.free)
+    said, replied, reply, done = stored.ended(asked, "It has shipped.", ids.new_id())
+    await stored.write(store, asked, said)
+    failed = events.RunFailed(
+        trace_id=asked.trace_id, at=stored.AT, code="internal_error", message="Unreadable."
+    )
+    end = mapper.stored([replied, reply, done] if completed else [failed])
+    await store.append_stored(asked.conversation_id, 4, [("unheard_of.v9", b"\xff"), *end])
+    seen = [json.loads(data) for _, data in await event_streams.read(client, asked.trace_id)]
+    if completed:
+        assert [event["type"] for event in seen] == ["meta", "delta", "done"]
+        assert text_of(seen) == "It has shipped."
+    else:
+        assert [(event["type"], event.get("code")) for event in seen] == [
+            ("meta", None),
+            ("error", "internal_error"),
+        ]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")

@@ -155,6 +155,7 @@ async def test_how_far_it_was_fed_is_remembered(
     assert await Feed(bus, log, pool).step() == 0
 
 
+@pytest.mark.requirement("UNREADABLE")
 async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
 ) -> None:
@@ -163,14 +164,16 @@ async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
         await owner.execute("DELETE FROM conversation_events WHERE originator_id = %s", [gone])
         await owner.execute(
             "INSERT INTO conversation_events (originator_id, originator_version, topic, state)"
-            " VALUES (%s, 8, 'unheard_of.v9', '{}'), ('nobody', 1, 'unheard_of.v9', '{}')",
+            " VALUES (%s, 8, 'unheard_of.v9', '{}'), ('nobody', 1, 'unheard_of.v9', '{}'),"
+            "        ('no JSON', 1, 'conversation_started.v1', '\\xff00')",
             [odd],
         )
     await feed_all(Feed(bus, log, pool))
-    assert len(await positions(streams)) == 9
-    assert [each.subject for each in (await streams.contents("EVENTS"))[-2:]] == [
+    assert len(await positions(streams)) == 10
+    assert [each.subject for each in (await streams.contents("EVENTS"))[-3:]] == [
         f"chat.events.{ACCOUNT}.UnheardOf",
         "chat.events.unknown.UnheardOf",
+        "chat.events.unknown.ConversationStarted",
     ]
 
 

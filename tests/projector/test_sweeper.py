@@ -10,6 +10,7 @@ from contracts import wire
 from contracts.events import Event
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
+from conversations import mapper
 from conversations.availability import note_available
 from conversations.conversation import Conversation
 from conversations.leases import LEASE_SECONDS, Leases
@@ -117,6 +118,24 @@ async def test_a_run_that_has_ended_is_not_requested_even_if_the_read_model_is_b
     await project(pool, log)
     await store.append(begun, [failed()])
     assert await Sweeper(bus, log, pool).sweep() == 0
+
+
+@pytest.mark.requirement("UNREADABLE")
+async def test_a_run_with_an_event_that_cannot_be_read_is_requested_until_a_worker_has_ended_it(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    begun = await begin_run(store)
+    await store.append_stored(begun.conversation_id, begun.version, [("unheard_of.v9", b"\xff")])
+    await project(pool, log)
+    sweeper = Sweeper(bus, log, pool)
+    assert await sweeper.sweep() == 1
+    (published,) = await streams.contents("REQUESTS")
+    assert requested(published).account_id == ACCOUNT
+    await store.append_stored(begun.conversation_id, begun.version + 1, mapper.stored([failed()]))
+    await make_due(pool)
+    assert await sweeper.sweep() == 0
+    await project(pool, log)
+    assert await claim_abandoned(pool) == []
 
 
 async def test_each_request_counts_on_and_leaves_the_workers_time(

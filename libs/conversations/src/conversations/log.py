@@ -83,6 +83,19 @@ class Log:
         conversation = fold(conversation_id, (row.event for row in rows))
         return at_version_of(conversation, rows)
 
+    async def readable_conversation(self, conversation_id: str) -> Conversation:
+        """The conversation at its version, without those of its events that cannot be decoded.
+
+        It may lack anything but its account: nothing is to be told out of it but that a run is over.
+        """
+        rows = await self.rows(conversation_id)
+        found, _ = mapper.readable_of((row.topic, row.state) for row in rows)
+        conversation = fold(conversation_id, found)
+        if conversation.account_id is None:
+            account_id = (await self.accounts_of([conversation_id])).get(conversation_id)
+            conversation = msgspec.structs.replace(conversation, account_id=account_id)
+        return at_version_of(conversation, rows)
+
     async def head(self) -> int:
         """The last position, 0 for an empty log."""
         async with using(self._pool) as conn:
@@ -95,10 +108,13 @@ class Log:
             return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
 
     async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
-        """The account of each conversation, by the first event that is left of it."""
-        async with using(self._pool) as conn:
-            rows = await (await conn.execute(_ACCOUNTS, (list(conversation_ids),))).fetchall()
-        return {conversation_id: account_id for conversation_id, account_id in rows if account_id}
+        """The account of each conversation, by the first event that is left of it, where that can be read."""
+        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            await cursor.execute(_FIRST, (list(conversation_ids),))
+            rows = await cursor.fetchall()
+        return {
+            conversation_id: account for conversation_id, state in rows if (account := _account_of(state))
+        }
 
     async def ping(self) -> None:
         """A health check."""
@@ -117,6 +133,18 @@ async def open_log(database_url: str, *, max_size: int = 4) -> AsyncIterator[Log
     """A reader with a pool of its own; opens whether or not Postgres can be reached yet."""
     async with open_pool(database_url, max_size=max_size) as pool:
         yield Log(pool)
+
+
+class _Named(msgspec.Struct):
+    account_id: str
+
+
+def _account_of(state: bytes | None) -> str | None:
+    """Not by Postgres: its query would fail for all where one is no JSON."""
+    try:
+        return None if state is None else msgspec.json.decode(state, type=_Named).account_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
@@ -162,9 +190,9 @@ _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
 )
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
-_ACCOUNTS = sql.SQL(
-    "SELECT id, (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM {} WHERE originator_id = id"
-    " ORDER BY originator_version LIMIT 1) FROM unnest(%s::text[]) AS id"
+_FIRST = sql.SQL(
+    "SELECT id, (SELECT state FROM {} WHERE originator_id = id ORDER BY originator_version LIMIT 1)"
+    " FROM unnest(%s::text[]) AS id"
 ).format(_TABLE)
 # From one id to the next by the index: a conversation has many rows.
 _IDS = sql.SQL(

@@ -19,6 +19,18 @@ UPCASTS: Mapping[str, Upcast] = {}
 """By the tag that they read: each gives the JSON of the next version, its new `type` included."""
 
 
+UNREADABLE = "The conversation holds something that this version of the service cannot read."
+
+_ENDS = frozenset({"RunCompleted", "RunFailed", "RunCancelled"})
+
+
+class _End(msgspec.Struct):
+    """What every version of a run's end has."""
+
+    trace_id: str
+    at: str
+
+
 def topic_of(event: events.Event) -> str:
     """The stored tag, for example `message_saved.v1`."""
     return events.tag_of(event)
@@ -27,6 +39,11 @@ def topic_of(event: events.Event) -> str:
 def state_of(event: events.Event) -> bytes:
     """The stored JSON."""
     return wire.encode(event)
+
+
+def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
+    """The (topic, state) pairs of events."""
+    return [(topic_of(event), state_of(event)) for event in new]
 
 
 def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
@@ -42,6 +59,32 @@ def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) 
 def events_of(rows: Iterable[tuple[str, bytes]]) -> list[events.Event]:
     """The events of (topic, state) rows. Raises UnreadableEvent."""
     return [event_of(topic, state) for topic, state in rows]
+
+
+def readable_of(rows: Iterable[tuple[str, bytes]]) -> tuple[list[events.Event], bool]:
+    """The events of (topic, state) rows that can be decoded, and whether those are all.
+
+    The end of a run that cannot be decoded is given as a failure: the run is over, however it ended.
+    """
+    found: list[events.Event] = []
+    whole = True
+    for topic, state in rows:
+        try:
+            found.append(event_of(topic, state))
+        except UnreadableEvent:
+            whole = False
+            found += _unreadable_end(topic, state)
+    return found, whole
+
+
+def _unreadable_end(topic: str, state: bytes) -> list[events.Event]:
+    if event_name(topic) not in _ENDS:
+        return []
+    try:
+        end = msgspec.json.decode(state, type=_End)
+    except msgspec.DecodeError:
+        return []
+    return [events.RunFailed(trace_id=end.trace_id, at=end.at, code="internal_error", message=UNREADABLE)]
 
 
 def event_name(topic: str) -> str:

@@ -39,15 +39,12 @@ class ConversationStore:
         self._cache.put(conversation, sum(len(row.state) for row in rows))
         return conversation
 
-    async def load_unread(self, conversation_id: str) -> Conversation:
-        """Account and version alone, for a conversation with events that cannot be decoded.
+    async def load_readable(self, conversation_id: str) -> Conversation:
+        """One that `load` cannot read: see `Log.readable_conversation`. Raises StoreUnavailable.
 
-        Raises StoreUnavailable.
+        What is appended to it goes through `append_stored`: the state after it is not to be kept here.
         """
-        rows = await self._log.rows(conversation_id)
-        accounts = await self._log.accounts_of([conversation_id])
-        bare = Conversation(conversation_id=conversation_id, account_id=accounts.get(conversation_id))
-        return at_version_of(bare, rows)
+        return await self._log.readable_conversation(conversation_id)
 
     async def append(self, conversation: Conversation, new: Sequence[events.Event]) -> Conversation:
         """Store the events behind `conversation.version`, all or none, and return the state after them.
@@ -58,7 +55,7 @@ class ConversationStore:
         """
         if not new:
             return conversation
-        facts = [(mapper.topic_of(event), mapper.state_of(event)) for event in new]
+        facts = mapper.stored(new)
         await self.append_stored(conversation.conversation_id, conversation.version, facts)
         following = evolve_all(conversation, new)
         self._cache.put(following, sum(len(state) for _, state in facts))

@@ -64,7 +64,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 Opening = Begin | Resume | GiveUp | Wait | Ended | Refusal
 
-_NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
+NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
 _EXPIRED = Refusal(code="overloaded", message="The request was not taken up in time.")
 
 
@@ -86,9 +86,9 @@ def open_turn(
     A conversation that is unknown, erased or another account's is not found, in the same words.
     """
     if conversation.erased or conversation.account_id not in (None, request.account_id):
-        return _NOT_FOUND
+        return NOT_FOUND
     if conversation.version == 0 and not request.new_conversation:
-        return _NOT_FOUND
+        return NOT_FOUND
     run = conversation.run(request.trace_id)
     if run is not None:
         return _reopen(run, request, agent, now, worker, heard)

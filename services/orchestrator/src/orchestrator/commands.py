@@ -115,7 +115,7 @@ async def _load(parts: Parts, command: EraseConversation) -> Conversation:
     try:
         return await parts.store.load(command.conversation_id)
     except UnreadableEvent:
-        return await parts.store.load_unread(command.conversation_id)
+        return await parts.store.load_readable(command.conversation_id)
 
 
 @contextlib.asynccontextmanager

@@ -3,13 +3,16 @@
 from bus import Exhausted
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, ToolFinished, ToolRequested
-from conversations.turn import fail, got_on
+from conversations.conversation import Run
+from conversations.errors import UnreadableEvent
+from conversations.turn import Ended, fail, got_on
 from orchestrator.calls import error_output
 from orchestrator.clock import RunClock
 from orchestrator.endings import end_frame, heard, settle
 from orchestrator.parts import Parts
 from orchestrator.run import RUN_SECONDS
 from orchestrator.turn_loop import run_of
+from orchestrator.unreadable import end_unread
 from runtime import logs
 
 
@@ -48,19 +51,29 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
     if held is None:
         raise StillHeld(request.trace_id)
     try:
-        conversation = await parts.store.load(request.conversation_id)
-        run = conversation.run(request.trace_id)
+        run = await _ended(parts, request, RunClock(held.now))
         if run is None:
             return
-        clock = RunClock(held.now)
-        if got_on(run) and clock.seconds_since(run.requested_at) < RUN_SECONDS:
-            logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
-            return  # hand-overs have used up its deliveries; its next request has new ones
-        now = clock.now()
-        end = fail(run, "internal_error", "The request could not be worked on.", now)
-        end = (*await heard(parts, run, now), *end)
-        run = run_of(await parts.store.append(conversation, end), request.trace_id)
         await settle(parts, request.account_id, run)  # its last worker may have died before it did so
         await parts.bus.publish_frame(request.trace_id, end_frame(run))
     finally:
         await parts.leases.release(request.trace_id)
+
+
+async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run | None:
+    """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
+    try:
+        conversation = await parts.store.load(request.conversation_id)
+    except UnreadableEvent:
+        opening = await end_unread(parts, request, clock.now())
+        return opening.run if isinstance(opening, Ended) else None
+    run = conversation.run(request.trace_id)
+    if run is None:
+        return None
+    if got_on(run) and clock.seconds_since(run.requested_at) < RUN_SECONDS:
+        logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
+        return None  # hand-overs have used up its deliveries; its next request has new ones
+    now = clock.now()
+    end = fail(run, "internal_error", "The request could not be worked on.", now)
+    end = (*await heard(parts, run, now), *end)
+    return run_of(await parts.store.append(conversation, end), request.trace_id)

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 from bus import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
-from conversations.errors import StoreUnavailable, VersionConflict, WaitingLineFull
+from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict, WaitingLineFull
 from conversations.turn import Begin, Ended, GiveUp, Opening, Refusal, Resume, Wait
 from orchestrator.assignment import Assignment
 from orchestrator.endings import CANCELLED, announce_end, refuse, release_lease
@@ -23,6 +23,7 @@ from orchestrator.parts import Parts
 from orchestrator.run import Attempt
 from orchestrator.slots import give_back
 from orchestrator.turn_loop import run_of
+from orchestrator.unreadable import opening_unread
 from orchestrator.waiting import leave_line, my_turn, place_in_line
 from runtime import logs, telemetry
 from runtime.postgres import DatabaseUnavailable
@@ -79,10 +80,14 @@ class Inbox:
         await self._guarded(assignment, self._decide_and_settle(assignment))
 
     async def _decide_and_settle(self, assignment: Assignment) -> bool:
-        if not await gathered(self._parts, assignment):
-            await assignment.delivery.nak(_leased_delay(assignment.delivery.attempt))
-            return True
-        opening = await decided(self._parts, assignment)
+        opening: Opening
+        try:
+            if not await gathered(self._parts, assignment):
+                await assignment.delivery.nak(_leased_delay(assignment.delivery.attempt))
+                return True
+            opening = await decided(self._parts, assignment)
+        except UnreadableEvent as error:
+            opening = await opening_unread(self._parts, assignment, error)
         if not isinstance(opening, Wait):
             if assignment.delivery.attempt > 1 or assignment.request.attempt > 1:
                 await leave_line(self._parts, assignment)  # it may have waited at another worker
@@ -104,6 +109,10 @@ class Inbox:
                 return await self._opening_in_line(assignment)
         except WaitingLineFull:
             return _busy(assignment, _FULL)
+        except UnreadableEvent as error:
+            opening = await opening_unread(self._parts, assignment, error)
+            await leave_line(self._parts, assignment)
+            return opening
 
     async def _opening_in_line(self, assignment: Assignment) -> Opening:
         try:
@@ -173,7 +182,7 @@ class Inbox:
             await self._put_back(assignment, interrupted.reason, later)
         except VersionConflict:
             await self._put_back(assignment, "lost", _LOST_SECONDS)
-        except (StoreUnavailable, DatabaseUnavailable) as error:
+        except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:
             await self._put_back(assignment, str(error), _away_delay(assignment.delivery.attempt))
         except Exception:  # noqa: BLE001 - the outermost frame of a request
             self._log.exception("request_broke")

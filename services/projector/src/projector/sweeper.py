@@ -8,7 +8,7 @@ import time
 
 from bus import Bus, BusUnavailable
 from conversations.availability import keep_noting
-from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.errors import StoreUnavailable
 from conversations.idempotency import forget_old_keys
 from conversations.leases import forget_expired_leases
 from conversations.log import Log
@@ -56,11 +56,8 @@ class Sweeper:
 
     async def _ask_again(self, abandoned: Abandoned) -> bool:
         with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
-            try:
-                conversation = await self._log.conversation(abandoned.conversation_id)
-            except UnreadableEvent as error:
-                self._logger.error("abandoned_run_unreadable", reason=str(error))  # noqa: TRY400 - a fact, no bug
-                return False
+            # One that nobody can read is requested too: a worker ends its run.
+            conversation = await self._log.readable_conversation(abandoned.conversation_id)
             run = conversation.run(abandoned.trace_id)
             if run is None or run.state != "running":
                 return False  # the read model is behind the log
