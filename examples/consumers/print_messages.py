@@ -23,7 +23,8 @@ async def main() -> None:
         for message in batch:
             saved = json.loads(message.data)
             position = (message.headers or {})["Chat-Log-Position"]
-            print(f"{position} {saved['at']} {saved['role']}: {saved['content']!r}", flush=True)
+            content = saved.get("content", saved["type"])  # one too large for NATS comes as a reference
+            print(f"{position} {saved['at']} {saved.get('role')}: {content!r}", flush=True)
             await message.ack()
 
 

@@ -21,8 +21,10 @@ jetstream { max_memory_store: 512MB, max_file_store: 16GB }
 class NatsServer:
     """One nats-server with JetStream on a free loopback port, which it keeps over restarts."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        """`settings` are more lines for its settings file."""
         self.folder = folder
+        self._settings = _SETTINGS + settings
         self.port = -1
         self._process: asyncio.subprocess.Process | None = None
 
@@ -35,7 +37,7 @@ class NatsServer:
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir(parents=True)
         settings = self.folder / "nats.conf"
-        settings.write_text(_SETTINGS)
+        settings.write_text(self._settings)
         arguments = ["-c", str(settings), "-a", "127.0.0.1", "-p", str(self.port)]
         arguments += ["-sd", str(self.folder / "store")]
         self._process = await asyncio.create_subprocess_exec(

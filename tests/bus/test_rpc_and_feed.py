@@ -7,6 +7,7 @@ import pytest
 
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
 from contracts import examples, messages, subjects, wire
+from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
 
 ASK = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ListTools))
@@ -139,3 +140,35 @@ async def _append(bus: Bus, *, position: int, after: int) -> int:
         message_id=f"event-{position}",
         expected_last_sequence=after,
     )
+
+
+@pytest.mark.requirement("PROJECTION-FEED", "FEED-TOO-LARGE")
+async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_feed_goes_on(
+    nats_server: NatsServer,
+) -> None:
+    def event(position: int, size: int) -> FeedEvent:
+        stored = {"type": "delta.v1", "trace_id": examples.TRACE, "at": examples.AT, "text": "x" * size}
+        return FeedEvent(
+            position=position,
+            account_id=examples.ACCOUNT,
+            conversation_id=examples.CONVERSATION,
+            name="Delta",
+            data=wire.encode(stored),
+        )
+
+    large = 8 * 1024 * 1024
+    every = [event(1, 5), event(2, large), event(3, large - 8192), event(4, 5)]
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        end = await bus.publish_events(every, await bus.feed_end())
+        assert end == await bus.feed_end() == FeedEnd(sequence=4, position=4)
+        found = [each async for each in bus._jetstream.messages("EVENTS", "chat.events.>")]
+    assert [each.data for each in found if each.sequence != 2] == [
+        every[0].data,
+        every[2].data,
+        every[3].data,
+    ]
+    reference = wire.decode_message(messages.EventTooLarge, found[1].data)
+    assert (reference.event, reference.trace_id, reference.at) == ("delta.v1", examples.TRACE, examples.AT)
+    assert (reference.position, reference.conversation_id) == (2, examples.CONVERSATION)
+    assert reference.bytes == len(every[1].data)
+    assert found[1].subject == every[1].subject

@@ -24,23 +24,23 @@ _PING_SECONDS = 1.5
 class Bus:
     """One connection to NATS. Calls raise BusUnavailable where nothing else is said."""
 
-    def __init__(self, link: Connection) -> None:
+    def __init__(self, link: Connection, replicas: int = 1) -> None:
         self._connection = link
-        self._jetstream = JetStream(link)
+        self._jetstream = JetStream(link, replicas)
         self._traces = Traces(link, self._jetstream)
 
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(
-        cls, url: str, *, name: str, on_lost: Callable[[], None] | None = None
+        cls, url: str, *, name: str, on_lost: Callable[[], None] | None = None, replicas: int = 1
     ) -> AsyncIterator["Bus"]:
         """Connect (within 30 s), provision streams and consumers, and keep both so while the block runs.
 
         It reconnects for ever. `on_lost` is called should that end all the same; the process is then to stop
-        and be started again.
+        and be started again. Streams with fewer than so many `replicas` (1, 3 or 5) get as many.
         """
         async with connection.connect(url, name, on_lost) as link:
-            bus = cls(link)
+            bus = cls(link, replicas)
             await bus._provision_at_start()
             provisioning = asyncio.create_task(bus._provision_after_reconnects())
             try:

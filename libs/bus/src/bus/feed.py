@@ -7,13 +7,17 @@ import msgspec
 
 from bus.errors import BusUnavailable, FeedConflict
 from bus.jetstream import JetStream, StoredMessage
-from contracts import subjects
+from contracts import subjects, wire
 from contracts.feed import FeedEvent
+from contracts.messages import EventTooLarge
+from runtime import logs
 
 EVERY_EVENT = "chat.events.>"
 _MESSAGE_ID = "nats-msg-id"
 _EXPECTED_LAST_MESSAGE = "Nats-Expected-Last-Msg-Id"
 _CLEARINGS = 100
+_HEADER_BYTES = 4096
+"""More than the headers of an event take."""
 
 
 class FeedEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,14 +67,16 @@ async def publish_events(jetstream: JetStream, events: Sequence[FeedEvent], end:
 
     Each states its place and the event before it. Both are needed: with the place alone, an event whose
     predecessor was refused could be taken, because the message that stands in the predecessor's place has
-    made the sequence right. Raises FeedConflict, BusUnavailable; then the end is to be looked up again.
+    made the sequence right. `EventTooLarge` stands for an event that no message can hold.
+
+    Raises FeedConflict, BusUnavailable; then the end is to be looked up again.
     """
     results = await asyncio.gather(
         *(
             publish_event(
                 jetstream,
                 event.subject,
-                event.data,
+                _payload(event, jetstream.max_payload - _HEADER_BYTES),
                 event.headers | _behind(events, place, end),
                 message_id=end.message_id(event.position),
                 expected_last_sequence=end.sequence + place,
@@ -152,6 +158,35 @@ async def first_where(
 def position_of(message: StoredMessage) -> int:
     """The log position of an event."""
     return int(message.headers.get(subjects.POSITION_HEADER.lower(), "0"))
+
+
+class _Common(msgspec.Struct):
+    """What every stored event has."""
+
+    type: str = ""
+    trace_id: str = ""
+    at: str = ""
+
+
+def _payload(event: FeedEvent, room: int) -> bytes:
+    """The event as it is stored, or a reference to it where it has more than `room` bytes."""
+    if len(event.data) <= room:
+        return event.data
+    try:
+        common = msgspec.json.decode(event.data, type=_Common)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        common = _Common()
+    logs.get_logger("bus").warning("event_too_large", position=event.position, bytes=len(event.data))
+    return wire.encode(
+        EventTooLarge(
+            event=common.type,
+            trace_id=common.trace_id,
+            at=common.at,
+            position=event.position,
+            conversation_id=event.conversation_id,
+            bytes=len(event.data),
+        )
+    )
 
 
 def _behind(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:

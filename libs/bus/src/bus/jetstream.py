@@ -75,9 +75,15 @@ class StoredMessage(msgspec.Struct, frozen=True):
 class JetStream:
     """Calls of one connection to JetStream. Each raises BusUnavailable when NATS does not answer."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, replicas: int = 1) -> None:
         self._connection = connection
+        self._replicas = replicas
         self._log = logs.get_logger("bus")
+
+    @property
+    def max_payload(self) -> int:
+        """Bytes that the server takes as one message, headers included."""
+        return self._connection.client.max_payload
 
     async def publish(
         self,
@@ -122,7 +128,7 @@ class JetStream:
 
     async def provision(self) -> None:
         """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`."""
-        await provisioning.provision(self)
+        await provisioning.provision(self, self._replicas)
 
     async def state(self, stream: str) -> tuple[int, int]:
         """(sequence of the last message ever stored in `stream`, how many messages it holds)."""

@@ -23,7 +23,10 @@ _OF_STREAMS = (
     "allow_direct",
     "duplicate_window",
 )
-"""Fields of a stream that the code depends on. What else there is, an operator may change."""
+"""Fields of a stream that the code depends on. What else there is, an operator may change.
+
+A bound of bytes is set where there is none, and replicas are raised to what is asked for, never lowered.
+"""
 
 _OF_CONSUMERS = ("ack_wait", "max_deliver", "max_ack_pending")
 
@@ -33,10 +36,13 @@ _UNBOUNDED = (None, 0, -1)
 _MOVED_FROM_TRACES = (subjects.RESULTS, subjects.CANCELS)
 
 
-async def provision(jetstream: "JetStream") -> None:
-    """Provision everything. Raises BusUnavailable, also where a stream is missing and cannot be created."""
+async def provision(jetstream: "JetStream", replicas: int) -> None:
+    """Provision everything, each stream with at least so many replicas.
+
+    Raises BusUnavailable, also where a stream is missing and cannot be created.
+    """
     for stream in streams.STREAMS:
-        await _provide_stream(jetstream, stream)
+        await _provide_stream(jetstream, {**stream, "num_replicas": replicas})
     for stream_name, consumer in streams.CONSUMERS.items():
         await _provide_consumer(jetstream, stream_name, consumer)
 
@@ -52,6 +58,8 @@ async def _provide_stream(jetstream: "JetStream", wanted: dict[str, Any]) -> Non
     ours = {field: wanted[field] for field in _OF_STREAMS}
     if current.get("max_bytes") in _UNBOUNDED:
         ours["max_bytes"] = wanted["max_bytes"]
+    if current.get("num_replicas", 1) < wanted["num_replicas"]:
+        ours["num_replicas"] = wanted["num_replicas"]
     await _restore(jetstream, f"STREAM.UPDATE.{name}", current, ours, name)
 
 

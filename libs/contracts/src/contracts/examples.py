@@ -155,6 +155,14 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
         usage=_USAGE,
         ms=812,
     ),
+    messages.EventTooLarge(
+        event="model_replied.v1",
+        trace_id=TRACE,
+        at=AT,
+        position=4711,
+        conversation_id=CONVERSATION,
+        bytes=9_437_184,
+    ),
     messages.DeadLettered(
         stream="REQUESTS", subject=f"chat.requests.{ACCOUNT}", reason="not valid JSON", payload="{"
     ),

@@ -248,6 +248,21 @@ class WhatIfAnswered(BusMessage, frozen=True, kw_only=True):
     ms: int = 0
 
 
+class EventTooLarge(BusMessage, frozen=True, kw_only=True):
+    """Stands in EVENTS, on the subject of the event, for one that is larger than a NATS message can be.
+
+    `event` is the stored event's type, `bytes` its size. What it says can be read by
+    `GET /v1/conversations/{conversation_id}/messages`.
+    """
+
+    event: str
+    trace_id: str
+    at: str
+    position: int
+    conversation_id: str
+    bytes: int
+
+
 class DeadLettered(BusMessage, frozen=True, kw_only=True):
     """A message that failed past its last delivery, on `chat.dead.<stream>`; `payload` is it, as text."""
 
@@ -272,5 +287,6 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     EraseAnswered,
     WhatIf,
     WhatIfAnswered,
+    EventTooLarge,
     DeadLettered,
 )

@@ -26,7 +26,7 @@ _CONNECTIONS = 3
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Stand by or lead until `stop` is set."""
     async with (
-        Bus.connect(settings.nats_url, name=name, on_lost=stop.set) as bus,
+        Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         open_pool(settings.database_url, max_size=_CONNECTIONS) as pool,
         open_log(settings.database_url, max_size=_CONNECTIONS) as log,
     ):

@@ -1,0 +1,131 @@
+"""A cluster of three nats-servers: streams with three replicas outlive the server that leads them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import msgspec
+import nats
+import pytest
+from nats.js import JetStreamContext
+
+from bus import Bus, BusUnavailable, Delivery
+from bus.streams import STREAMS
+from contracts import examples, ids, messages, wire
+from ops.ports import Ports
+from tests.bus.nats_server import NatsServer
+
+pytestmark = pytest.mark.requirement("NATS-REPLICAS")
+
+NAMES = ("a", "b", "c")
+REQUEST = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
+
+
+class Cluster:
+    """Three servers by name."""
+
+    def __init__(self, servers: dict[str, NatsServer]) -> None:
+        self.servers = servers
+
+    @property
+    def url(self) -> str:
+        return ",".join(server.url for server in self.servers.values())
+
+    async def leader(self, stream: str) -> str:
+        async with self._jetstream() as jetstream:
+            info = await jetstream.stream_info(stream)
+        assert info.cluster is not None
+        assert info.cluster.leader is not None
+        return info.cluster.leader
+
+    async def replicas(self) -> set[int | None]:
+        """Of all streams of ours."""
+        async with self._jetstream() as jetstream:
+            found = [await jetstream.stream_info(stream["name"]) for stream in STREAMS]
+        return {info.config.num_replicas for info in found}
+
+    async def set_replicas(self, stream: str, count: int) -> None:
+        """As an operator does."""
+        async with self._jetstream() as jetstream:
+            config = (await jetstream.stream_info(stream)).config
+            config.num_replicas = count
+            await jetstream.update_stream(config)
+
+    @contextlib.asynccontextmanager
+    async def _jetstream(self) -> AsyncIterator[JetStreamContext]:
+        client = await nats.connect(self.url.split(","))
+        try:
+            yield client.jetstream()
+        finally:
+            await client.close()
+
+
+@pytest.fixture
+def ports() -> Iterator[Ports]:
+    taken = Ports()
+    yield taken
+    taken.close()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path, ports: Ports) -> AsyncIterator[Cluster]:
+    routes = {name: ports.free() for name in NAMES}
+    addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes.values())
+    joined = f"cluster {{ name: tests, routes: [{addresses}]"
+    servers = {
+        name: NatsServer(
+            tmp_path / name,
+            f'server_name: {name}\n{joined}, listen: "127.0.0.1:{port}" }}\n',
+        )
+        for name, port in routes.items()
+    }
+    await asyncio.gather(*(server.start() for server in servers.values()))
+    yield Cluster(servers)
+    await asyncio.gather(*(server.kill() for server in servers.values()))
+
+
+async def publish(bus: Bus, message: str) -> None:
+    """As a caller who tries again after 503, with the same ids."""
+    request = msgspec.structs.replace(
+        REQUEST, trace_id=ids.new_id().replace("-", ""), message=message, requested_at="2026-01-01T00:00:00Z"
+    )
+    while True:
+        with contextlib.suppress(BusUnavailable):
+            return await bus.request_chat(request)
+
+
+async def test_streams_have_the_replicas_asked_for_and_outlive_the_server_that_leads_them(
+    cluster: Cluster,
+) -> None:
+    seen: set[str] = set()
+    news, stop = asyncio.Event(), asyncio.Event()
+
+    async def handle(delivery: Delivery) -> None:
+        seen.add(wire.decode_message(messages.ChatRequested, delivery.data).message)
+        news.set()
+
+    async def until_seen(count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(seen) < count:
+                news.clear()
+                await news.wait()
+
+    async with (
+        Bus.connect(cluster.url, name="worker", replicas=3) as worker,
+        Bus.connect(cluster.url, name="gateway") as gateway,
+    ):
+        assert await cluster.replicas() == {3}, "who asks for fewer leaves them"
+        await cluster.set_replicas("EVENTS", 1)
+        await worker._jetstream.provision()
+        assert await cluster.replicas() == {3}
+        consuming = asyncio.create_task(worker.consume("REQUESTS", handle, slots=5, stop=stop))
+        await publish(gateway, "0")
+        await until_seen(1)
+        await cluster.servers[await cluster.leader("REQUESTS")].kill()
+        async with asyncio.timeout(30):
+            for number in range(1, 21):
+                await publish(gateway, str(number))
+        await until_seen(21)
+        stop.set()
+        await consuming
