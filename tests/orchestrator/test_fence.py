@@ -27,7 +27,7 @@ def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
         "conversations.leases.LEASE_SECONDS": 2,
         "conversations.leases.HOLD_SECONDS": 1.5,
         "conversations.leases.RENEWAL_SECONDS": 0.4,
-        "conversations.leases.GIVE_UP_SECONDS": 2.0,
+        "conversations.leases.GIVE_UP_SECONDS": 1.0,
         "orchestrator.heartbeat.RENEW_SECONDS": 0.4,
         "orchestrator.heartbeat.RENEW_AGAIN_SECONDS": 0.1,
         "orchestrator.heartbeat._ALIVE_LOOK_SECONDS": 0.1,
@@ -79,8 +79,9 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
 @pytest.mark.requirement("EVENT-STORE-BOUND")
 @pytest.mark.usefixtures("short_leases")
 async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
-    world: World, provider: ScriptedProvider
+    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(leases, "GIVE_UP_SECONDS", 15.0)  # the pool needs some seconds to connect again
     gate = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:

@@ -66,16 +66,26 @@ async def test_a_worker_told_to_end_lets_short_runs_finish(world: World, provide
     assert caller.of(frames.Resumed) == []
 
 
-@pytest.mark.requirement("LEASE", "EVENT-STORE", "STREAM-CONCAT")
+@pytest.mark.requirement("LEASE", "LEASE-FENCE", "EVENT-STORE", "STREAM-CONCAT")
 async def test_a_worker_that_was_only_frozen_stops_and_says_nothing_that_counts(
     world: World, provider: ScriptedProvider
 ) -> None:
-    """Reliability, row 10."""
-    provider.will(breaks("It ", "has ", how="hang"), says("shipped."), says("never"))
+    """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
+    frozen_now = asyncio.Event()
+
+    async def writes_on(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("It ", "has ")
+        await frozen_now.wait()
+        await exchange.text(*("never " for _ in range(1000)))
+        await exchange.left.wait()
+
+    provider.will(writes_on, says("shipped."), says("never"))
     async with orchestrator(world.settings, "frozen") as frozen:
         caller = await world.ask(await world.agent("demo-shop-1"))
         await caller.until_said("It has ")
         frozen.send(signal.SIGSTOP)
+        frozen_now.set()
         async with world.worker("other"):
             completed = await caller.until(frames.Completed, seconds=30.0)
             assert completed.attempt == 2
@@ -84,6 +94,7 @@ async def test_a_worker_that_was_only_frozen_stops_and_says_nothing_that_counts(
             after = await world.go_on(caller, "Thanks.")
             await after.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
+    assert [frame.text for frame in caller.of(frames.Delta) if frame.attempt == 1] == ["It ", "has "]
     stored = await world.events(caller)
     trace = caller.request.trace_id
     assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
