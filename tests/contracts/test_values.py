@@ -1,5 +1,6 @@
 """Ids, texts, subjects and the error table."""
 
+import json
 import time
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import errors, ids, subjects
-from contracts.text import cleaned, cleaned_json, is_storable
+from contracts.text import cleaned, cleaned_json, escaped, has_controls, is_storable
 from contracts.values import Usage
 
 
@@ -48,6 +49,14 @@ def test_cleaning_reaches_every_string_of_a_json_value() -> None:
         "a\ufffd": ["\ufffd", {"b": "c\ufffd"}],
         "n": 1,
     }
+
+
+@pytest.mark.requirement("SAFE-TO-SHOW")
+@given(st.text(max_size=50))
+def test_what_is_escaped_says_the_same_and_drives_no_terminal(text: str) -> None:
+    written = json.dumps(text, ensure_ascii=False).encode()
+    assert json.loads(escaped(written)) == text
+    assert not has_controls(escaped(written).decode())
 
 
 @pytest.mark.requirement("TOKEN-COUNT")

@@ -19,6 +19,7 @@ from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
+from tests.gateway.sockets import ask
 
 pytestmark = pytest.mark.requirement("ADMIN-API")
 
@@ -92,6 +93,31 @@ async def test_without_a_token_there_is_no_such_address(
     for route in ROUTES:
         document = check_problem(await closed.send(route.method, route.path), 404, "not_found")
         assert document | {"trace_id": ""} == unknown | {"trace_id": ""}
+
+
+@pytest.mark.requirement("ONE-FORM")
+async def test_an_address_has_one_form(admin: AdminClient) -> None:
+    port = httpx.URL(admin.url).port or 0
+    rest = f"Host: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
+    for target, status in {
+        "/admin/v1/accounts": 200,
+        "/admin/v1/accounts?limit=1": 200,
+        "/admin/v1/plans/Starter": 200,
+        "/admin/v1/plans/a%20b%26c": 404,  # such a plan there might be
+        "http://x/admin/v1/accounts": 404,
+        "HTTP://x/admin/v1/accounts": 404,
+        "x://x/admin/v1/accounts": 404,
+        "/%61dmin/v1/accounts": 404,
+        "/admin/v%31/accounts": 404,
+        "/admin/v1/accounts/": 404,
+        "//admin/v1/accounts": 404,
+        "/admin%2Fv1/accounts": 404,
+        "/admin/v1/plans/St%61rter": 404,
+        "/admin/v1/%2e/accounts": 404,
+    }.items():
+        (answer,) = await ask(port, f"GET {target} HTTP/1.1\r\n{rest}".encode())
+        assert answer.status == status, target
+        assert status == 200 or answer.check_refusal()["code"] == "not_found"
 
 
 @pytest.mark.requirement("SETTINGS")

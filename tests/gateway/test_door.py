@@ -274,6 +274,17 @@ async def test_a_request_is_one_line_without_secrets(client: Client, gateway: Ga
     assert "secretword" not in gateway.text()
 
 
+@pytest.mark.requirement("SAFE-TO-SHOW")
+async def test_what_a_caller_writes_into_a_path_is_logged_short_and_harmless(
+    client: Client, gateway: GatewayProcess
+) -> None:
+    response = await client.get("/nowhere%C2%9B31m%E2%80%AE%C2%85%7F" + "a" * 60_000)
+    line = await gateway.line("request", trace_id=response.headers["x-trace-id"])
+    assert line["path"] == "/nowhere\x9b31m\u202e\x85\x7f" + "a" * 241 + "…"
+    (written,) = [each for each in gateway.text().split("\n") if response.headers["x-trace-id"] in each]
+    assert "/nowhere\\u009b31m\\u202e\\u0085\\u007faaa" in written
+
+
 @pytest.mark.requirement("TRACE-ID", "TELEMETRY")
 async def test_a_callers_trace_is_not_taken_over(client: Client) -> None:
     theirs = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -111,11 +111,14 @@ async def test_another_account_changes_none_of_it(shelf: Shelf, conn: Connection
         {"name": "x" * 201},
         {"name": "a\0"},
         {"name": "a\ud800"},
+        {"name": "a\x1b[31m"},
+        {"name": "a\x9b31m"},
+        {"name": "a\x7f"},
         {"language": "klingon"},
         {"language": "english; --"},
         {"knowledge_base_id": "x"},
     ],
-    ids=["blank", "long", "nul", "surrogate", "language", "quoting", "id"],
+    ids=["blank", "long", "nul", "surrogate", "escape", "C1", "DEL", "language", "quoting", "id"],
 )
 async def test_what_cannot_be_a_knowledge_base_is_refused(
     shelf: Shelf, conn: Connection, more: dict[str, Any]

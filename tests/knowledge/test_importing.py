@@ -95,10 +95,13 @@ async def test_imports_of_one_document_at_once_leave_one(shelf: Shelf) -> None:
         ("a.txt", {"text": "x" * (MOST_CHARACTERS + 1)}, "text"),
         ("", {}, "name"),
         ("x" * 501, {}, "name"),
+        ("a\x1b[2J.txt", {}, "name"),
+        ("a\x9b31m.txt", {}, "name"),
+        ("a\0.txt", {}, "name"),
         ("a.txt", {"url": "javascript:alert(1)"}, "url"),
         ("a.txt", {"url": "ftp://x.example"}, "url"),
     ],
-    ids=["blank", "nothing seen", "too long", "no name", "long name", "script", "ftp"],
+    ids=["blank", "nothing seen", "too long", "no name", "long name", "escape", "C1", "NUL", "script", "ftp"],
 )
 async def test_what_cannot_be_a_document_is_refused_by_field(
     shelf: Shelf, name: str, more: dict[str, Any], field: str
@@ -110,7 +113,7 @@ async def test_what_cannot_be_a_document_is_refused_by_field(
 
 
 async def test_text_that_postgres_cannot_hold_is_mended(shelf: Shelf) -> None:
-    await shelf.put("a\0\ud800.txt", "odd \0 and \ud800 text \x07 here")
+    await shelf.put("a\ud800.txt", "odd \0 and \ud800 text \x07 here")
     assert await shelf.texts("odd") == ["odd \ufffd and \ufffd text   here"]
 
 

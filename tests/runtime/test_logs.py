@@ -3,6 +3,7 @@ import json
 import logging
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,6 +118,18 @@ def test_words_that_only_look_a_little_like_a_key_stay(lines: Lines) -> None:
     logs.get_logger("door").info("task-oriented-assistant and sk-short", file="disk-usage-of-everything")
     assert lines.only()["event"] == "task-oriented-assistant and sk-short"
     assert lines.only()["file"] == "disk-usage-of-everything"
+
+
+@pytest.mark.requirement("SAFE-TO-SHOW")
+def test_nothing_in_a_line_drives_a_terminal_or_turns_its_text(lines: Lines) -> None:
+    text = "\x00\x1b[2J\x7f\x9b31m\x85\u2028\u2029\u202e\u2066\u200f\u061c und ü 語"
+    logs.get_logger("door").info("said", text=text)
+    assert lines.only()["text"] == text
+    buffer = lines.stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    shown = buffer.getvalue().decode().rstrip("\n")
+    assert not [each for each in shown if unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp")]
+    assert "ü 語" in shown
 
 
 def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:

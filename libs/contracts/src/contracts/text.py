@@ -1,8 +1,16 @@
-"""What text may hold before it is stored: JSON allows more than UTF-8 and Postgres do (RELIABILITY E9)."""
+"""What text may hold before it is stored: JSON allows more than UTF-8 and Postgres do (RELIABILITY E9).
 
+And before it is shown: characters that drive a terminal, or have text read other than it is.
+"""
+
+import re
+import unicodedata
 from typing import Any
 
 _REPLACEMENT = "�"
+
+# In UTF-8: DEL and C1, U+061C, U+200E and U+200F, U+2028 to U+202E, U+2066 to U+2069.
+_DRIVING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 
 
 def is_storable(text: str) -> bool:
@@ -12,6 +20,27 @@ def is_storable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def has_controls(text: str) -> bool:
+    """Whether there is a control character in it, line breaks and NUL among them."""
+    return any(unicodedata.category(character) == "Cc" for character in text)
+
+
+def is_line(text: str) -> bool:
+    """Whether it can be shown on one line, as names are: no control character, no lone surrogate."""
+    return is_storable(text) and not has_controls(text)
+
+
+def escaped(data: bytes) -> bytes:
+    """JSON, or lines of it, with what drives a terminal or turns the order of text as `\\u` escapes.
+
+    It says the same. That holds for DEL, C1, line and paragraph separators and bidirectional controls; other
+    control characters are escapes in all JSON.
+    """
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _DRIVING.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
 def cleaned(text: str) -> str:

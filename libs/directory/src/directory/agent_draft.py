@@ -6,11 +6,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from contracts.text import is_storable
+from contracts.text import is_line, is_storable
 from directory.agents import AgentSettings, McpServer, Name, Retrieval
 from directory.caller import OnInterruption, OutputType
 from directory.errors import Invalid
-from directory.lines import is_line
 from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema
 from directory.parameters import check_parameters

@@ -6,6 +6,7 @@ from collections import Counter
 
 import msgspec
 
+from contracts.text import has_controls
 from knowledge import words
 from knowledge.documents import Chunk, Kind, chunks_of, parse, plain_title, tidy, web_address
 from knowledge.errors import Invalid
@@ -55,7 +56,10 @@ class CutDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(draft: Draft) -> Draft:
     """The draft with its name and title as they are kept. Raises Invalid."""
-    name = " ".join(tidy(draft.name).split())
+    name = " ".join(draft.name.split())
+    if has_controls(name):
+        raise Invalid("name", "holds control characters")
+    name = " ".join(tidy(name).split())
     if not 1 <= len(name) <= _MOST_NAME:
         raise Invalid("name", f"must have 1 to {_MOST_NAME} characters")
     if len(draft.text) > MOST_CHARACTERS:

@@ -1,6 +1,7 @@
 """JSON lines on stderr: one object a line, bound to the trace, conversation and account at hand.
 
-Only the fields that a caller names are written; keys of the `sk-...` kind are struck out wherever they stand.
+Only the fields that a caller names are written; keys of the `sk-...` kind are struck out wherever they stand,
+and no character in a line drives a terminal.
 """
 
 import json
@@ -13,6 +14,7 @@ from typing import Any, TextIO, TypeAlias
 
 import msgspec
 
+from contracts.text import escaped
 from runtime._structlog import structlog
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
@@ -64,7 +66,7 @@ def bound(**values: str) -> AbstractContextManager[None]:
 def render(_logger: Any, _method: str, event: structlog.typing.EventDict) -> bytes:
     """One line of JSON, whatever the values are: a log call never raises for what it was given."""
     try:
-        line = _encoder.encode(event)
+        line = escaped(_encoder.encode(event))
     except (TypeError, ValueError, RecursionError):
         line = json.dumps({str(key): repr(value)[:2000] for key, value in event.items()}).encode()
     return _KEY.sub(b"sk-***", line) if b"sk-" in line else line

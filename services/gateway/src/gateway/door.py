@@ -1,5 +1,6 @@
 """The outermost layer: every request gets a trace, every answer X-Trace-Id, every exchange one log line."""
 
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 from opentelemetry.trace import Span, Status, StatusCode
 
 from gateway import problems
-from gateway.exchange import ATTRIBUTE, Exchange, Receive, Scope, Send
+from gateway.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
 from gateway.problems import Refusal
 from runtime import logs, telemetry
 
 _QUIET = ("/healthz", "/readyz")
 # Answered like any method that a path does not have, and never by the framework: a preflight is for browsers.
 _NO_METHOD = "PREFLIGHT"
+_MOST_PATH = 256
+# What RFC 3986 section 2.3 calls unreserved, and the slash.
+_NEEDLESS = re.compile(rb"%(?:2[DdEeFf]|3[0-9]|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])")
 
 
 class Door:
@@ -29,7 +33,7 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        method, path = scope["method"], scope["path"]
+        method, path = scope["method"], _shown(scope)
         attributes = {"http.request.method": method, "url.path": path}
         with telemetry.new_trace(method, _context_headers(scope), attributes) as span:
             began = time.perf_counter()
@@ -65,17 +69,28 @@ class Door:
         log(
             "request",
             method=scope["method"],
-            path=scope["path"],
+            path=_shown(scope),
             status=status,
             ms=round(seconds * 1000, 1),
             **fields,
         )
 
 
+def _shown(scope: Scope) -> str:
+    """The path as logs and spans have it: its length is the caller's choice."""
+    path: str = scope["path"]
+    return path if len(path) <= _MOST_PATH else path[:_MOST_PATH] + "…"
+
+
 def _has_another_form(scope: Scope) -> bool:
-    """An address has one form, so that rules before us can go by it; the router itself takes more."""
+    """An address has one form, so that rules before us can go by it; the router itself takes more.
+
+    It is a path with no slash too many, in which nothing is encoded that needs not be.
+    """
     path = scope["path"]
-    return "//" in path or b"%2f" in scope["raw_path"].lower() or (path.endswith("/") and path != "/")
+    is_path = scope["extensions"][TARGET]["bytes"].startswith(b"/")
+    has_slashes = "//" in path or (path.endswith("/") and path != "/")
+    return not is_path or has_slashes or _NEEDLESS.search(scope["raw_path"]) is not None
 
 
 def _context_headers(scope: Scope) -> dict[str, str]:

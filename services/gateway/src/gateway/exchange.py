@@ -15,6 +15,8 @@ ATTRIBUTE = "exchange"
 
 ABORT = "agentchat.abort"
 """The ASGI extension of our server protocol: its `abort` is a function that drops the connection."""
+TARGET = "agentchat.target"
+"""The ASGI extension of our server protocol: its `bytes` are the request's target as it came."""
 
 SEND_SECONDS = 15.0
 """A reader who takes nothing of his answer for this long is dropped."""

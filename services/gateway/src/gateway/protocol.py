@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from gateway.exchange import ABORT
+from gateway.exchange import ABORT, TARGET
 from gateway.heads import check_head, without_offer
 from gateway.problems import Refusal, head_of
 from runtime import logs
@@ -104,6 +104,7 @@ class StrictProtocol(HttpToolsProtocol):
             raise Refusal("overloaded", "The server has too many connections.")
         if version == "1.0":
             self.expect_100_continue = False  # RFC 9110 section 10.1.1
+        self.scope["extensions"][TARGET] = {"bytes": self.url}
         super().on_headers_complete()
         self._place = "body"
         self._framing_bytes = 0

@@ -1,7 +1,7 @@
 """Names that people give: kept on one line."""
 
+from contracts.text import is_line
 from directory.errors import Invalid
-from directory.lines import is_line
 
 MOST = 200
 

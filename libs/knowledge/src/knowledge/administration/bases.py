@@ -7,7 +7,7 @@ import msgspec
 import psycopg
 
 from contracts.ids import is_uuid, new_id
-from contracts.text import is_storable
+from contracts.text import is_line
 from knowledge.administration.documents import delete_documents
 from knowledge.audit import Audit
 from knowledge.errors import Conflict, Invalid, NotFound
@@ -191,9 +191,10 @@ async def lock_knowledge_base(conn: Connection, account_id: str, knowledge_base_
 def _checked_name(name: str) -> str:
     """The name on one line. Raises Invalid."""
     name = " ".join(name.split())
-    if not 1 <= len(name) <= MOST_NAME or "\0" in name or not is_storable(name):
+    if not 1 <= len(name) <= MOST_NAME or not is_line(name):
         raise Invalid(
-            "name", f"must have 1 to {MOST_NAME} characters, NUL and lone surrogates not among them"
+            "name",
+            f"must have 1 to {MOST_NAME} characters, control characters and lone surrogates not among them",
         )
     return name
 

@@ -28,13 +28,15 @@ def trace(
 
     A stream in form 1 or 2, or the document of the JSON endpoint; without ids, and without a gateway's
     comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
-    Exit code 2: there is no such run.
+    Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
     """
+    from contracts.text import escaped
     from conversations.canonical import rendered
     from ops.admin.show import note
 
     conversation_id, run = _run(trace_id)
-    sys.stdout.buffer.write(rendered(run, form.value if form else run.form, conversation_id))
+    data = rendered(run, form.value if form else run.form, conversation_id)
+    sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
     sys.stdout.buffer.flush()
     if run.state == "running":
         note(f"run {run.trace_id} has not ended: the log has no more of it yet")
