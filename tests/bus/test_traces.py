@@ -208,3 +208,19 @@ async def test_a_late_answer_of_a_frozen_nats_does_no_harm(nats_server: NatsServ
         await bus.ping()
         await bus.ping()
         assert not lost.is_set()
+
+
+@pytest.mark.requirement("RESULTS-SHARE")
+async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> None:
+    async def held() -> int:
+        reply = await bus._connection.request("$JS.API.STREAM.INFO.RESULTS", b"", seconds=2)
+        return int(msgspec.json.decode(reply.data)["state"]["bytes"])
+
+    before = await held()
+    finished = msgspec.structs.replace(FINISHED, trace_id=new_trace(), output="x" * 256 * 1024)
+    await bus.finish_tool(finished)
+    assert await held() > before + 256 * 1024
+    await bus.record_tool(finished)
+    assert await held() < before + 1024
+    (short,) = (await bus.tool_results_of(finished.trace_id)).values()
+    assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")

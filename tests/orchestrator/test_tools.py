@@ -304,7 +304,7 @@ async def test_an_agents_history_with_tools_is_sendable_to_one_without(
 
 
 @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # aiohttp's, from 1 MiB on
-@pytest.mark.requirement("FRAMES-SMALL", "TOOLS-PARALLEL")
+@pytest.mark.requirement("FRAMES-SMALL", "RESULTS-SHARE", "TOOLS-PARALLEL")
 async def test_live_text_goes_on_behind_a_round_of_large_results(
     working: World, provider: ScriptedProvider, box: Toolbox
 ) -> None:
@@ -321,3 +321,5 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(
     assert completed.message.content == caller.text, "all of it came live"
     assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
     assert len(caller.of(frames.ToolReturned)) == 12
+    kept = await working.bus.tool_results_of(caller.request.trace_id)
+    assert {(result.recorded, result.output) for result in kept.values()} == {(True, "")}

@@ -76,6 +76,10 @@ class Bus:
         """Publish a tool's result, acknowledged within 2 s."""
         await self._traces.finish_tool(message)
 
+    async def record_tool(self, message: messages.ToolFinished) -> None:
+        """Free what a result takes in RESULTS, for good; acknowledged within 2 s."""
+        await self._traces.record_tool(message)
+
     async def cancel(self, message: messages.CancelRequested) -> None:
         """Ask for the end of a run, acknowledged within 2 s."""
         await self._traces.cancel(message)

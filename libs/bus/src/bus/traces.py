@@ -80,6 +80,12 @@ class Traces:
         subject = subjects.tool_result(message.trace_id, message.call_id)
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
+    async def record_tool(self, message: messages.ToolFinished) -> None:
+        """Put the short form in the place of a result, acknowledged; its subject keeps one message."""
+        subject = subjects.tool_result(message.trace_id, message.call_id)
+        short = msgspec.structs.replace(message, output="", recorded=True)
+        await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
+
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
     ) -> Subscription:

@@ -56,13 +56,17 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True):
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True):
-    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON."""
+    """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON.
+
+    `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
+    """
 
     trace_id: str
     call_id: str
     output: str
     is_error: bool
     ms: int
+    recorded: bool = False
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):

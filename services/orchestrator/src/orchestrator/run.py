@@ -87,6 +87,8 @@ class Attempt:
             except Interrupted as interrupted:
                 await self._stop(interrupted)
             finally:
+                if self.run.state != "running":
+                    self._desk.run_ended()
                 await self._desk.close()
         return self.run
 
@@ -184,6 +186,7 @@ class Attempt:
                     self._performer.round_ends()
                 case _:
                     pass
+        self._desk.recorded(event.call_id for event in done if isinstance(event, events.ToolReturned))
         await self._performer.announce_calls(done)
 
     async def _conclude(self) -> None:

@@ -24,6 +24,8 @@ from runtime import genai, telemetry
 TOOL_SECONDS = 30.0
 _SLACK_SECONDS = 5.0
 _LOOK_AGAIN_SECONDS = 5.0
+_RECORD_SECONDS = 2.0
+_SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
 
 
 class ToolDesk:
@@ -43,6 +45,7 @@ class ToolDesk:
         self._asked: set[str] = set()
         self._unsent: dict[str, ToolRequested] = {}
         self._spans: dict[str, Span] = {}
+        self._recording: set[asyncio.Task[None]] = set()
 
     async def ask(self, calls: Iterable[events.ToolCalled | Call], offered: Mapping[str, ToolSpec]) -> None:
         """Have these calls run, while they are waited for. Nothing is awaited but that they are queued."""
@@ -86,8 +89,23 @@ class ToolDesk:
         await self._wait({call.call_id for call in calls})
         return tuple(self._returned(round_number, call) for call in calls)
 
+    def recorded(self, call_ids: Iterable[str]) -> None:
+        """The log has what these calls came to: have their large results leave the bus, in the background."""
+        for call_id in call_ids:
+            result = self._results.get(call_id)
+            if result is not None and len(result.output) > _SHORT_CHARACTERS:
+                task = asyncio.create_task(self._record(result))
+                self._recording.add(task)
+                task.add_done_callback(self._recording.discard)
+
+    def run_ended(self) -> None:
+        """The run has ended in the log: no result of it is wanted any more."""
+        self.recorded(tuple(self._results))
+
     async def close(self) -> None:
         """Stop following."""
+        if self._recording:
+            await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
         for span in self._spans.values():
             span.end()
         if self._following is not None:
@@ -97,7 +115,14 @@ class ToolDesk:
         if self._following is None:
             self._following = await self._bus.follow_tool_results(self._trace_id, self._take)
 
+    async def _record(self, result: ToolFinished) -> None:
+        with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
+            await self._bus.record_tool(result)
+        self._results.pop(result.call_id, None)
+
     def _take(self, result: ToolFinished) -> None:
+        if result.recorded:
+            return
         self._results[result.call_id] = result
         self._news.set()
         span = self._spans.pop(result.call_id, None)

@@ -28,6 +28,7 @@ Kind = Literal[
     "cancelled",
     "late",
     "lost",
+    "crowded",
 ]
 
 _WORDS: dict[Kind, str] = {
@@ -51,6 +52,7 @@ _WORDS: dict[Kind, str] = {
     "cancelled": "The call was not made, or was broken off, because the run was cancelled.",
     "late": "The call could not be started in time, so nothing was done.",
     "lost": "The call was started once, and its result was lost.",
+    "crowded": "The tool was run, but this account's tools returned too much just now to keep its output.",
 }
 # After these the server may have done what it was asked to do.
 _AMBIGUOUS: frozenset[Kind] = frozenset(

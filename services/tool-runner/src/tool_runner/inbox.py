@@ -17,6 +17,7 @@ from contracts import messages, subjects, wire
 from journal import Journal
 from runtime import genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
+from tool_runner.allowance import Allowance
 from tool_runner.clock import ServerClock, moment
 from tool_runner.execute import MAX_SECONDS, Executor
 from tool_runner.faults import Fault, ToolFailed
@@ -35,11 +36,14 @@ _LOOK_AGAIN_SECONDS = 5.0
 class Inbox:
     """Handles deliveries of TOOLS."""
 
-    def __init__(self, bus: Bus, executor: Executor, journal: Journal, clock: ServerClock) -> None:
+    def __init__(
+        self, bus: Bus, executor: Executor, journal: Journal, clock: ServerClock, allowance: Allowance
+    ) -> None:
         self._bus = bus
         self._executor = executor
         self._journal = journal
         self._clock = clock
+        self._allowance = allowance
         self._log = logs.get_logger("inbox")
 
     async def handle(self, delivery: Delivery) -> None:
@@ -88,7 +92,11 @@ class Inbox:
             finally:
                 server.release()
         if outcome is not None:
-            await self._publish(self._executor.finished(request, outcome, began, secrets))
+            finished = self._executor.finished(request, outcome, began, secrets)
+            size = len(wire.encode(finished))
+            if not self._allowance.take(request.account_id, size, time.monotonic()):
+                finished = self._executor.finished(request, Fault("crowded"), began)
+            await self._publish(finished)
 
     async def _seconds_for(self, request: messages.ToolRequested) -> float:
         """How long the call may take. Raises ToolFailed if nobody waits for it any more.

@@ -18,6 +18,7 @@ from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
 from tool_runner.agents import Agents
+from tool_runner.allowance import Allowance
 from tool_runner.checking import Checking
 from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
@@ -78,7 +79,7 @@ async def _consume(
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    inbox = Inbox(bus, executor, journal, clock)
+    inbox = Inbox(bus, executor, journal, clock, Allowance())
     followed = [
         await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
         await bus.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
