@@ -12,6 +12,7 @@ from knowledge.hashing import HashingEmbedder
 from knowledge.migrations import migrate
 from ops.stack import Servers
 from runtime.postgres import open_pool
+from runtime.roles import ROLES
 from tests.knowledge.conftest import AUDIT
 from tests.knowledge.shelf import Shelf
 
@@ -30,11 +31,12 @@ def tables(url: str) -> list[str]:
 def plain_database_url(servers: Servers) -> Iterator[str]:
     """A database whose owner may not install extensions, as some managed servers have it."""
     with psycopg.connect(servers.database_url, autocommit=True) as admin:
-        admin.execute("CREATE ROLE plain_owner LOGIN PASSWORD 'plain'")
+        admin.execute("CREATE ROLE plain_owner LOGIN CREATEROLE PASSWORD 'plain'")
         admin.execute("CREATE DATABASE plain TEMPLATE template0 OWNER plain_owner")
-        if admin.execute("SELECT FROM pg_roles WHERE rolname = 'agentchat_service'").fetchone() is None:
-            admin.execute("CREATE ROLE agentchat_service NOLOGIN")
-        admin.execute("GRANT agentchat_service TO plain_owner")
+        for role in ROLES:  # another owner on this server may have made them
+            if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchone() is None:
+                admin.execute(f"CREATE ROLE {role} NOLOGIN")
+            admin.execute(f"GRANT {role} TO plain_owner WITH ADMIN TRUE, INHERIT TRUE, SET TRUE")
     yield make_conninfo(servers.database_url, dbname="plain", user="plain_owner", password="plain")
     with psycopg.connect(servers.database_url, autocommit=True) as admin:
         admin.execute("DROP DATABASE plain WITH (FORCE)")

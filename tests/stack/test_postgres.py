@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from ops.errors import SetupError
 from ops.folder import RunFolder
@@ -17,13 +18,13 @@ from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
 from tests.stack.processes import running_for, until
 
-_PASSWORD = "a-password"
+_KEY = "a-key"
 
 
 @contextlib.asynccontextmanager
 async def _serving(folder: RunFolder, ports: Ports) -> AsyncIterator[str]:
     """The database's URL while the server runs."""
-    cluster, port = Cluster(folder, _PASSWORD, fast=True), ports.free()
+    cluster, port = Cluster(folder, _KEY, fast=True), ports.free()
     async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
         await supervisor.wait_up(30)
         yield cluster.url(port)
@@ -55,7 +56,7 @@ async def test_settings_come_from_the_settings_file(folder: RunFolder, ports: Po
 async def test_without_the_password_nobody_gets_in(folder: RunFolder, ports: Ports) -> None:
     async with _serving(folder, ports) as url:
         with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(url.replace(_PASSWORD, "another"))
+            psycopg.connect(make_conninfo(url, password="another"))
 
 
 @pytest.mark.requirement("STACK-AGAIN")

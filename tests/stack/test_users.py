@@ -14,7 +14,6 @@ import pytest
 from ops.folder import RunFolder
 from ops.harness import Quiet
 from ops.ports import Ports
-from ops.servers.identity import Other
 from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
 from tests.stack.processes import running_for, wait_none_running
@@ -36,22 +35,36 @@ def nobodys() -> Iterator[Path]:
 
 
 @_only_root
-@pytest.mark.requirement("STACK-ROOTLESS")
-async def test_without_user_namespaces_root_runs_postgres_as_a_user_that_exists(
-    nobodys: Path, ports: Ports
+@pytest.mark.requirement("STACK-ROOTLESS", "SERVICE-LOGINS")
+@pytest.mark.parametrize("mode", [0o711, 0o700], ids=["open", "closed"])
+async def test_as_root_postgres_runs_as_an_unprivileged_user_wherever_its_data_is(
+    nobodys: Path, ports: Ports, mode: int
 ) -> None:
     os.chown(nobodys, 0, 0)
-    os.chmod(nobodys, 0o711)
+    os.chmod(nobodys, mode)
     folder = RunFolder(nobodys / "run")
     folder.create()
     for _ in range(2):
-        cluster, port = Cluster(folder, "a-password", fast=True, who=Other(_NOBODY, _NOBODY)), ports.free()
+        cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
         async with Supervisor(folder, [cluster.process(port)], Quiet()) as supervisor:
             await supervisor.wait_up(30)
             psycopg.connect(cluster.url(port)).close()
-            postmaster = (folder.postgres / "postmaster.pid").read_text().split()[0]
-            assert os.stat(f"/proc/{postmaster}").st_uid == _NOBODY
+            assert 0 not in _user_ids(folder)
         assert running_for(nobodys) == {}
+        _give_to_root(folder.postgres)  # as versions before left it
+    assert os.stat(nobodys).st_mode & 0o777 == mode
+
+
+def _user_ids(folder: RunFolder) -> list[int]:
+    postmaster = (folder.postgres / "postmaster.pid").read_text().split()[0]
+    return [
+        int(each) for each in Path(f"/proc/{postmaster}/status").read_text().partition("Uid:")[2].split()[:4]
+    ]
+
+
+def _give_to_root(folder: Path) -> None:
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, 0, 0)
 
 
 @_only_root

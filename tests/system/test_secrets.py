@@ -34,7 +34,7 @@ class Planted:
         self.guess = f"guess-{word(12)}"
         self.issued: list[str] = []
         self.running = [
-            *(kept.secret_key, kept.admin_token, kept.database_password),
+            *(kept.secret_key, kept.admin_token, kept.servers_key),
             *(kept.api_key, kept.starter_api_key, kept.load_api_key),
         ]
 

@@ -77,6 +77,7 @@ STEPS = (
     finding.ENDS,
     waiting.ACCOUNTS,
     availability.TABLES,
+    shadow.OWNED,
 )
 
 

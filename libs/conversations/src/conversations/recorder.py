@@ -22,7 +22,8 @@ from psycopg.abc import Query
 from psycopg.rows import DictRow, dict_row
 
 from conversations.database import APPEND_LOCK, EVENTS_TABLE, shut_down
-from runtime.postgres import SERVICE_ROLE, connect_options
+from runtime.postgres import connect_options
+from runtime.roles import SERVICE_ROLE
 
 CALL_SECONDS = 2.5
 _POOL_SECONDS = 1.5

@@ -25,11 +25,16 @@ class Output(msgspec.Struct, frozen=True):
 
 
 async def run_command(
-    argv: tuple[str, ...], *, env: dict[str, str], user: tuple[int, int] | None = None, stdin: str = ""
+    argv: tuple[str, ...],
+    *,
+    env: dict[str, str],
+    user: tuple[int, int] | None = None,
+    reaches: tuple[str, ...] = (),
+    stdin: str = "",
 ) -> Output:
     """Raises StartError after a minute. It is killed then, as when this process dies or is cancelled."""
     running = await asyncio.create_subprocess_exec(
-        *wrapped(argv, signal.SIGKILL, user),
+        *wrapped(argv, signal.SIGKILL, user, reaches),
         env=env,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

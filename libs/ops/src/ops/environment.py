@@ -16,8 +16,9 @@ _DEFAULT_FOLDER = ".run"
 class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omit_defaults=True):
     """The keys of `demo.env` (design 8), in lower case here.
 
-    `database_url` is the owner's. `load_*` belong to an account without limits, its agent has no tools.
-    `retrieval_agent_id` answers from the demo's knowledge base.
+    The servers' addresses are an operator's, who reads everything and changes no event. `load_*` belong to an
+    account without limits, its agent has no tools. `retrieval_agent_id` answers from the demo's knowledge
+    base.
     """
 
     base_url: str

@@ -40,7 +40,7 @@ async def embedded_servers() -> AsyncIterator[Servers]:
     """NATS, Postgres (without durability) and Valkey in a temporary folder, while the block runs."""
     async with _temporary_folder() as folder:
         with contextlib.closing(Ports()) as ports:
-            servers = describe_servers(folder, ports, Secrets().database_password, fast=True)
+            servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
             async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
                 await supervisor.wait_up(_START_SECONDS)
                 yield servers

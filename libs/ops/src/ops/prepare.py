@@ -35,17 +35,19 @@ class PrepareSettings(EmbedderSettings, frozen=True, kw_only=True):
 
 
 async def migrate(database_url: str) -> None:
-    """Make or update every table. Raises psycopg.Error, MigrationError."""
+    """Make or update every table, and say who may do what with it. Raises psycopg.Error, MigrationError."""
     import conversations.migrations
     import directory.migrations
     import journal.migrations
     import knowledge.migrations
+    from ops import access
 
     async with asyncio.timeout(_SECONDS):
         await directory.migrations.migrate(database_url)
         await conversations.migrations.migrate(database_url)
         await knowledge.migrations.migrate(database_url)
         await journal.migrations.migrate(database_url)
+        await access.grant(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:

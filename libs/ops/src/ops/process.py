@@ -35,6 +35,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Run before every start. May raise StackError, which ends the stack."""
     user: tuple[int, int] | None = None
     """User and group id to become, where the stack runs as root and this process must not."""
+    reaches: tuple[str, ...] = ()
+    """Paths that this user has to reach, whoever may pass through the folders above them."""
     stop_rank: int
     """Lower ranks stop earlier; those of one rank side by side."""
     stop_signal: int = signal.SIGTERM
@@ -55,7 +57,7 @@ async def spawn(process: Process) -> asyncio.subprocess.Process:
     log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return await asyncio.create_subprocess_exec(
-            *wrapped(process.argv, process.stop_signal, process.user),
+            *wrapped(process.argv, process.stop_signal, process.user, process.reaches),
             env=process.env,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
@@ -66,7 +68,13 @@ async def spawn(process: Process) -> asyncio.subprocess.Process:
         os.close(log)
 
 
-def wrapped(argv: tuple[str, ...], death_signal: int, user: tuple[int, int] | None = None) -> tuple[str, ...]:
+def wrapped(
+    argv: tuple[str, ...],
+    death_signal: int,
+    user: tuple[int, int] | None = None,
+    reaches: tuple[str, ...] = (),
+) -> tuple[str, ...]:
     """The command line that runs `argv` as another user, where one is given, and ends it with its parent."""
     become = f"{user[0]}:{user[1]}" if user else "-"
-    return (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become, *argv)
+    launch = (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become)
+    return (*launch, str(len(reaches)), *reaches, *argv)

@@ -1,6 +1,8 @@
 """Secrets of a run folder: made once, kept beside the data, so that a second start goes on with the same."""
 
 import base64
+import hashlib
+import hmac
 import secrets
 from pathlib import Path
 
@@ -34,6 +36,12 @@ def _api_key() -> str:
     return f"sk-ac-{secrets.token_urlsafe(32)}"
 
 
+def login_password(key: str, server: str, user: str) -> str:
+    """The password of one of an embedded server's users: none tells another, or the key."""
+    digest = hmac.digest(key.encode(), f"{server}/{user}".encode(), hashlib.sha256)
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
 class Secrets(msgspec.Struct, frozen=True):
     """What the file `secrets.json` holds; new fields are filled in and written back."""
 
@@ -42,8 +50,8 @@ class Secrets(msgspec.Struct, frozen=True):
     previous_secret_keys: tuple[str, ...] = ()
     """Those that still open what they sealed, until all is sealed anew."""
     admin_token: str = msgspec.field(default_factory=_token)
-    database_password: str = msgspec.field(default_factory=_token)
-    """Of the owner of the embedded Postgres, which any user of this machine can reach on loopback."""
+    servers_key: str = msgspec.field(default_factory=_token)
+    """Makes the passwords of the embedded servers, which any user of this machine can reach on loopback."""
     api_key: str = msgspec.field(default_factory=_api_key)
     starter_api_key: str = msgspec.field(default_factory=_api_key)
     load_api_key: str = msgspec.field(default_factory=_api_key)

@@ -12,10 +12,15 @@ from ops.folder import RunFolder
 from ops.ports import LOOPBACK
 from ops.probes import HttpProbe
 from ops.process import Process
+from runtime.roles import Service
 
 PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
+_DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
 _SECRETS = {
+    _DATABASE_URL,
+    _NATS_URL,
+    _REDIS_URL,
     "ANTHROPIC_API_KEY",
     "AGENTCHAT_SECRET_KEY",
     "AGENTCHAT_SECRET_KEY_PREVIOUS",
@@ -23,6 +28,7 @@ _SECRETS = {
     _EMBEDDINGS_KEY,
 }
 """Given only to those who need them."""
+_COUNTS = ("gateway", "orchestrator")
 _SLOWS_STARTS = {"PYTHONDONTWRITEBYTECODE"}
 
 
@@ -37,12 +43,23 @@ class Rank(enum.IntEnum):
     SERVER = 5
 
 
-class Wiring(msgspec.Struct, frozen=True, kw_only=True):
-    """What the services have to know of each other and of the servers."""
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+    """How one user reaches the servers."""
 
     database_url: str
     nats_url: str
     redis_url: str
+
+    def __repr__(self) -> str:
+        """Without them: each holds a password."""
+        return "Addresses()"
+
+
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """What the services have to know of each other and of the servers."""
+
+    owner: Addresses
+    services: dict[Service, Addresses]
     secret_key: str
     previous_secret_keys: tuple[str, ...]
     admin_token: str
@@ -71,11 +88,6 @@ class Services:
         outside = environ.get("no_proxy", "") or environ.get("NO_PROXY", "")
         bypass = ",".join(filter(None, (LOOPBACK, "localhost", outside)))
         self._inherited = inherited | {"NO_PROXY": bypass, "no_proxy": bypass, "AGENTCHAT_HOST": LOOPBACK}
-        self._stores = {
-            "AGENTCHAT_DATABASE_URL": wiring.database_url,
-            "AGENTCHAT_NATS_URL": wiring.nats_url,
-            "AGENTCHAT_REDIS_URL": wiring.redis_url,
-        }
         self._secret = {
             "AGENTCHAT_SECRET_KEY": wiring.secret_key,
             "AGENTCHAT_SECRET_KEY_PREVIOUS": ",".join(wiring.previous_secret_keys),
@@ -86,7 +98,7 @@ class Services:
         """The job that brings the database up to date, before any service starts."""
         after = tuple(name for name in self._wiring.after if name == "postgres")
         own = {"AGENTCHAT_DEMO": msgspec.json.encode(demo).decode()}
-        env = self._stores | self._secret | self._embeddings | own
+        env = {_DATABASE_URL: self._wiring.owner.database_url} | self._secret | self._embeddings | own
         return self._process(PREPARE, "ops.prepare", env, None, Rank.SERVER, after)
 
     def gateway(self, number: int, port: int) -> Process:
@@ -96,7 +108,7 @@ class Services:
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
         }
         host = reachable(self._wiring.host)
-        env = self._stores | self._secret | self._embeddings | own
+        env = self._servers("gateway") | self._secret | self._embeddings | own
         return self._process(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY)
 
     def orchestrator(self, number: int, port: int) -> Process:
@@ -123,9 +135,15 @@ class Services:
     def model_demo(self, port: int) -> Process:
         return self._demo("model-demo", "model_demo", {"AGENTCHAT_MODEL_PORT": str(port)}, port)
 
-    def _worker(self, name: str, package: str, own: dict[str, str], port: int, rank: int) -> Process:
-        env = self._stores | {"AGENTCHAT_HEALTH_PORT": str(port)} | own
+    def _worker(self, name: str, package: Service, own: dict[str, str], port: int, rank: int) -> Process:
+        env = self._servers(package) | {"AGENTCHAT_HEALTH_PORT": str(port)} | own
         return self._process(name, package, env, HttpProbe(port), rank)
+
+    def _servers(self, service: Service) -> dict[str, str]:
+        """Its own logins; only those that count requests are given Redis."""
+        own = self._wiring.services[service]
+        counters = {_REDIS_URL: own.redis_url} if service in _COUNTS else {}
+        return {_DATABASE_URL: own.database_url, _NATS_URL: own.nats_url} | counters
 
     def _demo(self, name: str, package: str, own: dict[str, str], port: int) -> Process:
         """The demos know nothing of the rest, and need no server."""

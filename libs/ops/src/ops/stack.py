@@ -14,9 +14,11 @@ from ops.ports import LOOPBACK, Ports
 from ops.process import Process
 from ops.secrets import Secrets
 from ops.servers import nats, valkey
+from ops.servers.logins import OWNER, SUPERUSER
 from ops.servers.postgres import Cluster
-from ops.services import Rank, Services, Wiring, numbered, reachable
+from ops.services import Addresses, Rank, Services, Wiring, numbered, reachable
 from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
+from runtime.roles import OPERATOR, SERVICES, Service, role_of
 
 
 class Stack(msgspec.Struct, frozen=True):
@@ -27,38 +29,65 @@ class Stack(msgspec.Struct, frozen=True):
 
 
 class Servers(msgspec.Struct, frozen=True):
-    """The embedded servers, and the URLs of these and of those that run elsewhere."""
+    """The embedded servers, and how each user reaches these and those that run elsewhere."""
 
     processes: tuple[Process, ...]
-    database_url: str
-    nats_url: str
-    redis_url: str
+    owner: Addresses
+    """Migrates the database and makes streams; in tests the database's superuser."""
+    operator: Addresses
+    services: dict[Service, Addresses]
+
+    @property
+    def database_url(self) -> str:
+        return self.owner.database_url
+
+    @property
+    def nats_url(self) -> str:
+        return self.owner.nats_url
+
+    @property
+    def redis_url(self) -> str:
+        return self.owner.redis_url
 
 
 def describe_servers(
     folder: RunFolder,
     ports: Ports,
-    database_password: str,
+    key: str,
     settings: UpSettings = UpSettings(),  # noqa: B008 - frozen
     *,
     fast: bool = False,
 ) -> Servers:
-    """An embedded server for each URL that is not set. `fast`: Postgres without durability, for tests."""
+    """An embedded server for each URL that is not set; one that is set is everybody's.
+
+    `key` makes the passwords. `fast` is for tests: Postgres without durability, its superuser the owner.
+    """
     processes: list[Process] = []
     database_url, nats_url, redis_url = settings.database_url, settings.nats_url, settings.redis_url
+    cluster, port = Cluster(folder, key, fast=fast), 0
     if database_url is None:
-        cluster, port = Cluster(folder, database_password, fast=fast), ports.free()
+        port = ports.free()
         processes.append(cluster.process(port, stop_rank=Rank.SERVER))
-        database_url = cluster.url(port)
     if nats_url is None:
-        port = ports.free()
-        processes.append(nats.process(folder, port, stop_rank=Rank.SERVER))
-        nats_url = nats.url(port)
+        nats_port = ports.free()
+        processes.append(nats.process(folder, nats_port, stop_rank=Rank.SERVER))
+        nats_url = nats.url(nats_port)
     if redis_url is None:
-        port = ports.free()
-        processes.append(valkey.process(folder, port, stop_rank=Rank.SERVER))
-        redis_url = valkey.url(port)
-    return Servers(tuple(processes), database_url, nats_url, redis_url)
+        redis_port = ports.free()
+        processes.append(valkey.process(folder, redis_port, stop_rank=Rank.SERVER))
+        redis_url = valkey.url(redis_port)
+
+    def addresses(role: str) -> Addresses:
+        return Addresses(
+            database_url=database_url or cluster.url(port, role), nats_url=nats_url, redis_url=redis_url
+        )
+
+    return Servers(
+        tuple(processes),
+        owner=addresses(SUPERUSER if fast else OWNER),
+        operator=addresses(OPERATOR),
+        services={service: addresses(role_of(service)) for service in SERVICES},
+    )
 
 
 def describe(
@@ -73,13 +102,12 @@ def describe(
     first_port = ports.take(GATEWAY_PORT, settings.port, settings.host)
     gateway_ports = [first_port, *(ports.free(settings.host) for _ in range(counts.gateways - 1))]
     mcp_port, model_port = ports.take(MCP_PORT, settings.mcp_port), ports.free()
-    servers = describe_servers(folder, ports, secrets.database_password, settings)
+    servers = describe_servers(folder, ports, secrets.servers_key, settings)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     offline = settings.anthropic_api_key is None
     wiring = Wiring(
-        database_url=servers.database_url,
-        nats_url=servers.nats_url,
-        redis_url=servers.redis_url,
+        owner=servers.owner,
+        services=servers.services,
         secret_key=settings.secret_key or secrets.secret_key,
         previous_secret_keys=_previous_keys(secrets, settings),
         admin_token=settings.admin_token or secrets.admin_token,
@@ -110,7 +138,7 @@ def describe(
     host = reachable(settings.host)
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
-    return Stack(processes, _environment(gateway_urls, mcp_base_url, wiring, secrets))
+    return Stack(processes, _environment(gateway_urls, mcp_base_url, servers.operator, wiring, secrets))
 
 
 def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
@@ -120,15 +148,19 @@ def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
 
 
 def _environment(
-    gateway_urls: tuple[str, ...], mcp_base_url: str, wiring: Wiring, secrets: Secrets
+    gateway_urls: tuple[str, ...],
+    mcp_base_url: str,
+    operator: Addresses,
+    wiring: Wiring,
+    secrets: Secrets,
 ) -> Environment:
     return Environment(
         base_url=gateway_urls[0],
         gateway_urls=gateway_urls,
         mcp_base_url=mcp_base_url,
-        nats_url=wiring.nats_url,
-        database_url=wiring.database_url,
-        redis_url=wiring.redis_url,
+        nats_url=operator.nats_url,
+        database_url=operator.database_url,
+        redis_url=operator.redis_url,
         api_key=secrets.api_key,
         agent_id=demo.AGENT_ID,
         retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,

@@ -6,11 +6,13 @@ A component's steps are only ever added to: a step that was applied and then edi
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Sequence
+from typing import LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
 
-from runtime.postgres import SERVICE_ROLE, Connection, connect_options
+from runtime.postgres import Connection, connect_options
+from runtime.roles import MEMBERS, ROLES, SERVICE_ROLE
 
 _LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
 _LOCK_SECONDS = 60
@@ -41,7 +43,7 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     than `steps`, or an applied step reads differently now.
     """
     await conn.execute(_PREPARE)
-    await _ensure_role(conn)
+    await _ensure_roles(conn)
     done = await _applied(conn, component)
     if len(done) > len(steps):
         raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
@@ -65,17 +67,30 @@ async def _applied(conn: Connection, component: str) -> list[str]:
     return [digest for (digest,) in await cursor.fetchall()]
 
 
-async def _ensure_role(conn: Connection) -> None:
-    """The role that services act as. It is the whole server's: one migrating another database may race us."""
-    cursor = await conn.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [SERVICE_ROLE])
-    if await cursor.fetchone() is None:
-        with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-            async with conn.transaction():
-                await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(SERVICE_ROLE)))
-    cursor = await conn.execute("SELECT pg_has_role(current_user, %s, 'MEMBER')", [SERVICE_ROLE])
-    if await cursor.fetchone() == (False,):
-        await conn.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(SERVICE_ROLE)))
+async def _ensure_roles(conn: Connection) -> None:
+    """The roles that services act as. They are the whole server's: who migrates another database may race us.
+
+    Who migrates may take each of them, so that the owner's address serves a service too.
+    """
+    for role in ROLES:
+        name = sql.Identifier(role)
+        if not await _holds(conn, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)", role):
+            with contextlib.suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
+                async with conn.transaction():
+                    await conn.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(name))
+        if not await _holds(conn, _TAKES, role, role):
+            await conn.execute(sql.SQL("GRANT {} TO CURRENT_USER WITH INHERIT TRUE, SET TRUE").format(name))
+    for role, members in MEMBERS.items():
+        for member in members:
+            if not await _holds(conn, "SELECT pg_has_role(%s, %s, 'USAGE')", member, role):
+                await conn.execute(
+                    sql.SQL("GRANT {} TO {}").format(sql.Identifier(role), sql.Identifier(member))
+                )
     await conn.execute(_GRANT)
+
+
+async def _holds(conn: Connection, question: LiteralString, *values: str) -> bool:
+    return await (await conn.execute(question, values)).fetchone() == (True,)
 
 
 def _digest(step: str) -> str:
@@ -92,7 +107,10 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 )
 """
 
+# Members of a role by CREATEROLE alone have neither its rights nor may take it (since Postgres 16).
+_TAKES = "SELECT pg_has_role(current_user, %s, 'USAGE') AND pg_has_role(current_user, %s, 'SET')"
+
 _GRANT = f"""
-GRANT USAGE ON SCHEMA public TO {SERVICE_ROLE};
+GRANT USAGE ON SCHEMA public TO {", ".join(ROLES)};
 GRANT SELECT ON schema_migrations TO {SERVICE_ROLE};
 """.encode()

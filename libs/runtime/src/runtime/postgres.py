@@ -19,10 +19,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from runtime.roles import SERVICE_ROLE, names_role
+
 Connection: TypeAlias = AsyncConnection[TupleRow]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 
-SERVICE_ROLE = "agentchat_service"
 CONNECT_SECONDS = 3
 CALL_SECONDS = 3.0
 _RECONNECT_SECONDS = 2.0
@@ -44,9 +45,9 @@ class _PooledConnection(AsyncConnection[TupleRow]):
 async def open_pool(
     database_url: str, *, min_size: int = 1, max_size: int = 4, role: str | None = SERVICE_ROLE
 ) -> AsyncIterator[Pool]:
-    """A pool of autocommit connections acting as `role`. Opens whether or not Postgres can be reached yet.
+    """A pool of autocommit connections acting as `role`, or as the URL says (`roles.acting_as`).
 
-    Use it through `connection`, which bounds each call.
+    Opens whether or not Postgres can be reached yet. Use it through `connection`, which bounds each call.
     """
     pool: Pool = AsyncConnectionPool(
         database_url,
@@ -67,12 +68,16 @@ async def open_pool(
 
 
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE) -> dict[str, Any]:
-    """Keyword arguments for psycopg's `connect`, beside the URL; the URL's own `options` are kept."""
+    """Keyword arguments for psycopg's `connect`, beside the URL; the URL's own `options` are kept.
+
+    A role that these name is taken in the place of `role`.
+    """
+    own = str(conninfo_to_dict(database_url).get("options") or "")
     options = [
-        str(conninfo_to_dict(database_url).get("options") or ""),
+        own,
         "-c statement_timeout=5000",
         "-c idle_in_transaction_session_timeout=2000",
-        f"-c role={role}" if role else "",
+        f"-c role={role}" if role and not names_role(own) else "",
     ]
     return {
         "autocommit": True,

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from functools import partial
 
+from msgspec.structs import replace
+
 from bus import Bus
 from conversations.log import Log
 from directory.last_used import LastUsed
@@ -21,6 +23,7 @@ from gateway.stories import Stories
 from limits import Limiter
 from runtime import postgres, telemetry, web
 from runtime.health import Health
+from runtime.roles import acting_as
 
 POSTGRES_CONNECTIONS = 8
 _OTHER_FILES = 256  # libraries, logs, connections to the servers
@@ -28,6 +31,7 @@ _OTHER_FILES = 256  # libraries, logs, connections to the servers
 
 async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain: within 10 s."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "gateway"))
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bus, pool = await asyncio.gather(

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from msgspec.structs import replace
+
 from bus import Bus
 from conversations.leases import Leases
 from conversations.store import open_store
@@ -28,6 +30,7 @@ from orchestrator.what_if import serving_what_ifs
 from runtime import logs
 from runtime.health import Health, serve_health
 from runtime.postgres import open_pool
+from runtime.roles import acting_as
 
 _DRAIN_SECONDS = 4.0
 _POOL = 8
@@ -36,6 +39,7 @@ _LEASE_POOL = 2
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
     async with _parts(settings, name, stop) as parts, asyncio.TaskGroup() as background:
         health = Health({"nats": parts.bus.ping, "postgres": parts.store.ping})
         async with (

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from bus import Bus
 from conversations.log import Log, open_log
 from conversations.projections.catalogue import PROJECTIONS
@@ -19,12 +21,14 @@ from projector.sweeper import Sweeper
 from runtime.health import Health, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
+from runtime.roles import acting_as
 
 _CONNECTIONS = 3
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Stand by or lead until `stop` is set."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
     async with (
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         open_pool(settings.database_url, max_size=_CONNECTIONS) as pool,

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator
 
 import httpx2
+from msgspec.structs import replace
 
 from bus import Bus
 from contracts import subjects
@@ -17,6 +18,7 @@ from journal import Journal
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
+from runtime.roles import acting_as
 from tool_runner.agents import Agents
 from tool_runner.allowance import Allowance
 from tool_runner.checking import Checking
@@ -40,6 +42,7 @@ class NatsLostError(Exception):
 
 async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop: asyncio.Event) -> None:
     """Run until `stop` is set and the calls under way are done, or 8 s have passed. Raises NatsLostError."""
+    settings = replace(settings, database_url=acting_as(settings.database_url, "tool_runner"))
     logs.configure(SERVICE, settings.log_level)
     # The MCP client logs answers that it cannot parse, with what they held.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)

@@ -1,7 +1,9 @@
 """Tables of read models beside the live ones, in a schema of their own, and the swap with these.
 
 A shadow's position is kept beside the live ones', under the name that `stored_as` gives. Services make, fill
-and drop shadows themselves; only `swap_read_model`, in its owner's right, changes which table is live.
+and drop shadows themselves; only `swap_read_model`, in its owner's right, changes which table is live. A
+shadow belongs to a role of its own and keeps it when it is live: what its maker might have hung on it (an
+index on an expression) runs with that role's rights, and never with those of the database's owner.
 """
 
 from typing import Literal
@@ -10,6 +12,7 @@ from psycopg import sql
 
 from conversations.projections.projection import Projection
 from runtime.postgres import Connection
+from runtime.roles import READ_MODELS_ROLE
 
 Schema = Literal["rebuilding", "verifying"]
 
@@ -38,6 +41,48 @@ REVOKE ALL ON FUNCTION swap_read_model(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION swap_read_model(text) TO agentchat_service;
 """
 
+OWNED = """
+GRANT USAGE, CREATE ON SCHEMA rebuilding, verifying TO agentchat_read_models;
+
+GRANT CREATE ON SCHEMA public TO agentchat_read_models;
+DO $$
+DECLARE owned regclass;
+BEGIN
+    FOR owned IN SELECT oid FROM pg_class
+     WHERE relkind = 'r' AND (
+        relnamespace IN ('rebuilding'::regnamespace, 'verifying'::regnamespace)
+        OR relnamespace = 'public'::regnamespace AND relname IN (SELECT name FROM public.read_models)
+    )
+    LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO agentchat_read_models', owned);
+    END LOOP;
+END $$;
+REVOKE CREATE ON SCHEMA public FROM agentchat_read_models;
+
+CREATE OR REPLACE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    granted text;
+    grants text[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM public.read_models WHERE name = model) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('%s is no read model', model);
+    END IF;
+    SELECT array_agg(format('GRANT %s ON public.%I TO %s', privilege_type, model, grantee::regrole))
+      INTO grants
+      FROM pg_class, aclexplode(relacl)
+     WHERE oid = to_regclass(format('public.%I', model)) AND grantee NOT IN (0, relowner);
+    EXECUTE format('DROP TABLE IF EXISTS public.%I', model);
+    EXECUTE format('ALTER TABLE rebuilding.%I OWNER TO agentchat_read_models', model);
+    EXECUTE format('ALTER TABLE rebuilding.%I SET SCHEMA public', model);
+    FOREACH granted IN ARRAY coalesce(grants, '{}') LOOP
+        EXECUTE granted;
+    END LOOP;
+END $$;
+"""
+"""The live table keeps the grants of the one before it."""
+
 
 def stored_as(projection: Projection, schema: Schema) -> str:
     """The name of its position, and of what it parks."""
@@ -57,6 +102,8 @@ async def prepare(conn: Connection, projection: Projection, schema: Schema) -> i
     await conn.execute(sql.SQL("SET LOCAL search_path TO {}").format(sql.Identifier(schema)))
     await conn.execute(projection.tables.encode())
     await conn.execute("SET LOCAL search_path TO DEFAULT")
+    made, owner = sql.Identifier(schema, projection.name), sql.Identifier(READ_MODELS_ROLE)
+    await conn.execute(sql.SQL("ALTER TABLE {} OWNER TO {}").format(made, owner))
     await conn.execute(_BEGIN, [name, projection.version])
     return 0
 

@@ -1,15 +1,14 @@
-"""As which user Postgres runs: it refuses root.
+"""As which user Postgres runs: it refuses root, and whoever commands it is not to be root of the machine.
 
-As root it runs in a user namespace of its own, where it sees itself as an ordinary user while files stay
-root's; no account is made and no permission changed. Where there are no user namespaces, it runs as a user
-that exists, with its data in a folder of that user within the run folder, and its program copied beside.
+As root it runs as an unprivileged user that exists (initdb asks for its name). Only where root is the one
+user that there is, because it is an ordinary user seen from outside, does it run in a user namespace, as
+another name for that user.
 """
 
 import functools
 import os
 import pwd
-import shutil
-import subprocess
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -17,7 +16,7 @@ import msgspec
 from ops.errors import SetupError
 
 _NAMESPACE = ("unshare", "--user", "--map-user=1000")
-_USERS = ("postgres", "nobody")
+USERS = ("postgres", "nobody")
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -25,11 +24,11 @@ class Own(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """Root, seen from inside as an ordinary user."""
+    """A root who has no other user, seen from inside as an ordinary one."""
 
 
 class Other(msgspec.Struct, frozen=True):
-    """An existing user, by id."""
+    """Another user than root, by id."""
 
     uid: int
     gid: int
@@ -43,18 +42,15 @@ def identity() -> Identity:
     """What this machine allows. Raises SetupError where root can run no Postgres at all."""
     if os.geteuid() != 0:
         return Own()
-    if _namespaces_work():
-        return Namespace()
-    for name in _USERS:
+    for name in USERS:
         try:
             user = pwd.getpwnam(name)
         except KeyError:
             continue
-        return Other(user.pw_uid, user.pw_gid)
+        return Other(user.pw_uid, user.pw_gid) if _there_is(user.pw_uid) else Namespace()
     raise SetupError(
-        "Postgres does not run as root, and this machine has neither user namespaces nor a user named "
-        + " or ".join(_USERS)
-        + "; start the stack as an ordinary user, or set AGENTCHAT_DATABASE_URL"
+        f"Postgres does not run as root, and this machine has no user named {' or '.join(USERS)}; "
+        "start the stack as an ordinary user, or set AGENTCHAT_DATABASE_URL"
     )
 
 
@@ -63,8 +59,10 @@ def prefixed(who: Identity, argv: tuple[str, ...]) -> tuple[str, ...]:
     return (*_NAMESPACE, *argv) if isinstance(who, Namespace) else argv
 
 
-def _namespaces_work() -> bool:
-    if shutil.which(_NAMESPACE[0]) is None:
-        return False
-    tried = subprocess.run((*_NAMESPACE, "true"), capture_output=True, check=False, timeout=10)
-    return tried.returncode == 0
+def _there_is(uid: int) -> bool:
+    """Whether this process's user namespace has the id (user_namespaces(7)): the first one has all."""
+    try:
+        ranges = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return True
+    return any(int(first) <= uid < int(first) + int(count) for first, _, count in map(str.split, ranges))

@@ -1,6 +1,7 @@
 """The embedded Postgres: its data folder is made whole or not at all, then served on loopback by password."""
 
 import os
+import pwd
 import shutil
 import signal
 from pathlib import Path
@@ -12,40 +13,40 @@ from ops.folder import RunFolder
 from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process
+from ops.secrets import login_password
 from ops.servers.files import postgres_install, server_environment, settings_file
-from ops.servers.identity import Identity, Other, identity, prefixed
+from ops.servers.identity import USERS, Identity, Other, identity, prefixed
 from ops.servers.leftovers import end_leftovers
+from ops.servers.logins import OWNER, SUPERUSER, Logins
 
 NAME = "postgres"
-OWNER = "agentchat"
 DATABASE = "agentchat"
 _VERSION = "18"
-_SETTINGS = ("postgresql.conf", "pg_hba.conf")
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
 
 
 class Cluster:
     """One data folder `postgres` in a run folder.
 
-    `fast` gives up durability, for tests. `who` is as in `identity`, which is asked where it is None.
+    `key` makes the passwords (`ops.secrets.login_password`). `fast` is for tests: it gives up durability, and
+    the superuser has a password. `who` is as in `identity`, which is asked where it is None.
     """
 
     def __init__(
-        self, folder: RunFolder, password: str, *, fast: bool = False, who: Identity | None = None
+        self, folder: RunFolder, key: str, *, fast: bool = False, who: Identity | None = None
     ) -> None:
         self.data = folder.postgres
         self._folder = folder
-        self._password = password
+        self._key = key
         self._fast = fast
         self._who = who or identity()
         self._user = (self._who.uid, self._who.gid) if isinstance(self._who, Other) else None
-        self._copies = folder.path / "postgres-program"
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
         """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
         settings = [
-            f"config_file={self._settings('postgresql.conf')}",
-            f"hba_file={self._settings('pg_hba.conf')}",
+            f"config_file={_real(settings_file('postgresql.conf'))}",
+            f"hba_file={_real(settings_file('pg_hba.conf'))}",
             f"listen_addresses={LOOPBACK}",
             f"port={port}",
             *(_FAST if self._fast else ()),
@@ -53,32 +54,33 @@ class Cluster:
         options = [word for setting in settings for word in ("-c", setting)]
         return Process(
             name=NAME,
-            argv=prefixed(self._who, (self._program("postgres"), "-D", str(self.data), *options)),
+            argv=prefixed(self._who, (_program("postgres"), "-D", _real(self.data), *options)),
             env=server_environment(),
             log=self._folder.log(NAME),
             probe=PostgresProbe(port, OWNER, DATABASE),
             prepare=self.prepare,
             user=self._user,
+            reaches=self._reaches(self.data),
             stop_rank=stop_rank,
             stop_signal=signal.SIGINT,
             stop_seconds=15.0,
         )
 
-    def url(self, port: int) -> str:
-        """The owner's."""
-        return f"postgresql://{OWNER}:{quote(self._password, safe='')}@{LOOPBACK}:{port}/{DATABASE}"
+    def url(self, port: int, role: str = OWNER) -> str:
+        """The database for one who logs in as `role`."""
+        password = quote(login_password(self._key, NAME, role), safe="")
+        return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
 
     async def prepare(self) -> None:
         """Make the data folder where there is none, and end what an earlier server has left.
 
-        Raises SetupError where there is one that cannot be used.
+        Then see to the logins. Raises SetupError where there is a folder that cannot be used.
         """
-        if isinstance(self._who, Other):
-            self._copy_program()
         if _is_empty(self.data):
             await self._create()
         self._check()
         await end_leftovers(self.data)
+        await self._make_logins()
 
     async def _create(self) -> None:
         """Into a folder beside, which is renamed when complete: one that was cut short is thrown away."""
@@ -87,20 +89,44 @@ class Cluster:
         new.mkdir(mode=0o700)
         if self._user:
             os.chown(new, *self._user)
-        initdb = ("initdb", "-D", str(new), "-U", OWNER, "-E", "UTF8", "--locale=C", "--data-checksums")
-        await self._run(*initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
-        # A server for one session, without a network: nobody can reach it before it has a password.
-        await self._run(
-            *("postgres", "--single", "-D", str(new), "-c", "log_min_messages=error", "postgres"),
-            stdin=f"ALTER ROLE {OWNER} PASSWORD '{self._password}';\nCREATE DATABASE {DATABASE};\n",
-        )
+        initdb = ("initdb", "-D", _real(new), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--data-checksums")
+        await self._run(new, *initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
+        await self._say(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
         new.replace(self.data)
 
-    async def _run(self, program: str, *arguments: str, stdin: str = "") -> None:
-        argv = prefixed(self._who, (self._program(program), *arguments))
-        output = await run_command(argv, env=server_environment(), user=self._user, stdin=stdin)
+    async def _make_logins(self) -> None:
+        """Again where roles or passwords are others than those that the folder was left with."""
+        logins = Logins(self._key, DATABASE, superuser=self._fast)
+        mark = self.data / "agentchat_logins"
+        if not mark.exists() or mark.read_text() != logins.digest:
+            await self._say(self.data, DATABASE, logins.statements)
+            mark.write_text(logins.digest)
+
+    async def _say(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
+        """To a server for one session, without a network, as its superuser, who has no password."""
+        argv = ("postgres", "--single", "-D", _real(data), "-c", "log_min_messages=error", database)
+        said = await self._run(data, *argv, stdin="".join(f"{statement}\n" for statement in statements))
+        wrong = [line for line in said.splitlines() if "ERROR:" in line or "FATAL:" in line]
+        if wrong:
+            raise StartError(f"the embedded Postgres cannot be set up: {wrong[0]}")
+
+    async def _run(self, data: Path, program: str, *arguments: str, stdin: str = "") -> str:
+        argv = prefixed(self._who, (_program(program), *arguments))
+        environment, reaches = server_environment(), self._reaches(data)
+        output = await run_command(argv, env=environment, user=self._user, reaches=reaches, stdin=stdin)
         if output.code != 0:
             raise StartError(f"{program} failed: {output.last_line}")
+        return output.text
+
+    def _reaches(self, data: Path) -> tuple[str, ...]:
+        """The package's folder of shared libraries stands beside it."""
+        if self._user is None:
+            return ()
+        package = postgres_install().parent
+        libraries = package.with_name(package.name + ".libs")
+        settings = (settings_file("postgresql.conf"), settings_file("pg_hba.conf"))
+        wanted = (data, postgres_install(), *settings, *((libraries,) if libraries.exists() else ()))
+        return tuple(map(_real, wanted))
 
     def _check(self) -> None:
         version_file = self.data / "PG_VERSION"
@@ -115,32 +141,29 @@ class Cluster:
             )
         if version != _VERSION:
             raise SetupError(f"{self.data} was made by Postgres {version}, and this is Postgres {_VERSION}")
+        self._adopt()
         if self.data.stat().st_uid != (self._user[0] if self._user else os.geteuid()):
             raise SetupError(f"{self.data} belongs to another user; start the stack as that user")
 
-    def _program(self, name: str) -> str:
-        install = self._copies / postgres_install().parent.name / postgres_install().name
-        return str((install if self._user else postgres_install()) / "bin" / name)
+    def _adopt(self) -> None:
+        """Root's folders of versions before, which ran the server as root, postgres or nobody."""
+        if self._user is None or self.data.stat().st_uid not in _former_users():
+            return
+        for folder, _, names in os.walk(self.data):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.chown(path, *self._user, follow_symlinks=False)
 
-    def _settings(self, name: str) -> Path:
-        return self._copies / name if self._user else settings_file(name)
 
-    def _copy_program(self) -> None:
-        """Copies, because the other user may not be able to read where the originals are.
+def _former_users() -> set[int]:
+    return {0, *(user.pw_uid for user in pwd.getpwall() if user.pw_name in USERS)}
 
-        The package's folder and the one of its shared libraries stay side by side, where they look for them.
-        """
-        package = postgres_install().parent
-        if not self._copies.exists():
-            new = self._copies.with_name(self._copies.name + ".new")
-            shutil.rmtree(new, ignore_errors=True)
-            shutil.copytree(postgres_install(), new / package.name / postgres_install().name, symlinks=True)
-            libraries = package.with_name(package.name + ".libs")
-            if libraries.exists():
-                shutil.copytree(libraries, new / libraries.name, symlinks=True)
-            new.replace(self._copies)
-        for name in _SETTINGS:
-            shutil.copyfile(settings_file(name), self._copies / name)
+
+def _program(name: str) -> str:
+    return _real(postgres_install() / "bin" / name)
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
 
 
 def _is_empty(folder: Path) -> bool:

@@ -1,0 +1,95 @@
+"""What each service may do in the database, table by table; granted after every migration.
+
+Nobody here may change or remove a stored event: the one way is to append ConversationErased, whose trigger
+removes what was before it.
+"""
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from runtime.migrations import migrating
+from runtime.postgres import Connection
+from runtime.roles import OPERATOR, SERVICES, Service, role_of
+
+_READ: LiteralString = "SELECT"
+_APPEND: LiteralString = "SELECT, INSERT"
+_WRITE: LiteralString = "SELECT, INSERT, UPDATE, DELETE"
+_REFILL: LiteralString = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"
+
+TABLES: dict[str, dict[Service, LiteralString]] = {
+    "schema_migrations": dict.fromkeys(SERVICES, _READ),
+    # The log.
+    "conversation_events": {"gateway": _READ, "orchestrator": _APPEND, "projector": _READ},
+    "erasures": {"projector": "SELECT, UPDATE, DELETE"},
+    # Runs.
+    "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
+    "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
+    "run_requests": {"projector": _WRITE},
+    "idempotency_keys": {"gateway": _WRITE, "orchestrator": _WRITE, "projector": _WRITE},
+    "tool_executions": {"tool_runner": "SELECT, INSERT, DELETE"},
+    # Read models, and how far they are.
+    "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "messages": {"gateway": _READ, "projector": _REFILL},
+    "open_runs": {"gateway": _READ, "projector": _REFILL},
+    "runs": {"gateway": _READ, "projector": _REFILL},
+    "tools": {"gateway": _READ, "projector": _REFILL},
+    "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
+    "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
+    "parked_events": {"projector": _WRITE},
+    "read_models": {"projector": _READ},
+    "feed_days": {"projector": _APPEND},
+    # The directory. The gateway serves the admin API.
+    "plans": {"gateway": _WRITE, "orchestrator": _READ},
+    "accounts": {"gateway": _WRITE, "orchestrator": _READ},
+    "api_keys": {"gateway": _WRITE},
+    "agents": {"gateway": _WRITE, "orchestrator": _READ, "tool_runner": _READ},
+    "agent_versions": {
+        "gateway": "SELECT, INSERT, UPDATE (provider_key, mcp_headers)",
+        "orchestrator": _READ,
+        "tool_runner": _READ,
+    },
+    "audit_log": {"gateway": _APPEND},
+    # Knowledge.
+    "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
+    "documents": {"gateway": _WRITE, "orchestrator": _READ},
+    "chunks": {"gateway": _WRITE, "orchestrator": _READ},
+    "chunk_embeddings": {"gateway": _WRITE, "orchestrator": _READ},
+}
+"""Every table, in the order of the libraries that own them."""
+
+_SCHEMAS = ("public", "rebuilding", "verifying")
+
+
+async def grant(database_url: str) -> None:
+    """Give every role its rights and no others, as the database's owner. Safe to repeat.
+
+    Raises psycopg.Error, runtime.migrations.MigrationError.
+    """
+    async with migrating(database_url) as conn:
+        for service in SERVICES:
+            await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", role_of(service))
+        for table, rights in TABLES.items():
+            if await _is_there(conn, table):
+                for service, right in rights.items():
+                    await _run(conn, f"GRANT {right} ON public.{{}} TO {{}}", table, role_of(service))
+        await _run(
+            conn,
+            "GRANT USAGE ON SEQUENCE conversation_events_notification_id_seq TO {}",
+            role_of("orchestrator"),
+        )
+        await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
+        for schema in _SCHEMAS:
+            await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", schema, OPERATOR)
+            for what in ("TABLES", "SEQUENCES"):
+                await _run(conn, f"GRANT SELECT ON ALL {what} IN SCHEMA {{}} TO {{}}", schema, OPERATOR)
+
+
+async def _is_there(conn: Connection, table: str) -> bool:
+    """Without pgvector there are no embeddings."""
+    row = await (await conn.execute("SELECT to_regclass(%s) IS NOT NULL", [f"public.{table}"])).fetchone()
+    return row == (True,)
+
+
+async def _run(conn: Connection, statement: LiteralString, *names: str) -> None:
+    await conn.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))

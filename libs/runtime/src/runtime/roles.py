@@ -1,0 +1,50 @@
+"""The roles of the database: who owns it, who acts in it, and as what a process acts.
+
+Each service has a role of its own, which is its login where the operator lets it be one. Such a login owns
+nothing, and there is no other role that it could go back to. What each may do stands in `ops.access`.
+"""
+
+from typing import Literal, TypeAlias
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector"]
+
+SERVICES: tuple[Service, ...] = ("gateway", "orchestrator", "tool_runner", "projector")
+
+SERVICE_ROLE = "agentchat_service"
+"""What the operator's commands act as: it reads everything and changes no event."""
+
+READ_MODELS_ROLE = "agentchat_read_models"
+"""Owns read models while they are built anew: whoever goes on with one may drop what another has left."""
+
+OPERATOR = "agentchat_operator"
+"""A login for people and commands; a member of SERVICE_ROLE."""
+
+
+def role_of(service: Service) -> str:
+    return f"agentchat_{service}"
+
+
+ROLES = (SERVICE_ROLE, READ_MODELS_ROLE, OPERATOR, *map(role_of, SERVICES))
+"""All that migrations make. None of them can log in by itself."""
+
+MEMBERS = {
+    READ_MODELS_ROLE: (SERVICE_ROLE, role_of("projector")),
+    SERVICE_ROLE: (OPERATOR,),
+}
+"""Whose members are who."""
+
+
+def acting_as(database_url: str, service: Service) -> str:
+    """The same database for a service: a login that may do more takes the service's role and no other.
+
+    A login that is the service's own role, or a member of it, has nothing to go back to.
+    """
+    options = conninfo_to_dict(database_url).get("options") or ""
+    return make_conninfo(database_url, options=f"{options} -c role={role_of(service)}".strip())
+
+
+def names_role(options: str) -> bool:
+    """Whether a connection's `options` say which role it takes."""
+    return "-c role=" in options or "-crole=" in options

@@ -1,0 +1,155 @@
+"""What the logins of the embedded Postgres may do, statement by statement, and the way from older folders."""
+
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from ops import access
+from ops.folder import RunFolder
+from ops.harness import Quiet
+from ops.ports import Ports
+from ops.prepare import migrate
+from ops.servers.logins import LOGINS, OWNER
+from ops.servers.postgres import Cluster
+from ops.supervisor import Supervisor
+from runtime.roles import OPERATOR, SERVICES, acting_as, role_of
+
+_KEY = "a-key"
+_SERVICE_LOGINS = (OPERATOR, *map(role_of, SERVICES))
+
+_NOBODY_MAY = (
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "COPY conversation_events TO '/tmp/copied'",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_ls_dir('.')",
+    "ALTER SYSTEM SET log_statement = 'all'",
+    "CREATE ROLE another SUPERUSER",
+    "ALTER ROLE CURRENT_USER SUPERUSER",
+    "SET ROLE postgres",
+    "SET SESSION AUTHORIZATION postgres",
+)
+_NO_SERVICE_MAY = (
+    "UPDATE conversation_events SET state = ''",
+    "DELETE FROM conversation_events",
+    "TRUNCATE conversation_events",
+    "DROP TABLE conversation_events",
+    "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
+    "CREATE RULE mine AS ON INSERT TO conversation_events DO INSTEAD NOTHING",
+    "CREATE TABLE mine (number integer)",
+    "CREATE ROLE another",
+    f"SET ROLE {OWNER}",
+    f"SET SESSION AUTHORIZATION {OWNER}",
+    f"GRANT {OWNER} TO CURRENT_USER",
+    "UPDATE audit_log SET actor = 'nobody'",
+)
+
+
+@pytest.fixture(scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Cluster, int]]:
+    """A server as `up` has it, with every table."""
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.create()
+    ports = Ports()
+    made, port = Cluster(folder, _KEY), ports.free()
+    async with Supervisor(folder, [made.process(port)], Quiet()) as supervisor:
+        await supervisor.wait_up(30)
+        await migrate(made.url(port))
+        yield made, port
+    ports.close()
+
+
+def _refusal(url: str, statement: str) -> str | None:
+    with psycopg.connect(url, autocommit=True) as conn:
+        try:
+            conn.execute(statement.encode())
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue) as error:
+            return error.diag.message_primary  # the second: there is no such role
+    return None
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+@pytest.mark.parametrize("login", LOGINS)
+def test_no_login_may_reach_the_machine_or_become_a_superuser(
+    cluster: tuple[Cluster, int], login: str
+) -> None:
+    server, port = cluster
+    allowed = [each for each in _NOBODY_MAY if _refusal(server.url(port, login), each) is None]
+    assert allowed == []
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+@pytest.mark.parametrize("login", _SERVICE_LOGINS)
+def test_no_service_may_change_events_or_tables_or_become_their_owner(
+    cluster: tuple[Cluster, int], login: str
+) -> None:
+    server, port = cluster
+    allowed = [each for each in _NO_SERVICE_MAY if _refusal(server.url(port, login), each) is None]
+    assert allowed == []
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int]) -> None:
+    server, port = cluster
+    with psycopg.connect(server.url(port)) as owner:
+        rows = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert {name for (name,) in rows} == set(access.TABLES)
+    for service in SERVICES:
+        url = acting_as(server.url(port, role_of(service)), service)
+        readable = {table for table in access.TABLES if _refusal(url, f"TABLE {table}") is None}
+        assert readable == {table for table, rights in access.TABLES.items() if service in rights}
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
+    server, port = cluster
+    refused = [table for table in access.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")]
+    assert refused == []
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple[Cluster, int]) -> None:
+    server, port = cluster
+    with psycopg.connect(acting_as(server.url(port), "tool_runner")) as conn:
+        assert conn.execute("SELECT current_user").fetchone() == ("agentchat_tool_runner",)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("TABLE conversation_events")
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+async def test_a_folder_whose_owner_was_the_superuser_is_taken_over(folder: RunFolder, ports: Ports) -> None:
+    await _as_the_version_before_left_it(folder, ports)
+    server, port = Cluster(folder, _KEY, fast=True), ports.free()
+    async with Supervisor(folder, [server.process(port)], Quiet()) as supervisor:
+        await supervisor.wait_up(30)
+        await migrate(server.url(port))
+        with psycopg.connect(server.url(port)) as conn:
+            assert conn.execute("SELECT name FROM accounts").fetchall() == [("kept",)]
+            left = conn.execute(
+                "SELECT relname FROM pg_class WHERE relowner = 10 AND relnamespace = 'public'::regnamespace"
+            )
+            assert left.fetchall() == []
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(server.url(port).replace(f"{OWNER}:", "agentchat:"))
+        allowed = [each for each in _NOBODY_MAY if _refusal(server.url(port), each) is None]
+        assert allowed == []
+
+
+async def _as_the_version_before_left_it(folder: RunFolder, ports: Ports) -> None:
+    """One superuser `agentchat`, with every table as its own, in the data folder."""
+    server, port = Cluster(folder, _KEY, fast=True), ports.free()
+    superuser = server.url(port, "postgres")
+    async with Supervisor(folder, [server.process(port)], Quiet()) as supervisor:
+        await supervisor.wait_up(30)
+        with psycopg.connect(superuser, autocommit=True) as conn:
+            conn.execute("CREATE ROLE renames SUPERUSER LOGIN PASSWORD 'renames'")
+        await migrate(superuser)
+        with psycopg.connect(superuser, autocommit=True) as conn:
+            conn.execute("INSERT INTO accounts (account_id, name, plan) VALUES ('a', 'kept', 'Pro')")
+        given = conninfo_to_dict(superuser) | {"user": "renames", "password": "renames"}
+        with psycopg.connect(**given, autocommit=True) as conn:  # type: ignore[arg-type]
+            conn.execute(f"ALTER DATABASE agentchat OWNER TO postgres; DROP OWNED BY {OWNER}")
+            conn.execute("ALTER ROLE postgres RENAME TO agentchat")
+            conn.execute("ALTER ROLE agentchat PASSWORD 'of before'")
+    (folder.postgres / "agentchat_logins").unlink()
