@@ -29,6 +29,7 @@ class Example:
 
     def __init__(self, stack: RunningStack) -> None:
         self._url = stack.environment.nats_url
+        self._owner_url = stack.provisioner_url
         self.name = f"test-{new_id()}"
 
     async def start(self, program: str, *arguments: str) -> asyncio.subprocess.Process:
@@ -40,7 +41,7 @@ class Example:
 
     async def forget(self) -> None:
         """Have the server lose the consumer."""
-        client = await nats.connect(self._url)
+        client = await nats.connect(self._owner_url, inbox_prefix="_INBOX_provisioner")
         try:
             await client.jetstream().delete_consumer("EVENTS", self.name)
         except nats.js.errors.NotFoundError:

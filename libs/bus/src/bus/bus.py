@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Literal
 
-from bus import backlog, checks, connection, dead, feed, follow, forget, rpc, streams
+from bus import backlog, checks, connection, dead, feed, follow, forget, rpc, streams, users
 from bus.connection import Connection
 from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
@@ -19,6 +19,7 @@ from contracts.feed import FeedEvent
 from contracts.wire import M
 
 _PING_SECONDS = 1.5
+_LOOK_SECONDS = 2.0
 
 
 class Bus:
@@ -34,7 +35,7 @@ class Bus:
     async def connect(
         cls, url: str, *, name: str, on_lost: Callable[[], None] | None = None, replicas: int = 1
     ) -> AsyncIterator["Bus"]:
-        """Connect (within 30 s), provision streams and consumers, and keep both so while the block runs.
+        """Connect (within 30 s) and, if the user may, provision streams and consumers while the block runs.
 
         It reconnects for ever. `on_lost` is called should that end all the same; the process is then to stop
         and be started again. Streams with fewer than so many `replicas` (1, 3 or 5) get as many.
@@ -236,12 +237,15 @@ class Bus:
                     await asyncio.sleep(connection.RECONNECT_SECONDS)
 
     async def _provision_after_reconnects(self) -> None:
-        """NATS may have come back with an empty store."""
+        """NATS may have come back with an empty store; whose work this is, looks without that too."""
+        look = _LOOK_SECONDS if self._connection.user == users.PROVISIONER else None
         back = asyncio.Event()
         remove = self._connection.add_listener(back.set)
         try:
             while True:
-                await back.wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(look):
+                        await back.wait()
                 back.clear()
                 with contextlib.suppress(BusUnavailable, TimeoutError):
                     await self._provision_at_start()

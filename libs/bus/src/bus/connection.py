@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import nats.errors
 from nats.aio.msg import Msg
 
+from bus import users
 from bus.client import PENDING_BYTES, DirectClient
 from bus.errors import BusUnavailable
 from runtime import logs
@@ -24,6 +25,8 @@ class Connection:
 
     def __init__(self, on_lost: Callable[[], None] | None) -> None:
         self.client = DirectClient()
+        self.user: str | None = None
+        self._last_error: Exception | None = None
         self.up = asyncio.Event()
         self._on_lost = on_lost
         self._closing = False
@@ -32,11 +35,13 @@ class Connection:
 
     async def open(self, url: str, name: str) -> None:
         """Connect, trying for `CONNECT_SECONDS`. Raises BusUnavailable."""
+        self.user = users.user_of(url)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self.client.connect(
                     [server.strip() for server in url.split(",")],
                     name=name,
+                    inbox_prefix=users.inbox_prefix(self.user),
                     error_cb=self._failed,
                     disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,
@@ -48,7 +53,8 @@ class Connection:
                     flush_timeout=1.0,
                 )
         except TimeoutError as error:
-            raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s") from error
+            reason = f": {self._last_error}" if self._last_error else ""
+            raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s{reason}") from error
         self.up.set()
 
     async def close(self) -> None:
@@ -101,7 +107,9 @@ class Connection:
             self._on_lost()
 
     async def _failed(self, error: Exception) -> None:
-        self._log.debug("nats_error", error=repr(error))
+        self._last_error = error
+        refused = "permissions violation" in str(error).lower()
+        (self._log.error if refused else self._log.debug)("nats_error", error=repr(error))
 
     async def _disconnected(self) -> None:
         self.up.clear()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import nats.errors
 
-from bus import headers, provisioning
+from bus import headers, provisioning, users
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from runtime import logs, telemetry
@@ -127,8 +127,12 @@ class JetStream:
         return msgspec.json.decode(reply.data, type=ApiReply)
 
     async def provision(self) -> None:
-        """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`."""
-        await provisioning.provision(self, self._replicas)
+        """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`.
+
+        A user who may not do that leaves it to the one who may.
+        """
+        if users.may_provision(self._connection.user):
+            await provisioning.provision(self, self._replicas)
 
     async def state(self, stream: str) -> tuple[int, int]:
         """(sequence of the last message ever stored in `stream`, how many messages it holds)."""

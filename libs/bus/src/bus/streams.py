@@ -7,6 +7,9 @@ from contracts import subjects
 ADVISORIES = "ADVISORIES"
 """Advisories of messages past their last delivery: the server only says it once, so it is kept here."""
 
+ANALYTICS = "analytics"
+"""The consumer of EVENTS for those who may make none of their own."""
+
 MAX_DELIVER = 50
 ACK_WAIT_SECONDS = 10
 
@@ -91,5 +94,9 @@ CONSUMERS: dict[str, dict[str, Any]] = {
     subjects.REQUESTS: _consumer("orchestrator", MAX_DELIVER),
     subjects.TOOLS: _consumer("tool-runner", MAX_DELIVER),
     ADVISORIES: _consumer("dead-letters", -1),
+    subjects.EVENTS: _consumer(ANALYTICS, -1),
 }
-"""The one durable consumer of each work queue. Worker slots bound what is in work, so nothing else does."""
+"""The one durable consumer of each work queue, and one of the feed.
+
+Worker slots bound what is in work, so nothing else does.
+"""

@@ -9,8 +9,10 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from ops import environment, record
+from bus.users import PROVISIONER
+from ops import environment, record, secrets
 from ops.environment import Environment
 from ops.errors import NotRunningError, StartError
 from ops.folder import RunFolder
@@ -82,6 +84,13 @@ class RunningStack:
     @property
     def up_pid(self) -> int:
         return self._up.pid
+
+    @property
+    def provisioner_url(self) -> str:
+        """NATS for the one who may change streams and consumers."""
+        kept = secrets.keep(self.folder.secrets)
+        port = urlsplit(self.environment.nats_url).port or 0
+        return nats.url(port, kept.servers_key, PROVISIONER)
 
     def names(self) -> tuple[str, ...]:
         """Every process, servers too: gateway-1, ..., postgres."""

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
+Server = Literal["nats", "redis"]
 _Count = Annotated[int, typer.Option(min=1, max=32, help="How many of this service.")]
 
 
@@ -66,6 +67,17 @@ def migrate() -> None:
     from runtime.settings import load_or_exit
 
     run_migrations(load_or_exit(DatabaseSettings, os.environ).database_url)
+
+
+@app.command()
+def logins(server: Annotated[Server, typer.Argument(help="Whose settings.")]) -> None:
+    """Print the users of a server and what each may do, as part of its settings, with new passwords.
+
+    Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users.
+    """
+    from ops.logins import settings
+
+    sys.stdout.write(settings(server))
 
 
 @app.command()

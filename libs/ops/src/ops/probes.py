@@ -51,7 +51,7 @@ class NatsProbe(msgspec.Struct, frozen=True, tag="nats"):
 
 
 class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
-    """PING answers PONG (RESP)."""
+    """PING answers PONG (RESP), or that one is to log in first."""
 
     port: int
     host: str = LOOPBACK
@@ -60,7 +60,7 @@ class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
         async with _connected(self.host, self.port) as (reader, writer):
             writer.write(b"PING\r\n")
             answer = await reader.readline()
-            if answer != b"+PONG\r\n":
+            if answer != b"+PONG\r\n" and not answer.startswith(b"-NOAUTH "):
                 raise UnreadyError(answer.decode(errors="replace").strip())
 
 

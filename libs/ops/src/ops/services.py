@@ -17,7 +17,9 @@ from runtime.roles import Service
 PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
 _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
+_PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 _SECRETS = {
+    _PROVISIONER_URL,
     _DATABASE_URL,
     _NATS_URL,
     _REDIS_URL,
@@ -127,7 +129,8 @@ class Services:
         return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)
 
     def projector(self, port: int) -> Process:
-        return self._worker("projector-1", "projector", {}, port, Rank.PROJECTOR)
+        own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
+        return self._worker("projector-1", "projector", own, port, Rank.PROJECTOR)
 
     def mcp_demo(self, port: int) -> Process:
         return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)

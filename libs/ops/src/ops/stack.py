@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from bus.users import PROVISIONER
 from ops import demo
 from ops.demo import Demo
 from ops.environment import Environment
@@ -63,30 +64,30 @@ def describe_servers(
     `key` makes the passwords. `fast` is for tests: Postgres without durability, its superuser the owner.
     """
     processes: list[Process] = []
-    database_url, nats_url, redis_url = settings.database_url, settings.nats_url, settings.redis_url
     cluster, port = Cluster(folder, key, fast=fast), 0
-    if database_url is None:
+    nats_port, redis_port, users_key = 0, 0, None if fast else key
+    if settings.database_url is None:
         port = ports.free()
         processes.append(cluster.process(port, stop_rank=Rank.SERVER))
-    if nats_url is None:
+    if settings.nats_url is None:
         nats_port = ports.free()
-        processes.append(nats.process(folder, nats_port, stop_rank=Rank.SERVER))
-        nats_url = nats.url(nats_port)
-    if redis_url is None:
+        processes.append(nats.process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
+    if settings.redis_url is None:
         redis_port = ports.free()
-        processes.append(valkey.process(folder, redis_port, stop_rank=Rank.SERVER))
-        redis_url = valkey.url(redis_port)
+        processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
 
-    def addresses(role: str) -> Addresses:
+    def addresses(role: str, user: str) -> Addresses:
         return Addresses(
-            database_url=database_url or cluster.url(port, role), nats_url=nats_url, redis_url=redis_url
+            database_url=settings.database_url or cluster.url(port, role),
+            nats_url=settings.nats_url or nats.url(nats_port, users_key, user),
+            redis_url=settings.redis_url or valkey.url(redis_port, users_key, user),
         )
 
     return Servers(
         tuple(processes),
-        owner=addresses(SUPERUSER if fast else OWNER),
-        operator=addresses(OPERATOR),
-        services={service: addresses(role_of(service)) for service in SERVICES},
+        owner=addresses(SUPERUSER if fast else OWNER, PROVISIONER),
+        operator=addresses(OPERATOR, "operator"),
+        services={each: addresses(role_of(each), each.replace("_", "-")) for each in SERVICES},
     )
 
 

@@ -1,7 +1,8 @@
 """The projector process: what it is made of, and how it starts and stops."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -30,6 +31,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Stand by or lead until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "projector"))
     async with (
+        _provisioning(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
         open_pool(settings.database_url, max_size=_CONNECTIONS) as pool,
         open_log(settings.database_url, max_size=_CONNECTIONS) as log,
@@ -38,6 +40,17 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await _until(stop, projector.run)
+
+
+@asynccontextmanager
+async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Streams and consumers are kept on a connection of the user who may make them."""
+    if settings.nats_provisioner_url is None:
+        yield
+        return
+    url, name = settings.nats_provisioner_url, f"{name} provisioner"
+    async with Bus.connect(url, name=name, on_lost=stop.set, replicas=settings.nats_replicas):
+        yield
 
 
 class Projector:

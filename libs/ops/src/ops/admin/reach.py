@@ -4,16 +4,20 @@ import os
 import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 import msgspec
 
+from bus.users import OPERATOR, PROVISIONER, user_of
 from ops import environment
 from ops.database import DATABASE_URL
 from ops.environment import Environment
 from ops.errors import NotRunningError, SetupError
 from ops.secrets import Secrets
+from ops.servers import nats
 
 NATS_URL = "AGENTCHAT_NATS_URL"
+PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 REDIS_URL = "AGENTCHAT_REDIS_URL"
 SECRET_KEY = "AGENTCHAT_SECRET_KEY"  # noqa: S105 - a name
 PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY_PREVIOUS"
@@ -25,6 +29,8 @@ class Reach:
 
     database_url: str = field(repr=False)
     nats_url: str | None = field(repr=False)
+    provisioner_url: str | None = field(repr=False)
+    """Of the user of NATS who may empty streams."""
     redis_url: str | None = field(repr=False)
     secret_key: str = field(repr=False)
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
@@ -40,9 +46,12 @@ def find(environ: Mapping[str, str]) -> Reach:
     if own is not None and stack is not None and stack.database_url != own:
         stack = None
     secret_key, previous = _keys(environ, stack)
+    nats_url = _given(environ, NATS_URL) or (stack.nats_url if stack else None)
     return Reach(
         database_url=own or _of(stack).database_url,
-        nats_url=_given(environ, NATS_URL) or (stack.nats_url if stack else None),
+        nats_url=nats_url,
+        provisioner_url=_given(environ, PROVISIONER_URL)
+        or (_provisioner(environ, nats_url) if stack else nats_url),
         redis_url=_given(environ, REDIS_URL) or (stack.redis_url if stack else None),
         secret_key=secret_key,
         previous_secret_keys=previous,
@@ -74,12 +83,23 @@ def _keys(environ: Mapping[str, str], stack: Environment | None) -> tuple[str, t
         return key, tuple(text.strip() for text in previous if text.strip())
     if stack is None:
         raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
+    kept = _kept(environ, SECRET_KEY)
+    return kept.secret_key, kept.previous_secret_keys
+
+
+def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None:
+    """The running stack's, where its NATS is an embedded one."""
+    if nats_url is None or user_of(nats_url) != OPERATOR:
+        return nats_url
+    return nats.url(urlsplit(nats_url).port or 0, _kept(environ, PROVISIONER_URL).servers_key, PROVISIONER)
+
+
+def _kept(environ: Mapping[str, str], instead: str) -> Secrets:
     path = environment.run_folder(environ).secrets
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=Secrets)
+        return msgspec.json.decode(path.read_bytes(), type=Secrets)
     except (OSError, msgspec.DecodeError) as error:
-        raise SetupError(f"{path} cannot be read ({error}); set {SECRET_KEY}") from None
-    return kept.secret_key, kept.previous_secret_keys
+        raise SetupError(f"{path} cannot be read ({error}); set {instead}") from None
 
 
 def _of(stack: Environment | None) -> Environment:

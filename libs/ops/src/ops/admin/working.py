@@ -33,8 +33,8 @@ _LARGEST_PAGE = 100
 _REDIS_SECONDS = 2.0
 _BUS_SECONDS = 8.0
 
-Wanted = Literal["no", "if told", "needed"]
-"""Whether a piece of work takes the bus; "if told": where there is an address for it."""
+Wanted = Literal["no", "if told", "needed", "to provision"]
+"""Whether a piece of work takes the bus, and as whom; "if told": where there is an address for it."""
 
 
 def run(
@@ -110,15 +110,16 @@ async def _run(
 @contextlib.asynccontextmanager
 async def _bus(reach: Reach, wanted: Wanted) -> AsyncIterator[Bus | None]:
     """Raises SetupError, RefusedError."""
-    if wanted == "no" or (wanted == "if told" and reach.nats_url is None):
+    url = reach.provisioner_url if wanted == "to provision" else reach.nats_url
+    if wanted == "no" or (wanted == "if told" and url is None):
         yield None
         return
-    if reach.nats_url is None:
+    if url is None:
         raise SetupError(f"this needs {reaching.NATS_URL}")
     async with contextlib.AsyncExitStack() as open_:
         try:
             async with asyncio.timeout(_BUS_SECONDS):
-                bus = await open_.enter_async_context(Bus.connect(reach.nats_url, name="agentchat admin"))
+                bus = await open_.enter_async_context(Bus.connect(url, name="agentchat admin"))
         except TimeoutError:
             raise RefusedError("NATS cannot be reached") from None
         yield bus

@@ -45,7 +45,7 @@ def check(start: int) -> int:
 
 def run(start: int) -> Refed:
     """Feed EVENTS from `start` on, with a bar on a terminal. Raises RefusedError."""
-    return working.run(lambda admin: _run(admin, start), bus="needed")
+    return working.run(lambda admin: _run(admin, start), bus="to provision")
 
 
 async def refeed(bus: Bus, log: Log, start: int, told: Told) -> int:

@@ -1,26 +1,53 @@
 """The embedded Valkey server (spoken to as Redis). It holds counters, in memory only."""
 
-from ops.folder import RunFolder
+import hashlib
+
+from ops.folder import RunFolder, write_private
 from ops.ports import LOOPBACK
 from ops.probes import ValkeyProbe
 from ops.process import Process
+from ops.secrets import login_password
 from ops.servers.files import server_environment, settings_file, valkey_server
 
 NAME = "valkey"
+_COUNTERS = (
+    "resetchannels ~limits:* -@all +@read +@write +@scripting -@dangerous +ping +time "
+    "+client|setname +client|setinfo"
+)
+USERS = {"gateway": _COUNTERS, "orchestrator": _COUNTERS, "operator": f"%R~* {_COUNTERS}"}
+"""Access rules by user (valkey.io, ACL). An operator reads everything, and mends the counters."""
 
 
-def process(folder: RunFolder, port: int, *, stop_rank: int = 0) -> Process:
-    arguments = (settings_file("valkey.conf"), "--bind", LOOPBACK, "--port", port, "--dir", folder.valkey)
+def configuration(password: dict[str, str]) -> str:
+    """The users' lines of a settings file, each `password` as ACL rule; nobody else gets in."""
+    lines = (f"user {name} on {password[name]} {rules}" for name, rules in USERS.items())
+    return "\n".join(("user default off", *lines, ""))
+
+
+def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: int = 0) -> Process:
+    """`key` makes the users' passwords; without it anybody may do anything, which is for tests."""
+    settings = settings_file("valkey.conf") if key is None else folder.path / "valkey.conf"
+
+    async def prepare() -> None:
+        if key is not None:
+            hashes = {user: hashlib.sha256(login_password(key, NAME, user).encode()) for user in USERS}
+            users = configuration({user: f"#{each.hexdigest()}" for user, each in hashes.items()})
+            write_private(settings, f"{settings_file('valkey.conf').read_text()}\n{users}".encode())
+
+    arguments = (settings, "--bind", LOOPBACK, "--port", port, "--dir", folder.valkey)
     return Process(
         name=NAME,
         argv=(str(valkey_server()), *map(str, arguments)),
         env=server_environment(),
         log=folder.log(NAME),
         probe=ValkeyProbe(port),
+        prepare=prepare,
         stop_rank=stop_rank,
         stop_seconds=5.0,
     )
 
 
-def url(port: int) -> str:
-    return f"redis://{LOOPBACK}:{port}/0"
+def url(port: int, key: str | None = None, user: str = "") -> str:
+    """The server for a user, or for anybody."""
+    login = "" if key is None else f"{user}:{login_password(key, NAME, user)}@"
+    return f"redis://{login}{LOOPBACK}:{port}/0"

@@ -1,0 +1,205 @@
+"""Who may do what on NATS: every user against every subject and call of JetStream, on a real server."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import nats
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from bus import Bus, BusUnavailable, streams, users
+from contracts import messages, subjects
+from ops.folder import RunFolder
+from ops.harness import Quiet
+from ops.ports import Ports
+from ops.servers import nats as server
+from ops.supervisor import Supervisor
+
+pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
+
+KEY = "a-key"
+EVENT = "chat.events.account.RunCompleted"
+PUBLISHES = {
+    "chat.requests.account": {"gateway", "projector"},
+    "chat.tools.requests.trace": {"orchestrator"},
+    "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
+    "chat.traces.trace": {"orchestrator"},
+    "chat.control.cancel.trace": {"gateway", "orchestrator", "provisioner"},
+    "chat.commands.account": {"gateway", "operator"},
+    subjects.TOOLS_LIST: {"orchestrator"},
+    subjects.TOOLS_CHECK: {"gateway", "operator"},
+    subjects.MODELS_CHECK: {"gateway", "operator"},
+    subjects.WHAT_IF: {"operator"},
+    EVENT: {"projector", "provisioner"},
+    "chat.dead.REQUESTS": {"orchestrator", "tool-runner"},
+    "_INBOX_provisioner.x": set[str](),
+    "_INBOX_orchestrator.x": {"tool-runner"},
+    "anything": set[str](),
+}
+SUBSCRIBES = {
+    "chat.requests.>": {"operator"},
+    "chat.tools.requests.>": {"operator"},
+    "chat.tools.results.*.*": {"orchestrator", "operator"},
+    "chat.traces.*": {"gateway", "orchestrator", "operator"},
+    "chat.control.cancel.*": {"orchestrator", "tool-runner", "operator"},
+    "chat.commands.*": {"orchestrator", "operator"},
+    subjects.TOOLS_LIST: {"tool-runner", "operator"},
+    "chat.events.>": {"operator"},
+    "chat.dead.>": {"operator"},
+    "_INBOX.>": {"operator"},
+    "_INBOX_gateway.>": {"gateway"},
+    "$JS.>": set[str](),
+    ">": set[str](),
+}
+READS = {  # of one stream
+    subjects.REQUESTS: {"orchestrator", "projector", "operator", "provisioner"},
+    subjects.TOOLS: {"orchestrator", "projector", "operator", "provisioner"},
+    subjects.TRACES: {"gateway", "orchestrator", "projector", "operator", "provisioner"},
+    subjects.RESULTS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner"},
+    subjects.CANCELS: {"orchestrator", "tool-runner", "projector", "operator", "provisioner"},
+    subjects.EVENTS: {"projector", "operator", "provisioner"},
+    subjects.DEAD: {"projector", "operator", "provisioner"},
+}
+DELETES = {
+    subjects.REQUESTS: {"orchestrator", "projector", "provisioner"},
+    subjects.TOOLS: {"orchestrator", "projector", "provisioner"},
+    subjects.RESULTS: {"projector", "provisioner"},
+    subjects.EVENTS: {"projector", "provisioner"},
+    subjects.DEAD: {"projector", "provisioner"},
+}
+TAKES = {
+    f"{subjects.REQUESTS}.orchestrator": {"orchestrator", "provisioner"},
+    f"{subjects.TOOLS}.tool-runner": {"tool-runner", "provisioner"},
+    f"{subjects.EVENTS}.analytics": {"operator", "provisioner"},
+}
+CALLS = {
+    **{f"$JS.API.DIRECT.GET.{stream}": who for stream, who in READS.items()},
+    **{f"$JS.API.STREAM.MSG.DELETE.{stream}": who for stream, who in DELETES.items()},
+    **{f"$JS.API.CONSUMER.MSG.NEXT.{place}": who for place, who in TAKES.items()},
+    **{f"$JS.API.STREAM.{call}.EVENTS": {"provisioner"} for call in ("CREATE", "UPDATE", "DELETE", "PURGE")},
+    "$JS.API.STREAM.PURGE.TRACES": {"projector", "provisioner"},
+    "$JS.API.STREAM.PURGE.REQUESTS": {"provisioner"},
+    "$JS.API.CONSUMER.DELETE.EVENTS.analytics": {"provisioner"},
+    "$JS.API.CONSUMER.CREATE.REQUESTS.mine": {"provisioner"},
+    "$JS.API.CONSUMER.CREATE.EVENTS.mine": {"operator", "provisioner"},
+    "$JS.API.ACCOUNT.PURGE.AGENTCHAT": {"provisioner"},
+    "$JS.ACK.REQUESTS.orchestrator.1.1.1.1.1": {"orchestrator"},
+    "$JS.ACK.TOOLS.tool-runner.1.1.1.1.1": {"tool-runner"},
+}
+
+
+@pytest.fixture(scope="module")
+async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
+    """A server as `up` has it, provisioned."""
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.create()
+    with contextlib.closing(Ports()) as ports:
+        port = ports.free()
+        async with Supervisor(folder, [server.process(folder, port, key=KEY)], Quiet()) as supervisor:
+            await supervisor.wait_up(20)
+            async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
+                yield port
+
+
+class Tried:
+    """One user's connection, and what the server has refused it."""
+
+    def __init__(self, client: Client, refused: list[str]) -> None:
+        self.client = client
+        self._refused = refused
+
+    async def refusal(self) -> bool:
+        """Whether the server refused what was sent since the last look: it answers in order.
+
+        Not by `flush`, which sends its PING ahead of what waits to be sent.
+        """
+        await self.client.request("$JS.API.INFO", timeout=5)
+        refused = bool(self._refused)
+        self._refused.clear()
+        return refused
+
+
+@contextlib.asynccontextmanager
+async def connected(port: int, user: str) -> AsyncIterator[Tried]:
+    refused: list[str] = []
+
+    async def on_error(error: Exception) -> None:
+        refused.append(str(error))
+
+    client = await nats.connect(
+        server.url(port, KEY, user),
+        inbox_prefix=users.inbox_prefix(user),
+        error_cb=on_error,
+        allow_reconnect=False,
+    )
+    try:
+        yield Tried(client, refused)
+    finally:
+        await client.close()
+
+
+@pytest.mark.parametrize("user", users.USERS)
+async def test_each_user_has_its_subjects_and_no_others(port: int, user: str) -> None:
+    wanted, found = {}, {}
+    async with connected(port, user) as tried:
+        for subject, who in (PUBLISHES | CALLS).items():
+            await tried.client.publish(subject, b"no message")
+            wanted[subject], found[subject] = user in who, not await tried.refusal()
+        for subject, who in SUBSCRIBES.items():
+            subscription = await tried.client.subscribe(subject)
+            wanted[f"sub {subject}"], found[f"sub {subject}"] = user in who, not await tried.refusal()
+            with contextlib.suppress(nats.errors.Error):
+                await subscription.unsubscribe()
+    assert found == wanted
+
+
+@pytest.mark.parametrize("login", [{}, {"user": "gateway", "pass": "a guess"}], ids=["nobody", "a guess"])
+async def test_nobody_gets_in_without_a_password(port: int, login: dict[str, str]) -> None:
+    async with asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        await reader.readline()
+        writer.write(b"CONNECT %b\r\nPING\r\n" % json.dumps({"verbose": False, **login}).encode())
+        assert await reader.readline() == b"-ERR 'Authorization Violation'\r\n"
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) -> None:
+    async with connected(port, "provisioner") as owner, connected(port, "analytics") as analytics:
+        jetstream = owner.client.jetstream()
+        await jetstream.publish(EVENT, b'{"type":"run_completed.v1"}')
+        before = {name: (await jetstream.stream_info(name)).state.messages for name in READS}
+        for subject in (*PUBLISHES, *CALLS):
+            await analytics.client.publish(subject, b"{}", reply="chat.requests.account")
+        next_message = f"{users.FEED_PREFIX}.CONSUMER.MSG.NEXT.EVENTS.analytics"
+        for reply in (
+            "chat.requests.account",
+            "$JS.API.STREAM.PURGE.EVENTS",
+        ):  # what the server would send on
+            await analytics.client.publish(next_message, b'{"batch":1,"no_wait":true}', reply=reply)
+        await analytics.client.flush()
+        feed = analytics.client.jetstream(prefix=users.FEED_PREFIX)
+        subscription = await feed.pull_subscribe_bind("analytics", "EVENTS")
+        await jetstream.publish(EVENT, b'{"type":"run_completed.v1","second":true}')
+        (message,) = await subscription.fetch(1, timeout=5)
+        assert json.loads(message.data)["second"]
+        await message.ack_sync()
+        after = {name: (await jetstream.stream_info(name)).state.messages for name in READS}
+        assert after == {**before, "EVENTS": before["EVENTS"] + 1}
+
+
+async def test_streams_that_are_gone_come_back_though_services_may_not_make_them(port: int) -> None:
+    async with (
+        Bus.connect(server.url(port, KEY, "gateway"), name="gateway") as gateway,
+        connected(port, "provisioner") as owner,
+    ):
+        for stream in reversed(streams.STREAMS):
+            await owner.client.jetstream().delete_stream(stream["name"])
+        cancel = messages.CancelRequested(trace_id="0" * 32, account_id="account")
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(BusUnavailable):  # for less than two seconds
+                    return await gateway.cancel(cancel)

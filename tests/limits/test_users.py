@@ -1,0 +1,68 @@
+"""Who may do what on Redis: the users of the embedded server, which production has too."""
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError, NoPermissionError
+
+from ops.folder import RunFolder
+from ops.harness import Quiet
+from ops.ports import Ports
+from ops.servers import valkey
+from ops.supervisor import Supervisor
+
+pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
+
+KEY = "a-key"
+COUNTER, OTHER = "limits:{account}:month", "somebody:else"
+NOBODY_MAY = (
+    ("FLUSHALL",),
+    ("CONFIG", "GET", "*"),
+    ("ACL", "LIST"),
+    ("KEYS", "*"),
+    ("SHUTDOWN",),
+    ("PUBLISH", "channel", "word"),
+    ("SET", OTHER, "word"),
+    ("EVAL", "return redis.call('SET', KEYS[1], 'word')", "1", OTHER),
+    ("MIGRATE", "host", "1", COUNTER, "0", "1"),
+)
+
+
+@pytest.fixture(scope="module")
+async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
+    folder = RunFolder(tmp_path_factory.mktemp("run"))
+    folder.create()
+    with contextlib.closing(Ports()) as ports:
+        port = ports.free()
+        async with Supervisor(folder, [valkey.process(folder, port, key=KEY)], Quiet()) as supervisor:
+            await supervisor.wait_up(20)
+            yield port
+
+
+async def refused(redis: Redis, command: tuple[str, ...]) -> bool:
+    execute: Callable[..., Awaitable[Any]] = redis.execute_command
+    try:
+        await execute(*command)
+    except NoPermissionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("user", valkey.USERS)
+async def test_each_user_has_the_counters_and_no_power_over_the_server(port: int, user: str) -> None:
+    async with Redis.from_url(valkey.url(port, KEY, user)) as redis:
+        assert await redis.ping()
+        await redis.hset(COUNTER, "tokens", "5")
+        assert await redis.eval("return redis.call('HGET', KEYS[1], 'tokens')", 1, COUNTER) == b"5"
+        assert [command for command in NOBODY_MAY if not await refused(redis, command)] == []
+        assert await refused(redis, ("GET", OTHER)) is (user != "operator")
+
+
+async def test_nobody_gets_in_without_a_password(port: int) -> None:
+    for url in (valkey.url(port), valkey.url(port, "another key", "gateway")):
+        async with Redis.from_url(url) as redis:
+            with pytest.raises(AuthenticationError):
+                await redis.ping()
