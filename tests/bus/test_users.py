@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import nats
 import nats.errors
 import pytest
+from msgspec import structs
 from nats.aio.client import Client
 
 from bus import Bus, BusUnavailable, streams, users
@@ -203,3 +205,24 @@ async def test_streams_that_are_gone_come_back_though_services_may_not_make_them
             while True:
                 with contextlib.suppress(BusUnavailable):  # for less than two seconds
                     return await gateway.cancel(cancel)
+
+
+async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: Path) -> None:
+    permissions = (
+        '{ publish: ["chat.>", "$JS.API.>", "$JS.ACK.>", "_INBOX.>"], subscribe: ["chat.>", "_INBOX.>"] }'
+    )
+    user = f'{{ user: agentchat, password: "word", permissions: {permissions} }}'
+    accounts = f"accounts {{ AGENTCHAT {{ jetstream: enabled, users: [{user}] }} }}"
+    settings = tmp_path / "nats.conf"
+    settings.write_text(f"jetstream {{}}\n{accounts}")
+    folder = RunFolder(tmp_path)
+    folder.create()
+    with contextlib.closing(Ports()) as ports:
+        port = ports.free()
+        started = server.process(folder, port)
+        argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
+        async with Supervisor(folder, [structs.replace(started, argv=argv)], Quiet()) as supervisor:
+            await supervisor.wait_up(20)
+            async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
+                await bus.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
+                assert await bus.is_cancelled("0" * 32)

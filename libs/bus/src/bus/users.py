@@ -56,11 +56,15 @@ def _delete(*streams: str) -> tuple[str, ...]:
     return tuple(f"$JS.API.STREAM.MSG.DELETE.{stream}" for stream in streams)
 
 
+def _looks(stream: str) -> tuple[str, ...]:
+    return (f"INFO.{stream}.*", f"NAMES.{stream}", f"LIST.{stream}")
+
+
 def _consume(*streams: str) -> tuple[str, ...]:
-    calls = ("CREATE.{}", "CREATE.{}.>", "DURABLE.CREATE.{}.*", "INFO.{}.*", "NAMES.{}", "LIST.{}")
+    calls = ("CREATE.{0}", "CREATE.{0}.>", "DURABLE.CREATE.{0}.*", "MSG.NEXT.{0}.*")
     made = (f"$JS.API.CONSUMER.{call.format(stream)}" for stream in streams for call in calls)
-    taken = (f"$JS.API.CONSUMER.MSG.NEXT.{stream}.*" for stream in streams)
-    return (*made, *taken, *(f"$JS.ACK.{stream}.>" for stream in streams))
+    seen = (f"$JS.API.CONSUMER.{call}" for stream in streams for call in _looks(stream))
+    return (*made, *seen, *(f"$JS.ACK.{stream}.>" for stream in streams))
 
 
 _REPLIES = ("_INBOX.>", "_INBOX_gateway.>", f"_INBOX_{OPERATOR}.>")
@@ -110,7 +114,7 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *("chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF),
                 *("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.MSG.GET.*"),
                 *_read(*(stream["name"] for stream in STREAMS)),
-                *(f"$JS.API.CONSUMER.INFO.{name}.*" for name in _QUEUES),
+                *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
                 *_consume(*_READABLE),
             ),
             subscribe=("chat.>", "_INBOX.>"),

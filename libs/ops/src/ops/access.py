@@ -27,6 +27,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "run_requests": {"projector": _WRITE},
     "idempotency_keys": {"gateway": _WRITE, "orchestrator": _WRITE, "projector": _WRITE},
+    "availability": {"orchestrator": "SELECT, INSERT, UPDATE", "projector": "SELECT, INSERT, UPDATE"},
     "tool_executions": {"tool_runner": "SELECT, INSERT, DELETE"},
     # Read models, and how far they are.
     "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},

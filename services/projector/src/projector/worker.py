@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from bus import Bus
+from bus import Bus, users
 from conversations.log import Log, open_log
 from conversations.projections.catalogue import PROJECTIONS
 from conversations.projections.follower import Follower
@@ -46,6 +46,8 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
 async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[None]:
     """Streams and consumers are kept on a connection of the user who may make them."""
     if settings.nats_provisioner_url is None:
+        if not users.may_provision(users.user_of(settings.nats_url)):
+            get_logger("projector").error("streams_not_provisioned", unset="AGENTCHAT_NATS_PROVISIONER_URL")
         yield
         return
     url, name = settings.nats_provisioner_url, f"{name} provisioner"
