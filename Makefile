@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs fuzz chaos soak bench bench-replay lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos soak bench bench-replay lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ docs: $(READY) ## write the generated pages of docs/ anew
 	@$(BIN)/python -m contracts.pages > docs/errors.md
 	@$(BIN)/python -m contracts.asyncapi > docs/asyncapi.json
 	@$(BIN)/python -m contracts.schemas docs/schemas
+
+simulate: $(READY) ## a million histories of the services' core under faults (SEEDS= FROM=), on all cores (nightly)
+	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),1000000) --from $(or $(FROM),0)
 
 fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks (nightly)
 	@$(BIN)/python -m tests.fuzz.run

@@ -1,0 +1,114 @@
+"""The bus of one process: what `bus.Bus` does, without NATS."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from bus import Backlog, BusUnavailable
+from contracts import frames, messages, subjects, wire
+from tests.simulator.nats import Consumption, Follower, Nats, Queue
+from tests.simulator.process import Process
+
+_API_SECONDS = 2.0
+_CANCELS = "cancels"
+T = TypeVar("T")
+
+
+class SimBus:
+    """Calls raise BusUnavailable, as those of the real one."""
+
+    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+        self._process = process
+        self._nats = nats
+        self._listing = listing
+
+    async def ping(self) -> None:
+        await self._call("ping", lambda: None)
+
+    def on_reconnect(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._process.listeners.append(listener)
+        return lambda: self._process.listeners.remove(listener)
+
+    async def request_chat(self, message: messages.ChatRequested) -> None:
+        message_id = f"{message.trace_id}:{message.attempt}"
+        await self._publish(self._nats.requests, subjects.requests(message.account_id), message, message_id)
+
+    async def request_tool(self, message: messages.ToolRequested) -> None:
+        message_id = f"{message.trace_id}:{message.call_id}"
+        await self._publish(self._nats.tools, subjects.tool_requests(message.trace_id), message, message_id)
+
+    async def finish_tool(self, message: messages.ToolFinished) -> None:
+        def effect() -> None:
+            kept = self._nats.results.setdefault(message.trace_id, {})
+            if message.call_id not in kept:
+                kept[message.call_id] = message
+                self._nats.tell(f"results {message.trace_id}", message)
+
+        await self._call(f"finish {message.call_id}", effect)
+
+    async def record_tool(self, message: messages.ToolFinished) -> None:
+        def effect() -> None:
+            short = replace(message, output="", recorded=True)
+            self._nats.results.setdefault(message.trace_id, {})[message.call_id] = short
+            self._nats.tell(f"results {message.trace_id}", short)
+
+        await self._call(f"record {message.call_id}", effect)
+
+    async def cancel(self, message: messages.CancelRequested) -> None:
+        def effect() -> None:
+            self._nats.cancels.add(message.trace_id)
+            self._nats.tell(_CANCELS, message)
+
+        await self._call("cancel", effect)
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        self._nats.publish_frame(self._process, trace_id, frame)
+
+    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
+        return self._nats.follow(self._process, trace_id, deliver)
+
+    async def frames_of(self, trace_id: str) -> list[frames.Frame]:
+        return await self._call("frames_of", lambda: list(self._nats.frames.get(trace_id, ())))
+
+    async def follow_tool_results(
+        self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
+    ) -> Follower:
+        return self._nats.follow(self._process, f"results {trace_id}", deliver)
+
+    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
+        return await self._call("tool_results_of", lambda: dict(self._nats.results.get(trace_id, {})))
+
+    async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Follower:
+        return self._nats.follow(self._process, _CANCELS, deliver)
+
+    async def is_cancelled(self, trace_id: str) -> bool:
+        return await self._call("is_cancelled", lambda: trace_id in self._nats.cancels)
+
+    async def consume(
+        self, stream: str, handle: Callable[[Any], Awaitable[None]], *, slots: int, stop: asyncio.Event
+    ) -> None:
+        queue = self._nats.requests if stream == "REQUESTS" else self._nats.tools
+        await Consumption(self._process, queue, handle, slots).run(stop)
+
+    async def backlog(self, _stream: str) -> Backlog:
+        return Backlog(waiting=0)
+
+    async def dead(self, message: messages.DeadLettered) -> None:
+        self._process.world.internal(f"dead: {message.reason}")
+
+    async def ask(self, subject: str, _message: Any, _reply: Any, *, timeout: float) -> messages.ToolsListed:
+        assert subject == subjects.TOOLS_LIST, "nothing else is asked"
+        return await self._call("list tools", self._listing)
+
+    async def _publish(
+        self, queue: Queue, subject: str, message: messages.BusMessage, message_id: str
+    ) -> None:
+        data = wire.encode(message)
+        await self._call(f"publish {queue.name}", lambda: queue.publish(subject, data, message_id))
+
+    async def _call(self, what: str, effect: Callable[[], T]) -> T:
+        return await self._process.call(
+            self._process.nats, what, effect, patience=_API_SECONDS, away=BusUnavailable, again=True
+        )

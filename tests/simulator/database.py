@@ -1,0 +1,218 @@
+"""A process's way to Postgres: what stands for its pools, its listening session, the log and the writer."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+
+import psycopg
+from psycopg import Notify
+
+from contracts import events
+from conversations import availability
+from conversations import log as log_module
+from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.log import Log, LogEntry
+from conversations.writer import APPEND_SECONDS, Append
+from runtime.postgres import CALL_SECONDS, DatabaseUnavailable
+from tests.simulator.postgres import ENDS, Postgres, Row
+from tests.simulator.process import Process
+
+
+class SimPool:
+    """A pool of a process; `connection` and `using` make their connections of it."""
+
+    def __init__(self, process: Process, postgres: Postgres) -> None:
+        self.process = process
+        self.postgres = postgres
+
+
+class _Using:
+    """What stands for `conversations.database.using` and `runtime.postgres.connection`."""
+
+    def __init__(self, pool: SimPool, away: Callable[[str], Exception], seconds: float) -> None:
+        self._pool = pool
+        self._away = away
+        self._seconds = seconds
+
+    async def __aenter__(self) -> "_Using":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def execute(self, statement: Any, parameters: Any = (), **_: Any) -> "_Cursor":
+        pool = self._pool
+        meaning = pool.postgres.statements.get(id(statement))
+        if meaning is None:
+            raise AssertionError(f"the simulator does not know this statement: {statement!r}")
+
+        if statement is availability._NOTE and pool.process.alive and pool.process.postgres.up:
+            meaning(**parameters)  # each second in three processes, and nothing hangs on when: no call
+            return _Cursor([])
+
+        def effect() -> list[Row]:
+            return meaning(**parameters) if isinstance(parameters, Mapping) else meaning(*parameters)
+
+        rows = await pool.process.call(
+            pool.process.postgres,
+            meaning.__name__,
+            effect,
+            patience=self._seconds,
+            away=self._away,
+        )
+        return _Cursor(rows)
+
+
+class _Cursor:
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self.rowcount = len(rows)
+
+    async def fetchone(self) -> Row | None:
+        return self._rows[0] if self._rows else None
+
+    async def fetchall(self) -> list[Row]:
+        return self._rows
+
+
+def using(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Using:
+    """As `conversations.database.using`."""
+    return _Using(pool, StoreUnavailable, seconds)
+
+
+def connection(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Using:
+    """As `runtime.postgres.connection`."""
+    return _Using(pool, DatabaseUnavailable, seconds)
+
+
+class SimSession:
+    """A connection that listens; it breaks where Postgres is not reached."""
+
+    def __init__(self, pool: SimPool) -> None:
+        self.closed = False
+        self._pool = pool
+        self._came: list[Notify] = []
+        self._news = asyncio.Event()
+
+    def notify(self, payload: str) -> None:
+        """Somebody has said something, if this still hears it."""
+        process = self._pool.process
+        if process.alive and process.postgres.up:
+            process.loop.call_soon(self._take, payload)
+
+    def _take(self, payload: str) -> None:
+        self._came.append(Notify("waiting_line", payload, 0))
+        self._news.set()
+
+    async def notifies(self, *, timeout: float, stop_after: int) -> AsyncIterator[Notify]:
+        """What comes within `timeout`. Raises psycopg.OperationalError."""
+        if not self._came:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._news.wait()
+        if not self._pool.process.postgres.up:
+            raise psycopg.OperationalError
+        came, self._came = self._came, []
+        for each in came:
+            yield each
+
+
+@contextlib.asynccontextmanager
+async def open_session(pool: SimPool, _name: str) -> AsyncIterator[SimSession]:
+    """As `conversations.database.open_session`; the pool stands for the URL."""
+    session = SimSession(pool)
+    try:
+        yield session
+    finally:
+        session.closed = True
+
+
+async def listen(session: SimSession, _channel: str) -> None:
+    """As `conversations.database.listen`."""
+    pool = session._pool
+    await pool.process.call(
+        pool.process.postgres,
+        "listen",
+        lambda: pool.postgres.listened(session),
+        patience=CALL_SECONDS,
+        away=psycopg.OperationalError,
+    )
+
+
+class SimLog(Log):
+    """A reader of the log: its own code up to the query."""
+
+    def __init__(self, pool: SimPool) -> None:
+        super().__init__(pool)  # type: ignore[arg-type]  # as much of a pool as it needs
+        self._sim = pool
+
+    async def _entries(self, query: Any, parameters: Sequence[Any] | Mapping[str, Any]) -> list[LogEntry]:
+        pool = self._sim
+        if query is log_module._ROWS:
+            assert not isinstance(parameters, Mapping)
+            conversation_id, after, until = parameters
+            assert until is None, "nobody asks for a past state"
+
+            def rows() -> list[LogEntry]:
+                return pool.postgres.threads.get(conversation_id, [])[after:]
+        elif query is log_module._ROWS_OF_RUN:
+            assert isinstance(parameters, Mapping)
+            named = parameters
+
+            def rows() -> list[LogEntry]:
+                return _of_run(pool.postgres, named["conversation"], named["trace"], named["after"])
+        else:
+            raise AssertionError(f"the simulator does not know this query: {query!r}")
+        return await pool.process.call(
+            pool.process.postgres, "rows", rows, patience=CALL_SECONDS, away=StoreUnavailable
+        )
+
+
+def _of_run(postgres: Postgres, conversation_id: str, trace_id: str, after: int | None) -> list[LogEntry]:
+    """From a run's message to its end."""
+    stored = postgres.events.get(conversation_id, [])
+    begun = [
+        number
+        for number, event in enumerate(stored)
+        if isinstance(event, events.RunStarted) and event.trace_id == trace_id
+    ]
+    if after is None:
+        if not begun:
+            return []
+        after = begun[0] - 1
+    last = len(stored)
+    for number, event in enumerate(stored):
+        if isinstance(event, ENDS) and event.trace_id == trace_id:
+            last = number + 1
+            break
+    return postgres.threads[conversation_id][after:last] if stored else []
+
+
+class SimWriter:
+    """What stands for the writing thread: one append at a time, tried again as it does, and told apart."""
+
+    def __init__(self, pool: SimPool) -> None:
+        self._pool = pool
+
+    def submit(self, append: Append) -> None:
+        self._pool.process.spawn(self._store(append))
+
+    async def _store(self, append: Append) -> None:
+        process = self._pool.process
+        try:
+            await process.call(
+                process.postgres,
+                f"append {len(append.stored)}",
+                lambda: self._pool.postgres.append(append),
+                patience=APPEND_SECONDS,
+                away=StoreUnavailable,
+                again=True,  # it finds its own events stored
+            )
+        except (StoreUnavailable, VersionConflict) as error:
+            if not append.done.done():
+                append.done.set_exception(error)
+        else:
+            if not append.done.done():
+                append.done.set_result(None)

@@ -1,0 +1,262 @@
+"""The model and the tools: they do what the plan says, and look at what they are asked."""
+
+import asyncio
+from typing import Any
+
+import mcp_types
+
+from contracts import events
+from contracts.messages import ToolsListed
+from contracts.values import ToolSpec, Usage
+from directory.agents import AgentConfig, McpServer
+from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
+from runtime.postgres import DatabaseUnavailable
+from tests.simulator.plan import Request
+from tests.simulator.postgres import Postgres
+from tests.simulator.process import Link, Process, Server
+from tests.simulator.world import World
+from tool_runner.faults import ToolFailed
+from tool_runner.tools import Tool
+
+ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
+_INPUT_TOKENS = 10
+_SCHEMA: dict[str, Any] = {"type": "object"}
+_SPECS = tuple(
+    ToolSpec(
+        name=name,
+        server=SERVER,
+        tool=name,
+        description="",
+        input_schema=_SCHEMA,
+        read_only=name == "read",
+    )
+    for name in ("read", "write")
+)
+_TOOLS = {
+    name: Tool(name=name, description="", input_schema=_SCHEMA, read_only=name == "read", idempotent=False)
+    for name in ("read", "write")
+}
+LISTED = ToolsListed(tools=_SPECS)
+
+
+def agent_of(world: World) -> AgentConfig:
+    """The one agent."""
+    plan = world.plan
+    return AgentConfig(
+        agent_id=AGENT,
+        account_id=ACCOUNT,
+        version=1,
+        name="Agent",
+        model="demo-1" if plan.prefill else "claude-9",
+        max_tool_rounds=plan.max_tool_rounds,
+        mcp_servers=(McpServer(name=SERVER, url="https://tools.example"),),
+        on_interruption=plan.on_interruption,
+    )
+
+
+class SimAgents:
+    """The directory, for orchestrators and tool-runners."""
+
+    def __init__(self, process: Process, agent: AgentConfig) -> None:
+        self._process = process
+        self._agent = agent
+
+    async def current(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
+        return await self._process.call(
+            self._process.postgres, "agent", lambda: self._agent, patience=3.0, away=DatabaseUnavailable
+        )
+
+    async def at_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
+        return await self.current(account_id, agent_id)
+
+    async def key_of(self, _agent: AgentConfig) -> str | None:
+        return "key"
+
+    async def servers(self, _account: str, _agent: str, _version: int) -> tuple[McpServer, ...]:
+        return self._agent.mcp_servers
+
+
+class SimTools(Server):
+    """The tool server, as every runner sees it: it counts what it does."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.executions: dict[str, int] = {}
+        self.padding = " " * 5000 if world.plan.seed % 8 == 0 else ""  # large results leave the bus early
+
+
+class SimToolServer:
+    """A runner's way to the tool server; what stands for `tool_runner.servers.Server`."""
+
+    secrets: tuple[str, ...] = ()
+    protocol_version = "1"
+
+    def __init__(self, process: Process, tools: SimTools) -> None:
+        self._process = process
+        self._tools = tools
+        self._link = Link(tools)
+
+    def get(self, _account_id: str, _config: McpServer) -> "SimToolServer":
+        return self
+
+    def reserve(self, *_: Any) -> bool:
+        return True
+
+    def release(self, *_: Any) -> None:
+        return None
+
+    async def tools(self) -> dict[str, Tool]:
+        return _TOOLS
+
+    async def call(self, tool: Tool, given: dict[str, Any], deadline: float) -> mcp_types.CallToolResult:
+        executions, key = self._tools.executions, given["call"]
+
+        def effect() -> mcp_types.CallToolResult:
+            executions[key] = executions.get(key, 0) + 1
+            self._tools.world.note(f"TOOL {tool.name} runs {key}, time {executions[key]}")
+            text = mcp_types.TextContent(type="text", text=f'{{"did": "{key}{self._tools.padding}"}}')
+            return mcp_types.CallToolResult(content=[text])
+
+        return await self._process.call(
+            self._link,
+            f"tool {tool.name} {key}",
+            effect,
+            patience=max(0.0, deadline - self._process.world.now),
+            away=lambda _: ToolFailed("timeout"),
+        )
+
+
+class SimProvider:
+    """The model of one orchestrator. `calls` counts those of all, by trace."""
+
+    def __init__(self, process: Process, postgres: Postgres, asked: "Asked") -> None:
+        self._process = process
+        self._postgres = postgres
+        self._asked = asked
+
+    async def stream(
+        self, _credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
+    ) -> Reply:
+        """One reply. As the real one does, it asks again where nothing was said yet."""
+        while True:
+            breaks = self._asked.next_break()
+            said = 0
+            try:
+                pieces, blocks = self._asked.look(self._postgres, call)
+                for piece in pieces:
+                    await asyncio.sleep(self._asked.world.rng.random() * self._asked.world.plan.pace)
+                    if breaks is not None and said >= breaks:
+                        raise _broken()
+                    said += 1
+                    if on_text is not None:
+                        await on_text(piece)
+                await asyncio.sleep(0.005)
+            except ModelFailure:
+                if said or breaks is None:
+                    raise
+                await asyncio.sleep(0.25)
+                continue
+            finally:
+                meter.usage += Usage(input_tokens=_INPUT_TOKENS, output_tokens=said)
+            return Reply(blocks=blocks, stop_reason="tool_use" if len(blocks) > 1 else "end_turn")
+
+
+def _broken() -> ModelFailure:
+    return ModelFailure("provider_error", kind="cut", transient=True)
+
+
+class Asked:
+    """What the model was asked, over all workers; what is wrong with a question is a violation."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.calls: dict[str, int] = {}
+        self._by_key = {request.key: request for request in world.plan.requests}
+        self._breaks = {
+            int(fault.at): int(fault.seconds) for fault in world.plan.faults if fault.kind == "reply_breaks"
+        }
+        self._number = 0
+
+    def next_break(self) -> int | None:
+        """After how many pieces this call breaks off."""
+        self._number += 1
+        return self._breaks.get(self._number)
+
+    def look(self, postgres: Postgres, call: ModelCall) -> tuple[list[str], tuple[dict[str, Any], ...]]:
+        """The pieces still to say, and the blocks of the whole reply."""
+        asked = [(number, key) for number, key in _questions(call.messages) if key in self._by_key]
+        place, key = asked[-1]
+        request = self._by_key[key]
+        self.calls[key] = self.calls.get(key, 0) + 1
+        self._check_history(postgres, request, [key for _, key in asked])
+        behind = call.messages[place + 1 :]
+        number = sum(1 for message in behind if _calls_of(message))
+        self._check_results(behind)
+        pieces, text = list(request.rounds[number]), "".join(request.rounds[number])
+        sent = _already_sent(behind)
+        self.world.note(f"MODEL asked for round {number + 1} of {key} behind {sent!r}")
+        rest = self._rest(text, sent) if sent else None
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": text if rest is None else rest}]
+        if call.use_tools and number < len(request.calls):
+            for at, name in enumerate(request.calls[number]):
+                call_id = f"c{request.number}_{number}_{at}"
+                blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": {"call": call_id}})
+        return (pieces if rest is None else [rest] if rest else []), tuple(blocks)
+
+    def _rest(self, text: str, sent: str) -> str:
+        if not text.startswith(sent):
+            self.world.violated("text", f"the model is to go on behind {sent!r}, which it did not say")
+            return text
+        return text[len(sent) :]
+
+    def _check_history(self, postgres: Postgres, request: Request, keys: list[str]) -> None:
+        """I2, I8: the question is saved, and what is shown before it is what the log has, in its order."""
+        for stored in postgres.events.values():
+            saved = [
+                event.content
+                for event in stored
+                if isinstance(event, events.MessageSaved) and event.role == "user"
+            ]
+            if request.key in saved:
+                if keys != saved[: saved.index(request.key) + 1]:
+                    self.world.violated("I8", f"the model is shown {keys}, the log has {saved}")
+                return
+        self.world.violated("I2", f"the model is asked {request.key}, which is not saved")
+
+    def _check_results(self, behind: list[dict[str, Any]]) -> None:
+        """Every call is answered at the head of the next message."""
+        for place, message in enumerate(behind):
+            asked = _calls_of(message)
+            if asked:
+                after = behind[place + 1]["content"] if place + 1 < len(behind) else []
+                answered = [block["tool_use_id"] for block in after if block["type"] == "tool_result"]
+                if asked != answered:
+                    self.world.violated("I9", f"calls {asked} are answered by {answered}")
+
+
+def _questions(messages: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [
+        (place, block["text"])
+        for place, message in enumerate(messages)
+        if message["role"] == "user"
+        for block in message["content"]
+        if block["type"] == "text"
+    ]
+
+
+def _calls_of(message: dict[str, Any]) -> list[str]:
+    return [block["id"] for block in message["content"] if block["type"] == "tool_use"]
+
+
+def _already_sent(behind: list[dict[str, Any]]) -> str:
+    """The text of this round that was sent before, by either form of going on."""
+    if not behind:
+        return ""
+    last = behind[-1]
+    if last["role"] == "assistant":
+        return str(last["content"][-1].get("text", ""))
+    text = last["content"][-1].get("text", "")
+    if text.startswith("<already_sent>"):
+        return str(text[len("<already_sent>") : text.index("</already_sent>")])
+    return ""

@@ -1,0 +1,180 @@
+"""Bugs, put into the services one at a time: what a simulator that finds nothing has to find."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from contracts import events
+from conversations.conversation import evolve_all
+from conversations.history import messages_for
+from conversations.turn import Begin, Wait, open_turn
+from gateway.view import View
+from orchestrator.assignment import Assignment
+from orchestrator.endings import end_frame
+from orchestrator.inbox import Inbox
+from orchestrator.opening import gathered as gather
+from orchestrator.resume import AlreadySent
+from orchestrator.run import Attempt
+from orchestrator.turn_loop import run_of
+from tests.simulator.simulate import Simulation
+from tool_runner.tools import Tool
+
+
+@contextlib.contextmanager
+def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
+    kept = owner.__dict__[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+def no_fencing() -> Any:
+    """Events are stored at whatever version the conversation has by now."""
+
+    def unfenced(self: Simulation) -> Any:
+        self.postgres.fences = False
+        return run(self)
+
+    run = Simulation.run
+    return _instead(Simulation, "run", unfenced)
+
+
+def acknowledged_before_saved() -> Any:
+    """A request leaves the queue when it is taken up."""
+
+    async def handle(self: Inbox, delivery: Any) -> None:
+        await delivery.ack()
+        await real(self, delivery)
+
+    real = Inbox.handle
+    return _instead(Inbox, "handle", handle)
+
+
+def request_not_known_again() -> Any:
+    """A request whose run has ended begins another one."""
+
+    def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
+        runs = tuple(run for run in conversation.runs if run.trace_id != request.trace_id or not run.ended_at)
+        return open_turn(replace(conversation, runs=runs), request, *args, **more)
+
+    return _instead(sys.modules["orchestrator.opening"], "open_turn", opened)
+
+
+def begins_beside_another() -> Any:
+    """A message does not wait for the run before it."""
+
+    def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
+        opening = open_turn(conversation, request, *args, **more)
+        if not isinstance(opening, Wait):
+            return opening
+        runs = tuple(run for run in conversation.runs if run.ended_at)
+        alone = open_turn(replace(conversation, runs=runs), request, *args, **more)
+        assert isinstance(alone, Begin)
+        return alone
+
+    return _instead(sys.modules["orchestrator.opening"], "open_turn", opened)
+
+
+def every_tool_is_repeated() -> Any:
+    """A runner takes every tool for one that may run twice: it acknowledges the call behind it."""
+    return _instead(Tool, "repeatable", property(lambda _: True))
+
+
+def resumed_behind_nothing() -> Any:
+    """The next worker does not read back what was sent of the round."""
+    return _instead(sys.modules["orchestrator.run"], "already_sent", lambda *_: AlreadySent())
+
+
+def offset_not_compared() -> Any:
+    """The gateway goes on with whatever the next worker says."""
+
+    def resume(self: View, _frame: Any, _updates: Any) -> None:
+        self.blind = False
+
+    return _instead(View, "_resume", resume)
+
+
+def frames_of_the_dead_count() -> Any:
+    """The gateway takes frames of whichever attempt, and however often."""
+
+    def take(self: View, frame: Any, updates: Any) -> None:
+        self._apply_in_turn(frame, updates)
+
+    return _instead(View, "_take_numbered", take)
+
+
+def nobody_sweeps() -> Any:
+    """Runs that nobody works on are not asked for again."""
+
+    async def none(*_: Any, **__: Any) -> list[Any]:
+        return []
+
+    return _instead(sys.modules["projector.sweeper"], "claim_abandoned", none)
+
+
+def done_before_saved() -> Any:
+    """The end is told before it is stored."""
+
+    async def append(self: Attempt, conversation: Any, new: Any) -> Any:
+        if any(isinstance(event, events.RunCompleted) for event in new):
+            after = run_of(evolve_all(conversation, new), self._trace_id)
+            await self._channel.send(end_frame(after))
+        return await real(self, conversation, new)
+
+    real = Attempt._append
+    return _instead(Attempt, "_append", append)
+
+
+def history_without_the_run_before() -> Any:
+    """The model is not shown the run before this one."""
+
+    def shown(conversation: Any, trace_id: str, **more: Any) -> Any:
+        runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
+        return messages_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
+
+    return _instead(sys.modules["orchestrator.perform"], "messages_for", shown)
+
+
+def lost_lease_is_nothing() -> Any:
+    """A worker takes a run whose lease another one has."""
+
+    async def gathered(parts: Any, assignment: Assignment) -> bool:
+        if not await gather(parts, assignment):
+            await parts.leases.release(assignment.trace_id)
+            parts.leases._pool.postgres._leases.pop(assignment.trace_id, None)
+            return await gather(parts, assignment)
+        return True
+
+    return _instead(sys.modules["orchestrator.inbox"], "gathered", gathered)
+
+
+def round_said_twice() -> Any:
+    """What an earlier attempt sent of a round is said again, behind itself."""
+
+    def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
+        return messages
+
+    return _instead(sys.modules["orchestrator.perform"], "going_on", going_on)
+
+
+FOUND_NEAR = {
+    "no_fencing": 67,
+    "acknowledged_before_saved": 450,
+    "request_not_known_again": 15,
+    "begins_beside_another": 10,
+    "every_tool_is_repeated": 153,
+    "resumed_behind_nothing": 37,
+    "offset_not_compared": 12,
+    "frames_of_the_dead_count": 2199,
+    "nobody_sweeps": 12,
+    "done_before_saved": 0,
+    "history_without_the_run_before": 5,
+    "lost_lease_is_nothing": 733,
+    "round_said_twice": 21,
+}
+"""Each with a seed that finds it, where a search does well to begin."""

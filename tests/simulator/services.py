@@ -1,0 +1,305 @@
+"""The services' own code, put together as their `worker` modules do, on simulated servers."""
+
+import asyncio
+import contextlib
+from typing import Any, cast
+
+from bus import BusUnavailable
+from contracts.messages import CancelRequested, ChatRequested, ToolsListed
+from contracts.updates import Broken, Finished, Started, Text, Update, Waiting
+from conversations.errors import StoreUnavailable
+from conversations.leases import Leases
+from conversations.store import ConversationStore
+from conversations.waiting import WaitingLine
+from gateway.idempotency import Key
+from gateway.launch import launched
+from gateway.live import LiveRun
+from gateway.problems import Refusal
+from gateway.runs import Runs
+from journal import Journal
+from orchestrator.assignment import Assignments
+from orchestrator.heartbeat import beat
+from orchestrator.inbox import Inbox
+from orchestrator.listing import ToolListings
+from orchestrator.parts import Parts
+from orchestrator.worker import _drain
+from projector.sweeper import Sweeper
+from tests.simulator.bus import SimBus
+from tests.simulator.database import SimLog, SimPool, SimWriter
+from tests.simulator.model import (
+    ACCOUNT,
+    AGENT,
+    LISTED,
+    Asked,
+    SimAgents,
+    SimProvider,
+    SimTools,
+    SimToolServer,
+    agent_of,
+)
+from tests.simulator.plan import Request
+from tests.simulator.postgres import Postgres
+from tests.simulator.process import Process
+from tests.simulator.world import World
+from tool_runner.allowance import Allowance
+from tool_runner.clock import ServerClock
+from tool_runner.execute import Executor
+from tool_runner.inbox import Inbox as ToolInbox
+
+_SLOTS = 4
+
+
+class _Ordered(Assignments):
+    """In an order that does not depend on where objects lie in memory."""
+
+    def __iter__(self) -> Any:
+        return iter(sorted(super().__iter__(), key=lambda each: (each.trace_id, each.delivery.attempt)))
+
+
+class _Admitted:
+    allowed = True
+    code = None
+    retry_after_s = None
+
+
+class SimLimiter:
+    """Lets everybody in."""
+
+    async def admit(self, *_: Any, **__: Any) -> _Admitted:
+        return _Admitted()
+
+    async def release(self, *_: Any) -> None:
+        return None
+
+    async def hold(self, *_: Any) -> None:
+        return None
+
+    async def settle(self, *_: Any) -> None:
+        return None
+
+
+async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: Asked) -> None:
+    """As `orchestrator.worker.work`."""
+    pool = SimPool(process, postgres)
+    parts = Parts(
+        bus=cast(Any, bus),
+        store=ConversationStore(SimLog(pool), cast(Any, SimWriter(pool))),
+        leases=Leases(cast(Any, pool), process.name),
+        line=WaitingLine(cast(Any, pool), process.name),
+        limiter=cast(Any, SimLimiter()),
+        agents=cast(Any, SimAgents(process, agent_of(process.world))),
+        listings=ToolListings(cast(Any, bus)),
+        provider=cast(Any, SimProvider(process, postgres, asked)),
+        pool=cast(Any, pool),
+        schema_checks=cast(Any, None),
+        base_url="",
+        name=process.name,
+        run_slots=_SLOTS,
+        stop=process.stop,
+        assignments=_Ordered(),
+    )
+    following = await bus.follow_cancels(parts.assignments.cancel)
+    beating = process.spawn(beat(parts))
+    line = process.spawn(parts.line.follow(cast(Any, pool)))
+    process.spawn(_drain(parts))
+    await bus.consume("REQUESTS", Inbox(parts).handle, slots=_SLOTS, stop=process.stop)
+    await parts.assignments.wait_until_none()
+    beating.cancel()
+    line.cancel()
+    await following.close()
+
+
+async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: SimTools) -> None:
+    """As `tool_runner.worker.work`."""
+    pool = SimPool(process, postgres)
+    agents = SimAgents(process, agent_of(process.world))
+    executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
+    journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
+    inbox = ToolInbox(cast(Any, bus), executor, journal, ServerClock(cast(Any, pool)), Allowance())
+    following = await bus.follow_cancels(executor.cancel)
+    await bus.consume("TOOLS", inbox.handle, slots=_SLOTS, stop=process.stop)
+    await following.close()
+
+
+async def project(process: Process, postgres: Postgres, bus: SimBus) -> None:
+    """The sweeper of `projector.worker`."""
+    pool = SimPool(process, postgres)
+    sweeper = Sweeper(cast(Any, bus), SimLog(pool), cast(Any, pool))
+    sweeping = process.spawn(_sweep(sweeper))
+    await process.stop.wait()
+    sweeping.cancel()
+
+
+async def _sweep(sweeper: Sweeper) -> None:
+    sweeper._tidied = asyncio.get_running_loop().time()  # what is tidied away is no part of this
+    await sweeper.run()
+
+
+class Caller:
+    """One request's caller: what he asks, and all that he is told. `lives` are his connections in turn."""
+
+    def __init__(self, world: World, request: Request, postgres: Postgres) -> None:
+        self.request = request
+        self.trace_id = f"{request.number + 1:032x}"
+        self.conversation_id: str | None = None
+        self.is_new = True
+        self.accepted = False
+        self.refused: str | None = None
+        self.done = False
+        self.cancels = False
+        self.lives: list[list[Update]] = []
+        self._world = world
+        self._postgres = postgres
+
+    @property
+    def last(self) -> Update | None:
+        """What he heard last."""
+        return self.lives[-1][-1] if self.lives and self.lives[-1] else None
+
+    def hear(self, updates: list[Update]) -> None:
+        """Note what the gateway sends, and whether it is true at that moment (I4)."""
+        for update in updates:
+            if isinstance(update, Waiting):
+                continue
+            self._world.note(f"caller {self.request.key} hears {_short(update)}")
+            self.lives[-1].append(update)
+            if isinstance(update, Started):
+                self.accepted = True
+            if isinstance(update, Started) and (self.trace_id, "user") not in self._postgres.messages:
+                self._world.violated("I1", f"{self.request.key} is accepted and not saved")
+            elif isinstance(update, Finished):
+                saved = self._postgres.messages.get((self.trace_id, "assistant"))
+                message = update.message
+                if saved != (message.id, message.content, message.token_count):
+                    self._world.violated("I4", f"{self.request.key} is done and not saved so")
+
+
+class Gateway:
+    """One gateway: what `gateway.service` puts together, as far as chats need it."""
+
+    def __init__(self, process: Process, postgres: Postgres, bus: SimBus) -> None:
+        self.process = process
+        self.bus = bus
+        self.pool = SimPool(process, postgres)
+        self.log = SimLog(self.pool)
+        self.runs = Runs(cast(Any, bus), self.log)
+        self.runs._open = cast(Any, _InOrder())
+        self._postgres = postgres
+
+    async def serve(self) -> None:
+        """As `gateway.service`: tick, and drain at the end."""
+        async with self.runs.ticking():
+            await self.process.stop.wait()
+            await self.runs.drain()
+
+    async def ask(self, caller: Caller) -> None:
+        """POST /v1/chat or /v1/chat/stream."""
+        request = caller.request
+        now = self._postgres.time()
+        caller.lives.append([])
+        asked = ChatRequested(
+            trace_id=caller.trace_id,
+            attempt=1,
+            account_id=ACCOUNT,
+            agent_id=AGENT,
+            conversation_id=caller.conversation_id or "",
+            new_conversation=caller.is_new,
+            message_id=f"m{request.number}",
+            message=request.key,
+            form="form1" if request.streaming else "json",
+            requested_at=now,
+            deadline=now,
+        )
+        if self.runs.stopping:
+            caller.refused = "server_shutdown"
+            return
+        try:
+            exchange, key = cast(Any, _Exchange()), Key(None)
+            async with launched(cast(Any, self), exchange, asked, key, cast(Any, _Slot())) as (_, run):
+                await self._listen(caller, run)
+        except Refusal as refusal:
+            caller.refused = refusal.row.code
+        except (BusUnavailable, StoreUnavailable):
+            caller.refused = "overloaded"
+
+    async def join(self, caller: Caller) -> None:
+        """GET /v1/chat/{trace_id}/events."""
+        caller.lives.append([])
+        try:
+            async with self.runs.follow(
+                caller.trace_id, caller.conversation_id or "", streaming=True, from_beginning=True
+            ) as run:
+                await self._listen(caller, run)
+        except (BusUnavailable, StoreUnavailable):
+            return
+
+    async def _listen(self, caller: Caller, run: LiveRun) -> None:
+        while True:
+            caller.hear(run.take())
+            if run.ended:
+                return
+            await run.wait()
+
+    async def cancel(self, caller: Caller) -> None:
+        """POST /v1/chat/{trace_id}/cancel."""
+        caller.cancels = True  # also where the call then fails: it may have got there
+        with contextlib.suppress(BusUnavailable):
+            await self.bus.cancel(CancelRequested(trace_id=caller.trace_id, account_id=ACCOUNT))
+
+
+class _InOrder(dict[LiveRun, None]):
+    """A set that keeps its order."""
+
+    def add(self, run: LiveRun) -> None:
+        self[run] = None
+
+    def discard(self, run: LiveRun) -> None:
+        self.pop(run, None)
+
+
+class _Exchange:
+    """A client who stays."""
+
+    def answer_as(self, _trace_id: str) -> None:
+        return None
+
+    async def disconnected(self) -> None:
+        await asyncio.Event().wait()
+
+
+class _Slot:
+    handed_over = False
+
+    async def take(self, _trace_id: str) -> None:
+        return None
+
+    async def give_back(self) -> None:
+        return None
+
+
+def is_local(update: Update | None) -> bool:
+    """Whether another connection may hear more."""
+    return (
+        update is None
+        or (isinstance(update, Broken) and update.local)
+        or not isinstance(update, Finished | Broken)
+    )
+
+
+def listed(processes: dict[str, Process]) -> ToolsListed:
+    """What some tool-runner says. Raises BusUnavailable where there is none."""
+    if any(name.startswith("tool-runner") and each.reached for name, each in processes.items()):
+        return LISTED
+    raise BusUnavailable("no tool-runner")
+
+
+def _short(update: Update) -> str:
+    match update:
+        case Text():
+            return repr(update.text)
+        case Finished():
+            return f"Finished {update.message.content!r}"
+        case Broken():
+            return f"Broken {update.code}"
+        case _:
+            return type(update).__name__

@@ -1,0 +1,117 @@
+"""What our modules are given in place of the time, ids, database and logger while they are simulated."""
+
+import contextlib
+import sys
+import time as real_time
+import warnings
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from opentelemetry import trace
+
+import contracts.ids
+import conversations.database
+import runtime.logs
+import runtime.postgres
+from runtime import telemetry
+from tests.simulator import database
+from tests.simulator.world import World
+
+_OURS = (
+    *("contracts", "conversations", "orchestrator", "gateway", "projector", "tool_runner"),
+    *("directory", "journal", "runtime", "bus"),
+)
+
+
+class _Quiet:
+    """A logger that says nothing, and makes a violation of what is logged as our own mistake."""
+
+    def __init__(self, current: "_Current") -> None:
+        self._current = current
+
+    def bind(self, **_: Any) -> "_Quiet":
+        return self
+
+    def exception(self, event: str, **_: Any) -> None:
+        self._current.world.internal(f"{event}: {sys.exc_info()[1]!r}")
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._current.world.internal(f"{event}: {fields}")
+
+    def debug(self, *_: Any, **__: Any) -> None:
+        return None
+
+    info = warning = debug
+
+
+class _NoSpans(trace.Tracer):
+    """A tracer of nothing."""
+
+    def start_span(self, *_: Any, **__: Any) -> trace.Span:
+        return trace.INVALID_SPAN
+
+    def start_as_current_span(self, *_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext(trace.INVALID_SPAN)
+
+
+class _Current:
+    """The world that the services are in."""
+
+    world: World
+
+
+class _Time:
+    """What stands for the module `time`."""
+
+    def __init__(self, current: _Current) -> None:
+        self._current = current
+
+    def monotonic(self) -> float:
+        return self._current.world.now
+
+    time = perf_counter = monotonic
+
+
+_current = _Current()
+
+
+def enter(world: World) -> None:
+    """From now on the services are in this world."""
+    _current.world = world
+
+
+@contextlib.contextmanager
+def simulated() -> Iterator[None]:
+    """Within, our modules have the world's time, ids, database and logger."""
+    quiet = _Quiet(_current)
+    instead: dict[int, Any] = {
+        id(real_time): _Time(_current),
+        id(contracts.ids.new_id): lambda: _current.world.new_id(),
+        id(conversations.database.using): database.using,
+        id(conversations.database.open_session): database.open_session,
+        id(conversations.database.listen): database.listen,
+        id(runtime.postgres.connection): database.connection,
+        id(runtime.logs.get_logger): lambda _name=None: quiet,
+        id(runtime.logs.bound): lambda **_: contextlib.nullcontext(),
+    }
+    changed: list[tuple[ModuleType, str, Any]] = []
+    for name, module in tuple(sys.modules.items()):
+        if name.partition(".")[0] in _OURS and module is not None:
+            for attribute, value in tuple(vars(module).items()):
+                if id(value) in instead:
+                    changed.append((module, attribute, value))
+    tracer = telemetry._State.tracer
+    never_awaited = warnings.catch_warnings()  # of tasks that a world's end met before their first step
+    never_awaited.__enter__()
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+    try:
+        for module, attribute, value in changed:
+            setattr(module, attribute, instead[id(value)])
+        telemetry._State.tracer = _NoSpans()
+        yield
+    finally:
+        never_awaited.__exit__(None, None, None)
+        telemetry._State.tracer = tracer
+        for module, attribute, value in changed:
+            setattr(module, attribute, value)

@@ -1,0 +1,40 @@
+"""A seed is a history: the same bytes each time, in whichever process."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulator.plan import plan_of
+from tests.simulator.simulate import run
+from tests.simulator.substitutes import simulated
+
+pytestmark = pytest.mark.requirement("SIMULATOR")
+
+_ROOT = Path(__file__).parents[2]
+_SEEDS = range(40)
+
+
+def digest() -> str:
+    """Of the histories of some seeds."""
+    with simulated():
+        lines = [line for seed in _SEEDS for line in run(plan_of(seed), noting=True).history]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def test_histories_are_the_same_again_and_in_a_process_with_another_order_of_sets() -> None:
+    here = digest()
+    assert digest() == here
+    there = subprocess.run(
+        [sys.executable, "-c", "from tests.simulator.test_replay import digest; print(digest())"],
+        env=os.environ | {"PYTHONHASHSEED": "20", "PYTHONPATH": str(_ROOT)},
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert there.stdout.strip() == here
