@@ -138,7 +138,7 @@ async def test_a_name_that_changes_its_address_is_judged_at_each_connection(
 ) -> None:
     answers = itertools.cycle(["93.184.216.34", "127.0.0.1", "93.184.216.34", "::1", "10.0.0.1"])
 
-    async def rebinding(_host: str, _port: int) -> list[str]:
+    async def rebinding(_host: str, _port: int, _account: str) -> list[str]:
         return [next(answers)]
 
     connections.blocked = True
@@ -149,7 +149,7 @@ async def test_a_name_that_changes_its_address_is_judged_at_each_connection(
 
 
 async def test_one_internal_address_among_public_ones_is_enough_to_refuse(connections: Connections) -> None:
-    async def both(_host: str, _port: int) -> list[str]:
+    async def both(_host: str, _port: int, _account: str) -> list[str]:
         return ["93.184.216.34", "127.0.0.1"]
 
     connections.blocked = True
@@ -161,7 +161,7 @@ async def test_one_internal_address_among_public_ones_is_enough_to_refuse(connec
 
 @pytest.mark.parametrize("url", ["http://public.example/mcp", "https://public.example:8443/mcp"])
 async def test_only_https_on_its_own_port_is_let_out(url: str, connections: Connections) -> None:
-    async def public(_host: str, _port: int) -> list[str]:
+    async def public(_host: str, _port: int, _account: str) -> list[str]:
         return ["93.184.216.34"]
 
     connections.blocked = True
@@ -189,7 +189,7 @@ async def test_a_listed_address_is_let_through_by_its_spelling_only() -> None:
         assert len(scripted.seen) == seen
 
 
-async def _loopback(_host: str, _port: int) -> list[str]:
+async def _loopback(_host: str, _port: int, _account: str) -> list[str]:
     return ["127.0.0.1"]
 
 

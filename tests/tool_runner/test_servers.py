@@ -1,6 +1,7 @@
 """Sessions are shared, bounded, closed when idle, and opened again; nothing leaks."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 
@@ -13,7 +14,7 @@ from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner import servers as module
 from tool_runner.faults import ToolFailed
 from tool_runner.guard import Guard, Resolver
-from tool_runner.servers import CALLS_AT_ONCE, Servers
+from tool_runner.servers import Servers
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
 
@@ -81,10 +82,9 @@ async def test_an_idle_server_is_closed_and_comes_back(servers: Servers, scripte
     await server.tools()
     servers.close_idle(60.0)
     assert servers.get(ACCOUNT, _config(scripted)) is server
-    assert server.reserve()
-    servers.close_idle(0.0)
-    assert servers.get(ACCOUNT, _config(scripted)) is server
-    server.release()
+    with server.in_use():
+        servers.close_idle(0.0)
+        assert servers.get(ACCOUNT, _config(scripted)) is server
     servers.close_idle(0.0)
     assert servers.get(ACCOUNT, _config(scripted)) is not server
     await scripted.arrived("")  # the DELETE of the old session
@@ -95,25 +95,31 @@ async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
     servers: Servers, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_SERVERS", 2)
-    first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
-    first.reserve()
-    servers.get("3", _config(scripted))
-    assert servers.get("1", _config(scripted)) is first
-    assert first is not second
-    for account in ("1", "3"):
-        servers.get(account, _config(scripted)).reserve()
-    with pytest.raises(ToolFailed, match="busy"):
-        servers.get("4", _config(scripted))
+    with contextlib.ExitStack() as stack:
+        first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
+        stack.enter_context(first.in_use())
+        servers.get("3", _config(scripted))
+        assert servers.get("1", _config(scripted)) is first
+        assert first is not second
+        stack.enter_context(servers.get("3", _config(scripted)).in_use())
+        with pytest.raises(ToolFailed, match="busy"):
+            servers.get("4", _config(scripted))
 
 
-@pytest.mark.requirement("TOOLS-PARALLEL")
-async def test_calls_at_one_time_are_bounded_for_each_server(
-    servers: Servers, scripted: ScriptedServer
+@pytest.mark.requirement("FAIR-TURNS")
+async def test_an_account_with_many_servers_takes_no_room_from_others(
+    servers: Servers, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = servers.get(ACCOUNT, _config(scripted))
-    assert [server.reserve() for _ in range(CALLS_AT_ONCE + 1)] == [True] * CALLS_AT_ONCE + [False]
-    server.release()
-    assert server.reserve()
+    monkeypatch.setattr(module, "MAX_SERVERS", 8)
+    with contextlib.ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(servers.get("greedy", _config(scripted, X=str(number))).in_use())
+        with pytest.raises(ToolFailed, match="4 servers of the account are in use"):
+            servers.get("greedy", _config(scripted, X="4"))
+        others = [servers.get(account, _config(scripted)) for account in ("a", "b")]
+    fifth = servers.get("greedy", _config(scripted, X="5"))  # in the place of an idle one of its own
+    assert servers.get("greedy", _config(scripted, X="5")) is fifth
+    assert [servers.get(account, _config(scripted)) for account in ("a", "b")] == others
 
 
 async def test_a_server_that_is_away_is_not_asked_at_every_call_and_is_found_again(connect: Connect) -> None:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 
 import httpx2
 
-from tool_runner.exchange import Exchange, LargeAnswers, TooLarge
+from runtime.turns import Share
+from tool_runner.exchange import Exchange, TooLarge
 from tool_runner.faults import Fault
 from tool_runner.network import ERRORS, fault_of
 from tool_runner.surrogates import LoneSurrogates
@@ -24,9 +25,7 @@ class BoundedBody(httpx2.AsyncByteStream):
     that the MCP client takes as this call's own.
     """
 
-    def __init__(
-        self, raw: AsyncIterable[bytes], exchange: Exchange, large: LargeAnswers, encoding: str
-    ) -> None:
+    def __init__(self, raw: AsyncIterable[bytes], exchange: Exchange, large: Share, encoding: str) -> None:
         self._raw = raw
         self._exchange = exchange
         self._large = large

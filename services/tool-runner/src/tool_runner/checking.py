@@ -35,13 +35,14 @@ class Checking:
             servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
         except ToolFailed as failed:
             return messages.ToolsChecked(servers=(_unread(failed),))
-        return messages.ToolsChecked(servers=tuple(await asyncio.gather(*map(self._checked, servers))))
+        checks = (self._checked(request.account_id, server) for server in servers)
+        return messages.ToolsChecked(servers=tuple(await asyncio.gather(*checks)))
 
-    async def _checked(self, config: McpServer) -> messages.ServerCheck:
+    async def _checked(self, account_id: str, config: McpServer) -> messages.ServerCheck:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                tools, left_out = await self._servers.look(config)
+                tools, left_out = await self._servers.look(account_id, config)
         except ToolFailed as failed:
             found = messages.ServerCheck(name=config.name, ok=False, detail=_words(failed))
         except TimeoutError:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from runtime.turns import Share
 from tool_runner.faults import Fault
 
 RESPONSE_BYTES = 2 * 1024 * 1024
@@ -16,7 +17,8 @@ RESPONSE_BYTES = 2 * 1024 * 1024
 LARGE_BYTES = 256 * 1024
 """Beyond this an exchange needs a place among the large ones: parsed, an answer is ten times its size."""
 
-_LARGE_AT_ONCE = 8
+LARGE_AT_ONCE = 8
+"""Large answers that are read at one time, of all accounts: they bound the memory of this process."""
 _LARGE_SECONDS = 5.0
 # An object or a list costs some 25 times its two bytes once it is parsed, so they are counted too.
 _CONTAINERS = 200_000
@@ -25,13 +27,6 @@ _ASIDE_SECONDS = 5.0
 
 class TooLarge(Exception):  # noqa: N818 - an outcome
     """The exchange has used up its bytes."""
-
-
-class LargeAnswers:
-    """The places for large answers of this process: they bound its memory."""
-
-    def __init__(self) -> None:
-        self.places = asyncio.Semaphore(_LARGE_AT_ONCE)
 
 
 class Exchange:
@@ -43,7 +38,7 @@ class Exchange:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._containers = 0
-        self._place: asyncio.Semaphore | None = None
+        self._place: Share | None = None
         self._closed = False
 
     def fail(self, fault: Fault) -> None:
@@ -56,7 +51,7 @@ class Exchange:
         if self.fault is not None and self.fault.soft:
             self.fault = None
 
-    async def take(self, chunk: bytes, large: LargeAnswers) -> None:
+    async def take(self, chunk: bytes, large: Share) -> None:
         """Count decoded bytes of a response, and wait for a place where they make it large.
 
         Raises TooLarge, also once nobody waits for the answer. A large one is to come quickly from then on.
@@ -67,8 +62,8 @@ class Exchange:
             raise TooLarge
         if self._bytes > LARGE_BYTES and self._place is None:
             async with asyncio.timeout_at(self.deadline):
-                await large.places.acquire()
-            self._place = large.places
+                await large.take()
+            self._place = large
             self.deadline = min(self.deadline, asyncio.get_running_loop().time() + _LARGE_SECONDS)
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ Kind = Literal[
 _WORDS: dict[Kind, str] = {
     "not_offered": "This agent has no such tool.",
     "not_started": "The call could not be started, so nothing was done.",
-    "busy": "The tool server has too many calls at once. Try again later.",
+    "busy": "Too many tool calls are under way, so this one was not started. Try again later.",
     "address": "The tool server's address is not permitted.",
     "unreachable": "The tool server could not be reached.",
     "certificate": "The tool server's certificate could not be verified.",

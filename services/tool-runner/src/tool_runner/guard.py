@@ -11,8 +11,10 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 
-Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""Host and port to addresses, as text; raises OSError where there are none."""
+from runtime.turns import Turns
+
+Resolve = Callable[[str, int, str], Awaitable[list[str]]]
+"""Host and port, and the account that asks, to addresses, as text; raises OSError where there are none."""
 
 _HTTPS_PORT = 443
 _IPv4 = ipaddress.IPv4Address
@@ -66,10 +68,10 @@ class Guard:
         if number != _HTTPS_PORT:
             raise AddressRefused(f"port {number}")
 
-    async def addresses(self, host: str, port: int) -> list[str]:
+    async def addresses(self, host: str, port: int, account_id: str) -> list[str]:
         """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved."""
         try:
-            found = await self._resolve(host, port)
+            found = await self._resolve(host, port, account_id)
         except (OSError, UnicodeError) as error:
             raise Unresolved(str(error)) from error
         if not found:
@@ -115,21 +117,21 @@ def _host_and_port(entry: str) -> tuple[str, int]:
 
 
 class Resolver:
-    """The system's resolver, in threads of its own: a slow name server must hold up nothing else.
+    """The system's resolver, in threads of its own: a slow name server must hold up no other account.
 
     The threads are daemons, since one that waits for a name server cannot be stopped.
     """
 
     def __init__(self, threads: int = 16) -> None:
-        self._free = asyncio.Semaphore(threads)
+        self._turns = Turns(threads)
 
-    async def __call__(self, host: str, port: int) -> list[str]:
+    async def __call__(self, host: str, port: int, account_id: str) -> list[str]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[str]] = loop.create_future()
-        await self._free.acquire()
+        await self._turns.take(account_id)
 
         def settle(found: list[str] | None, error: Exception | None) -> None:
-            self._free.release()
+            self._turns.release(account_id)
             if done.done():
                 return
             if error is not None:

@@ -17,17 +17,22 @@ from contracts import messages, subjects, wire
 from journal import Journal
 from runtime import genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
+from runtime.turns import Turns, TurnsClosed
 from tool_runner.allowance import Allowance
 from tool_runner.clock import ServerClock, moment
 from tool_runner.execute import MAX_SECONDS, Executor
 from tool_runner.faults import Fault, ToolFailed
+from tool_runner.places import Places
 from tool_runner.servers import Server
 
 _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
-# A server with all its places taken: put back, so that waiting takes no slot from others.
-_BUSY_SECONDS = 0.5
-_BUSY_DELIVERIES = 20
+HELD_PER_SLOT = 8
+"""Messages that this process has in hand for each slot: they wait here for turns of their accounts."""
+_TURN_SECONDS = 10.0
+_WAITED_SECONDS = 0.1
+# What an account has beyond its share of the messages in hand goes back to the queue, so many times.
+_PUT_BACK_SECONDS = (0.5, 1.0, 2.0, 4.0)
 # What a runner may take beyond a call's time to publish its result.
 _TELL_SECONDS = 2.0
 _LOOK_AGAIN_SECONDS = 5.0
@@ -37,14 +42,26 @@ class Inbox:
     """Handles deliveries of TOOLS."""
 
     def __init__(
-        self, bus: Bus, executor: Executor, journal: Journal, clock: ServerClock, allowance: Allowance
+        self,
+        bus: Bus,
+        executor: Executor,
+        journal: Journal,
+        clock: ServerClock,
+        allowance: Allowance,
+        slots: int,
     ) -> None:
         self._bus = bus
         self._executor = executor
         self._journal = journal
         self._clock = clock
         self._allowance = allowance
+        self._held = Turns(slots * HELD_PER_SLOT)
+        self._places = Places(slots)
         self._log = logs.get_logger("inbox")
+
+    def close(self) -> None:
+        """Put back what waits for its turn; what runs goes on."""
+        self._places.close()
 
     async def handle(self, delivery: Delivery) -> None:
         """Work off one message. Raises BusUnavailable, DatabaseUnavailable: it is then delivered again."""
@@ -68,7 +85,13 @@ class Inbox:
                 attributes=attributes,
             ),
         ):
-            await self._work(delivery, request)
+            if not self._held.try_take(request.account_id):
+                await self._put_back(delivery, request)
+                return
+            try:
+                await self._work(delivery, request)
+            finally:
+                self._held.release(request.account_id)
 
     async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         if delivery.attempt > 1 and await self._finished_before(request):
@@ -77,20 +100,14 @@ class Inbox:
         outcome: CallToolResult | Fault | None
         secrets: Sequence[str] = ()
         try:
-            seconds = await self._seconds_for(request)
+            left = await self._seconds_left(request)
             server = await self._executor.server(request)
         except ToolFailed as failed:
             outcome = failed.fault
         else:
             secrets = server.secrets
-            if not server.reserve():
-                await self._put_back(delivery, request, began)
-                return
-            try:
-                until = asyncio.get_running_loop().time() + seconds
-                outcome = await self._outcome(delivery, request, server, until)
-            finally:
-                server.release()
+            with server.in_use():
+                outcome = await self._in_turn(delivery, request, server, left)
         if outcome is not None:
             finished = self._executor.finished(request, outcome, began, secrets)
             size = len(wire.encode(finished))
@@ -98,19 +115,42 @@ class Inbox:
                 finished = self._executor.finished(request, Fault("crowded"), began)
             await self._publish(finished)
 
-    async def _seconds_for(self, request: messages.ToolRequested) -> float:
-        """How long the call may take. Raises ToolFailed if nobody waits for it any more.
+    async def _seconds_left(self, request: messages.ToolRequested) -> float:
+        """How long somebody waits for the call. Raises ToolFailed if nobody does any more.
 
         Also BusUnavailable, DatabaseUnavailable.
         """
-        left = math.inf
-        if request.deadline is not None:
-            left = await self._clock.seconds_until(request.deadline)
+        left = await self._clock.seconds_until(request.deadline) if request.deadline else math.inf
         if left <= 0:
             raise ToolFailed("late")
         if await self._bus.is_cancelled(request.trace_id):
             raise ToolFailed("cancelled")
-        return min(max(request.timeout_s, 0.1), MAX_SECONDS, left)
+        return left
+
+    async def _in_turn(
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, left: float
+    ) -> CallToolResult | Fault | None:
+        """What came of the call, once it is its account's turn; None if it is not this process's to tell."""
+        loop = asyncio.get_running_loop()
+        came = loop.time()
+        ends = came + left
+        try:
+            async with asyncio.timeout_at(min(came + _TURN_SECONDS, ends)):
+                await self._places.take(request.account_id, server)
+        except TurnsClosed:
+            await delivery.nak()
+            return None
+        except TimeoutError:
+            telemetry.count("agentchat.tools.waited", begun=False)
+            return Fault("busy", f"waited {loop.time() - came:.1f} s")
+        try:
+            if (waited := loop.time() - came) >= _WAITED_SECONDS:
+                telemetry.count("agentchat.tools.waited", begun=True)
+                self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
+            seconds = min(max(request.timeout_s, 0.1), MAX_SECONDS)
+            return await self._outcome(delivery, request, server, min(loop.time() + seconds, ends))
+        finally:
+            self._places.release(request.account_id, server)
 
     async def _outcome(
         self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
@@ -162,11 +202,15 @@ class Inbox:
     async def _finished_before(self, request: messages.ToolRequested) -> bool:
         return request.call_id in await self._bus.tool_results_of(request.trace_id)
 
-    async def _put_back(self, delivery: Delivery, request: messages.ToolRequested, began: float) -> None:
-        if delivery.attempt < _BUSY_DELIVERIES:
-            await delivery.nak(_BUSY_SECONDS)
+    async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
+        telemetry.count("agentchat.tools.put_back")
+        seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
+        left = await self._clock.seconds_until(request.deadline) if request.deadline else _TURN_SECONDS
+        if seconds < left:
+            await delivery.nak(seconds)
         else:
-            await self._publish(self._executor.finished(request, Fault("busy"), began))
+            fault = Fault("busy", f"put back {delivery.attempt - 1} times")
+            await self._publish(self._executor.finished(request, fault, time.perf_counter()))
 
     async def _publish(self, finished: messages.ToolFinished) -> None:
         """Publish a result, through a NATS outage too: what is not published here is lost."""

@@ -29,8 +29,9 @@ ERRORS = (
 class GuardedBackend(AsyncNetworkBackend):
     """Resolves, judges, connects. The Host header and TLS's server name stay those of the URL."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, account_id: str) -> None:
         self._guard = guard
+        self._account_id = account_id
         self._inner = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
@@ -43,7 +44,7 @@ class GuardedBackend(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                addresses = await self._guard.addresses(host, port)
+                addresses = await self._guard.addresses(host, port, self._account_id)
         except TimeoutError as error:
             raise Unresolved("no name server answered") from error
         failure: Exception = Unresolved(host)

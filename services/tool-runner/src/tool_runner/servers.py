@@ -1,13 +1,12 @@
 """The tool servers in use: for each (account, address, credentials) one, with its session and its tools.
 
-Calls at one time are bounded for each, so that a dead server does not take every slot; servers are bounded in
-number, and closed when idle.
+They are bounded in number, an account's to what is free, and closed when idle.
 """
 
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +14,9 @@ from mcp_types import CallToolResult
 
 from directory.agents import McpServer
 from runtime import logs
+from runtime.turns import Share, Turns
 from tool_runner.discretion import secrets_of
-from tool_runner.exchange import LargeAnswers
+from tool_runner.exchange import LARGE_AT_ONCE
 from tool_runner.explain import GRACE_SECONDS
 from tool_runner.faults import ToolFailed
 from tool_runner.guard import Guard
@@ -25,7 +25,6 @@ from tool_runner.session import Session
 from tool_runner.tools import LeftOut, Tool, kept_tools
 from tool_runner.transport import GuardedTransport
 
-CALLS_AT_ONCE = 16
 LISTING_SECONDS = 60.0
 IDLE_SECONDS = 600.0
 MAX_SERVERS = 256
@@ -34,6 +33,7 @@ _TIDY_SECONDS = 30.0
 _NAMED = 5
 
 Tools = Mapping[str, Tool]
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]  # account, address, headers
 
 
 class Server:
@@ -41,7 +41,7 @@ class Server:
 
     def __init__(self, name: str, make_session: MakeSession, secrets: Sequence[str] = ()) -> None:
         self.secrets = secrets
-        self.reserved = 0
+        self.users = 0
         self.used_at = _now()
         self._link = Link(name, make_session)
         self._listing: asyncio.Task[Tools] | None = None
@@ -50,17 +50,15 @@ class Server:
         self._fresh_until = 0.0
         self._log = logs.get_logger("servers").bind(server=name)
 
-    def reserve(self) -> bool:
-        """Take one of the places for calls at one time, for `release` to give back; False if none is free."""
-        if self.reserved >= CALLS_AT_ONCE:
-            return False
-        self.reserved += 1
-        return True
-
-    def release(self) -> None:
-        """Give a place back."""
-        self.reserved -= 1
-        self.used_at = _now()
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep it open within this block."""
+        self.users += 1
+        try:
+            yield
+        finally:
+            self.users -= 1
+            self.used_at = _now()
 
     async def tools(self) -> Tools:
         """The tools by their own names, at most LISTING_SECONDS old. Raises ToolFailed."""
@@ -133,8 +131,8 @@ class Servers:
     def __init__(self, guard: Guard, tls: ssl.SSLContext) -> None:
         self._guard = guard
         self._tls = tls
-        self._large = LargeAnswers()
-        self._servers: dict[object, Server] = {}
+        self._large = Turns(LARGE_AT_ONCE)
+        self._servers: dict[_Key, Server] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, account_id: str, config: McpServer) -> Server:
@@ -142,17 +140,17 @@ class Servers:
         key = (account_id, config.url, tuple(sorted(config.headers.items())))
         server = self._servers.get(key)
         if server is None:
-            if len(self._servers) >= MAX_SERVERS:
-                self._make_room()
-            server = self._servers[key] = Server(config.name, self._maker(config), secrets_of(config.headers))
+            self._make_room(account_id)
+            make = self._maker(account_id, config)
+            server = self._servers[key] = Server(config.name, make, secrets_of(config.headers))
         return server
 
-    async def look(self, config: McpServer) -> tuple[dict[str, Tool], list[LeftOut]]:
+    async def look(self, account_id: str, config: McpServer) -> tuple[dict[str, Tool], list[LeftOut]]:
         """The tools of a server by a session of its own, closed again, and those not offered.
 
         Raises ToolFailed.
         """
-        session = self._maker(config)(False)
+        session = self._maker(account_id, config)(False)
         try:
             await session.open()
             listed = await session.list_tools(_now() + _LIST_SECONDS)
@@ -169,7 +167,7 @@ class Servers:
     def close_idle(self, idle_seconds: float = IDLE_SECONDS) -> None:
         """Close servers that have not been used for so long."""
         for key, server in tuple(self._servers.items()):
-            if server.reserved == 0 and server.used_at + idle_seconds <= _now():
+            if server.users == 0 and server.used_at + idle_seconds <= _now():
                 self._drop(key)
 
     async def close(self, seconds: float) -> None:
@@ -180,20 +178,29 @@ class Servers:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*self._closing)
 
-    def _make_room(self) -> None:
-        idle = [key for key, server in self._servers.items() if server.reserved == 0]
+    def _make_room(self, account_id: str) -> None:
+        """For one more of the account, which may have as many as are free, as in `runtime.turns`."""
+        held = sum(key[0] == account_id for key in self._servers)
+        if held < MAX_SERVERS - len(self._servers):
+            return
+        idle = [
+            key
+            for key, server in self._servers.items()
+            if server.users == 0 and (held == 0 or key[0] == account_id)
+        ]
         if not idle:
-            raise ToolFailed("busy", f"{MAX_SERVERS} servers are in use")
+            raise ToolFailed("busy", f"{held} servers of the account are in use")
         self._drop(min(idle, key=lambda key: self._servers[key].used_at))
 
-    def _drop(self, key: object) -> None:
+    def _drop(self, key: _Key) -> None:
         task = asyncio.create_task(self._servers.pop(key).close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _maker(self, config: McpServer) -> MakeSession:
+    def _maker(self, account_id: str, config: McpServer) -> MakeSession:
         def make(handshake: bool) -> Session:
-            transport = GuardedTransport(self._guard, self._tls, self._large)
+            large = Share(self._large, account_id)
+            transport = GuardedTransport(self._guard, account_id, self._tls, large)
             return Session(config.url, config.headers, transport, handshake=handshake)
 
         return make

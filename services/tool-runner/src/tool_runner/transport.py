@@ -14,8 +14,9 @@ import httpcore2
 import httpx2
 import msgspec
 
+from runtime.turns import Share
 from tool_runner.body import BoundedBody
-from tool_runner.exchange import Exchange, LargeAnswers, current
+from tool_runner.exchange import Exchange, current
 from tool_runner.faults import Fault
 from tool_runner.guard import Guard
 from tool_runner.network import CONNECT_SECONDS, ERRORS, GuardedBackend, fault_of
@@ -39,7 +40,7 @@ class _Sent(msgspec.Struct):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
 
-    def __init__(self, guard: Guard, tls: ssl.SSLContext, large: LargeAnswers) -> None:
+    def __init__(self, guard: Guard, account_id: str, tls: ssl.SSLContext, large: Share) -> None:
         self.session_lost = False
         self._guard = guard
         self._large = large
@@ -49,7 +50,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             max_connections=_CONNECTIONS,
             max_keepalive_connections=_CONNECTIONS,
             keepalive_expiry=_KEEPALIVE_SECONDS,
-            network_backend=GuardedBackend(guard),
+            network_backend=GuardedBackend(guard, account_id),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

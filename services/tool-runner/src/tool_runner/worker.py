@@ -25,7 +25,7 @@ from tool_runner.checking import Checking
 from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
 from tool_runner.guard import Guard
-from tool_runner.inbox import Inbox
+from tool_runner.inbox import HELD_PER_SLOT, Inbox
 from tool_runner.listing import Listing
 from tool_runner.servers import Servers
 from tool_runner.settings import Settings
@@ -82,7 +82,7 @@ async def _consume(
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    inbox = Inbox(bus, executor, journal, clock, Allowance())
+    inbox = Inbox(bus, executor, journal, clock, Allowance(), settings.slots)
     followed = [
         await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
         await bus.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
@@ -92,11 +92,11 @@ async def _consume(
     aside = [
         asyncio.create_task(servers.tidy()),
         asyncio.create_task(_forget(journal)),
-        asyncio.create_task(_drain(executor, limit, stop)),
+        asyncio.create_task(_drain(inbox, executor, limit, stop)),
     ]
     try:
         async with limit:
-            await bus.consume("TOOLS", inbox.handle, slots=settings.slots, stop=stop)
+            await bus.consume("TOOLS", inbox.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
     except TimeoutError:
         logs.get_logger(SERVICE).warning("drain_cut_short")
     finally:
@@ -106,10 +106,11 @@ async def _consume(
             await subscription.close()
 
 
-async def _drain(executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
+async def _drain(inbox: Inbox, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
     """Give the calls that run their time, then a moment to tell that they were interrupted."""
     await stop.wait()
     logs.get_logger(SERVICE).info("draining")
+    inbox.close()
     await asyncio.sleep(DRAIN_SECONDS)
     executor.interrupt()
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
