@@ -83,22 +83,23 @@ class Turns:
         self._waiting.clear()
 
     def _serve_next(self) -> bool:
-        for key, places in self._waiting.items():
-            if self.try_take(key):
+        for key, places in tuple(self._waiting.items()):
+            while places and places[0].cancelled():  # it has not left the line yet
+                places.popleft()
+            if not places:
+                del self._waiting[key]
+            elif self.try_take(key):
                 places.popleft().set_result(None)
-                if places:
-                    self._waiting.move_to_end(key)
-                else:
-                    del self._waiting[key]
+                self._waiting.move_to_end(key)
                 return True
         return False
 
     def _leave(self, key: Hashable, place: asyncio.Future[None]) -> None:
-        places = self._waiting.get(key)
-        if places is not None:
+        places = self._waiting.get(key, deque())
+        with contextlib.suppress(ValueError):  # it was passed over meanwhile
             places.remove(place)
-            if not places:
-                del self._waiting[key]
+        if not places:
+            self._waiting.pop(key, None)
 
 
 class Share:

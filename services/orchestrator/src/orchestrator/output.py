@@ -51,10 +51,10 @@ class Output:
             return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self._schema).decode()}".lstrip()
         return system_prompt
 
-    async def prepare(self) -> None:
+    def prepare(self) -> None:
         """Have ready what the check of the reply needs."""
         if self.is_json:
-            await self._checks.warm()
+            self._checks.warm()
 
     async def check(self, reply: Reply, text: str) -> None:
         """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""

@@ -129,7 +129,7 @@ class Performer:
             tools=tuple(offered.values()),
             use_tools=step.tools,
         )
-        await self._output.prepare()
+        self._output.prepare()
         reply = await self._reply(call, run)
         _refuse_unfit(reply)
         return self._recorded(conversation, run, step, call, reply)

@@ -7,22 +7,16 @@ process, also if the worker that waits for it is long dead.
 
 import signal
 import sys
-from typing import Any
+import time
 
 import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
-CPU_SECONDS = 1.0
+from orchestrator.schema_protocol import CPU_SECONDS, Answer, Question
+
 _SAID_CHARS = 120
-
-
-class Question(msgspec.Struct, frozen=True):
-    """A schema, and the text that is to be JSON of it."""
-
-    schema: dict[str, Any]
-    text: str
 
 
 def main() -> None:
@@ -30,9 +24,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the questions
     decoder = msgspec.json.Decoder(Question)
     for line in sys.stdin.buffer:
+        began = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
-        answer = problem(decoder.decode(line))
+        found = problem(decoder.decode(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        answer = Answer(found, time.process_time() - began)
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 

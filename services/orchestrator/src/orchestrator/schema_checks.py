@@ -1,58 +1,111 @@
-"""Replies checked against agents' schemas, in a process beside this one that can be ended at any time."""
+"""Replies checked against agents' schemas, in processes beside this one, by turns of the accounts.
+
+A schema is a stranger's program. An account has half of the processes at most, so another's check finds one
+free; what its checks cost beyond its share of CPU time they wait for, and nobody else does.
+"""
 
 import asyncio
-import contextlib
-import os
 import signal
-import sys
 from collections import OrderedDict
 
-import msgspec
-
 from directory.agents import AgentConfig
+from orchestrator.cpu_budget import CpuBudget
+from orchestrator.schema_process import SchemaProcess
+from orchestrator.schema_protocol import CPU_SECONDS, Answer, Question
 from runtime import logs
+from runtime.turns import Turns
 
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
+_PROCESSES = 4
+_SPARE = 3  # started ahead: a start takes longer than a check may wait
+_CPU_SHARE = 0.5
+_CPU_BURST_SECONDS = 5.0
 _PATIENCE_SECONDS = 30.0
 _REST_SECONDS = 30.0
 _RESTING = 1000
 _TOO_SLOW = "it could not be checked in time, as the schema takes too long"
+_LATE = "it could not be checked in time"
 _UNCHECKED = "it could not be checked"
 
 
 class SchemaChecks:
-    """One checking process, started when it is first needed; checks wait for each other.
+    """The processes, started when they are first needed.
 
-    An agent version whose schema took too long is not checked again for a while, so that nobody else waits.
+    An agent version whose schema took too long is not checked again for a while: its account has better uses
+    for its share.
     """
 
     def __init__(self) -> None:
-        self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
+        self._turns = Turns(_PROCESSES)
+        self._budget = CpuBudget(_CPU_SHARE, _CPU_BURST_SECONDS)
+        self._spare: list[SchemaProcess] = []
+        self._starting: set[asyncio.Task[None]] = set()
+        self._asked = 0
         self._resting: OrderedDict[tuple[str, int], float] = OrderedDict()
+        self._log = logs.get_logger("schema")
 
     async def problem(self, agent: AgentConfig, text: str) -> str:
         """What is wrong with `text` as JSON of the agent's schema, in words for callers; "" for nothing."""
-        place = (agent.agent_id, agent.version)
-        question = msgspec.json.encode({"schema": agent.output_schema or {}, "text": text})
-        async with self._turn:
-            if self._rests(place):
-                return _TOO_SLOW
-            answer = await self._answer(question + b"\n")
-        if answer is None:
-            logs.get_logger("schema").warning("schema_too_slow", agent_id=agent.agent_id)
-            self._rest(place)
-            return _TOO_SLOW
-        return answer
+        question = Question(agent.output_schema or {}, text)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return await self._checked(agent, question)
+        except TimeoutError:
+            self._log.warning("schema_check_late", account_id=agent.account_id, agent_id=agent.agent_id)
+            return _LATE
 
-    async def warm(self) -> None:
-        """Have the process started by the time when a reply is there."""
-        async with self._turn:
-            await self._running()
+    def warm(self) -> None:
+        """Have processes started by the time when a reply is there."""
+        self._spare = [process for process in self._spare if process.alive]
+        spare = len(self._spare) + len(self._starting)
+        for _ in range(min(_SPARE, _PROCESSES - self._asked) - spare):
+            task = asyncio.create_task(self._start())
+            self._starting.add(task)
+            task.add_done_callback(self._starting.discard)
 
     async def aclose(self) -> None:
-        """End the process."""
-        await self._end()
+        """End the processes."""
+        await asyncio.gather(*self._starting)
+        await asyncio.gather(*(process.end() for process in self._spare))
+
+    async def _checked(self, agent: AgentConfig, question: Question) -> str:
+        place = (agent.agent_id, agent.version)
+        while True:
+            await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
+            async with self._turns.turn(agent.account_id):
+                if self._rests(place):
+                    return _TOO_SLOW
+                if self._budget.wait_seconds(agent.account_id) > 0:
+                    continue  # others of the account have spent it meanwhile
+                answer = await self._answer(question)
+                self._budget.spend(agent.account_id, CPU_SECONDS if answer is None else answer.seconds)
+            if answer is not None:
+                return answer.problem
+            self._log.warning("schema_too_slow", account_id=agent.account_id, agent_id=agent.agent_id)
+            self._rest(place)
+            return _TOO_SLOW
+
+    async def _answer(self, question: Question) -> Answer | None:
+        """None where the check takes more time than it may."""
+        for _ in range(2):  # that a process has died otherwise is no fault of this schema's
+            process = self._spare.pop() if self._spare else await SchemaProcess.start()
+            self._asked += 1
+            try:
+                self.warm()
+                answer = await process.ask(question)
+                if answer is not None:
+                    self._spare.append(process)
+                    return answer
+                ended_with = await process.ended()
+                await self._start()  # at the cost of its own account's turn
+            finally:
+                self._asked -= 1
+            if ended_with == -signal.SIGVTALRM:
+                return None
+        self._log.warning("schema_checker_died")
+        return Answer(_UNCHECKED)
+
+    async def _start(self) -> None:
+        self._spare.append(await SchemaProcess.start())
 
     def _rests(self, place: tuple[str, int]) -> bool:
         return self._resting.get(place, 0.0) > asyncio.get_running_loop().time()
@@ -61,49 +114,3 @@ class SchemaChecks:
         self._resting[place] = asyncio.get_running_loop().time() + _REST_SECONDS
         if len(self._resting) > _RESTING:
             self._resting.popitem(last=False)
-
-    async def _answer(self, question: bytes) -> str | None:
-        """None where the check takes more time than it may."""
-        for _ in range(2):  # that the process has died otherwise is no fault of this schema's
-            line = await self._asked(question)
-            if line.endswith(b"\n"):
-                return msgspec.json.decode(line, type=str)
-            if await self._end() == -signal.SIGVTALRM:
-                return None
-        logs.get_logger("schema").warning("schema_checker_died")
-        return _UNCHECKED
-
-    async def _asked(self, question: bytes) -> bytes:
-        """The line that answers; b"" where there is none."""
-        process = await self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
-                process.stdin.write(question)
-                await process.stdin.drain()
-                return await process.stdout.readline()
-        except (TimeoutError, OSError):
-            return b""
-        except asyncio.CancelledError:
-            await self._end()  # its answer would be taken for the next one's
-            raise
-
-    async def _running(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "orchestrator.schema_checker"),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-            )
-        return self._process
-
-    async def _end(self) -> int | None:
-        """What the process ended with; None where there was none."""
-        process, self._process = self._process, None
-        if process is None:
-            return None
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        return await process.wait()

@@ -1,0 +1,28 @@
+"""CPU time that accounts have for the checks of their replies: so much a second, and a burst."""
+
+import time
+
+_KEPT = 1000
+
+
+class CpuBudget:
+    """A leaky bucket for each account: `share` seconds a second flow off, `burst` seconds fit in."""
+
+    def __init__(self, share: float, burst: float) -> None:
+        self._share = share
+        self._burst = burst
+        self._spent: dict[str, tuple[float, float]] = {}  # what is left of it, and when
+
+    def spend(self, account_id: str, seconds: float) -> None:
+        """Count what a check has cost."""
+        self._spent[account_id] = (self._left(account_id) + seconds, time.monotonic())
+        if len(self._spent) > _KEPT:
+            self._spent = {name: spent for name, spent in self._spent.items() if self._left(name) > 0}
+
+    def wait_seconds(self, account_id: str) -> float:
+        """How long until the account may have another check done; 0 for now."""
+        return max(0.0, (self._left(account_id) - self._burst) / self._share)
+
+    def _left(self, account_id: str) -> float:
+        spent, at = self._spent.get(account_id, (0.0, 0.0))
+        return max(0.0, spent - (time.monotonic() - at) * self._share)
