@@ -1,6 +1,7 @@
 """The model and the tools: they do what the plan says, and look at what they are asked."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import mcp_types
@@ -100,11 +101,8 @@ class SimToolServer:
     def get(self, _account_id: str, _config: McpServer) -> "SimToolServer":
         return self
 
-    def reserve(self, *_: Any) -> bool:
-        return True
-
-    def release(self, *_: Any) -> None:
-        return None
+    def in_use(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     async def tools(self) -> dict[str, Tool]:
         return _TOOLS

@@ -44,6 +44,7 @@ from tests.simulator.world import World
 from tool_runner.allowance import Allowance
 from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
+from tool_runner.inbox import HELD_PER_SLOT
 from tool_runner.inbox import Inbox as ToolInbox
 
 _SLOTS = 4
@@ -115,10 +116,17 @@ async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: Si
     agents = SimAgents(process, agent_of(process.world))
     executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
     journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
-    inbox = ToolInbox(cast(Any, bus), executor, journal, ServerClock(cast(Any, pool)), Allowance())
+    inbox = ToolInbox(cast(Any, bus), executor, journal, ServerClock(cast(Any, pool)), Allowance(), _SLOTS)
     following = await bus.follow_cancels(executor.cancel)
-    await bus.consume("TOOLS", inbox.handle, slots=_SLOTS, stop=process.stop)
+    draining = process.spawn(_put_back(process, inbox))
+    await bus.consume("TOOLS", inbox.handle, slots=_SLOTS * HELD_PER_SLOT, stop=process.stop)
+    draining.cancel()
     await following.close()
+
+
+async def _put_back(process: Process, inbox: ToolInbox) -> None:
+    await process.stop.wait()
+    inbox.close()
 
 
 async def project(process: Process, postgres: Postgres, bus: SimBus) -> None:
