@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import re
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,10 +16,13 @@ from nats.aio.client import Client
 
 from bus import Bus, BusUnavailable, streams, users
 from contracts import messages, subjects
+from ops import logins
 from ops.folder import RunFolder
 from ops.harness import Quiet
 from ops.ports import Ports
 from ops.servers import nats as server
+from ops.servers import valkey
+from ops.servers.files import nats_server, settings_file
 from ops.supervisor import Supervisor
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
@@ -226,3 +231,14 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
             async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
                 await bus.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
                 assert await bus.is_cancelled("0" * 32)
+
+
+def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwords_new(
+    tmp_path: Path,
+) -> None:
+    settings = tmp_path / "nats.conf"
+    settings.write_text(f"{settings_file('nats.conf').read_text()}\n{logins.settings('nats')}")
+    subprocess.run([nats_server(), "-t", "-c", settings], check=True, capture_output=True, timeout=20)
+    passwords = re.findall(r'password: "([^"]{40,})"', logins.settings("nats") + logins.settings("nats"))
+    assert len(set(passwords)) == len(passwords) == 2 * len(users.NAMES)
+    assert {line.split()[1] for line in logins.settings("redis").splitlines()} == {"default", *valkey.USERS}

@@ -1,0 +1,82 @@
+"""Whose logins each process of the stack holds, and what those of demo.env are good for."""
+
+from urllib.parse import urlsplit
+
+import nats
+import nats.errors
+import psutil
+import pytest
+
+from bus import Bus
+from ops.admin import reach
+from ops.harness import RunningStack
+from tests.system.calling import Caller
+
+pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
+
+_SERVERS = {
+    "AGENTCHAT_DATABASE_URL": "database",
+    "AGENTCHAT_NATS_URL": "nats",
+    "AGENTCHAT_NATS_PROVISIONER_URL": "streams",
+    "AGENTCHAT_REDIS_URL": "redis",
+}
+
+
+def _users(stack: RunningStack, name: str) -> dict[str, str | None]:
+    """By server, as whom a process logs in."""
+    environ = psutil.Process(stack.pid(name)).environ()
+    return {what: urlsplit(environ[key]).username for key, what in _SERVERS.items() if key in environ}
+
+
+async def test_each_process_holds_its_own_logins_and_no_others(stack: RunningStack) -> None:
+    assert {name: _users(stack, name) for name in ("gateway-1", "orchestrator-1", "tool-runner-1")} == {
+        "gateway-1": {"database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"},
+        "orchestrator-1": {
+            "database": "agentchat_orchestrator",
+            "nats": "orchestrator",
+            "redis": "orchestrator",
+        },
+        "tool-runner-1": {"database": "agentchat_tool_runner", "nats": "tool-runner"},
+    }
+    expected = {"database": "agentchat_projector", "nats": "projector", "streams": "provisioner"}
+    assert _users(stack, "projector-1") == expected
+    assert _users(stack, "mcp-demo") == _users(stack, "model-demo") == {}
+
+
+async def test_the_operator_of_demo_env_reads_every_stream_and_empties_none(
+    stack: RunningStack, caller: Caller
+) -> None:
+    assert (await caller.chat("Hello.")).status_code == 200
+    refused: list[str] = []
+
+    async def on_error(error: Exception) -> None:
+        refused.append(str(error))
+
+    client = await nats.connect(stack.environment.nats_url, error_cb=on_error)
+    try:
+        jetstream = client.jetstream()
+        names = [info.config.name for info in await jetstream.streams_info()]
+        assert {"REQUESTS", "TOOLS", "TRACES", "RESULTS", "CANCELS", "EVENTS", "DEAD"} <= set(names)
+        reading = await jetstream.subscribe("chat.events.>", stream="EVENTS", ordered_consumer=True)
+        assert (await reading.next_msg(timeout=10)).subject.startswith("chat.events.")
+        pulling = await jetstream.pull_subscribe("chat.events.>", stream="EVENTS")
+        assert await pulling.fetch(1, timeout=10)
+        before = (await jetstream.stream_info("EVENTS")).state.messages
+        assert refused == []
+        for call in ("STREAM.PURGE.EVENTS", "STREAM.DELETE.EVENTS", "STREAM.MSG.DELETE.EVENTS"):
+            with pytest.raises(nats.errors.TimeoutError):
+                await client.request(f"$JS.API.{call}", b'{"seq":1}', timeout=0.2)
+        assert len(refused) == 3
+        assert (await jetstream.stream_info("EVENTS")).state.messages >= before
+    finally:
+        await client.close()
+
+
+async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_folder(
+    stack: RunningStack,
+) -> None:
+    found = reach.find({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
+    assert found.provisioner_url == stack.provisioner_url
+    assert found.provisioner_url != found.nats_url
+    async with Bus.connect(stack.provisioner_url, name="tests") as bus:
+        await bus.oldest_event()
