@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import nats
 import pytest
 
-from bus import Bus
+from bus import Bus, BusUnavailable
 from contracts import examples, ids, messages
 from tests.bus.nats_server import NatsServer
 from tests.orchestrator.link import Link
@@ -77,3 +78,24 @@ async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus,
         await open_one.get()
     await following.close()
     assert got == []
+
+
+async def test_a_cancellation_that_could_not_be_looked_up_is_heard_once_it_can_be(
+    nats_server: NatsServer,
+) -> None:
+    asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
+    got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
+    client = await nats.connect(nats_server.url)
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        await bus.cancel(asked)
+        following = await bus.follow_cancels(got.put_nowait)
+        readable = (await client.jetstream().stream_info("CANCELS")).config
+        await client.jetstream().update_stream(readable.evolve(allow_direct=False))
+        with pytest.raises(BusUnavailable):
+            await bus.is_cancelled(asked.trace_id)
+        assert got.empty()
+        await client.jetstream().update_stream(readable)
+        async with asyncio.timeout(10):
+            assert await got.get() == asked
+        await following.close()
+    await client.close()

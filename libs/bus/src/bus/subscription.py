@@ -29,16 +29,18 @@ class Subscription:
         self._subscription = subscription
         self._read_back = read_back
         self._reading: asyncio.Task[None] | None = None
+        self._closed = False
         self._stop_listening = connection.add_listener(self.look_again) if read_back else None
 
     def look_again(self) -> None:
         """Deliver what the stream holds, however long it takes until NATS can be asked."""
-        if self._read_back is not None:
+        if self._read_back is not None and not self._closed:
             self._stop_reading()
             self._reading = asyncio.create_task(self._read(self._read_back))
 
     async def close(self) -> None:
         """Stop following: nothing is delivered after this call has begun. Never raises."""
+        self._closed = True
         if self._stop_listening is not None:
             self._stop_listening()
         self._stop_reading()

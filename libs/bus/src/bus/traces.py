@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from weakref import WeakSet
 
 import msgspec
 import nats.errors
@@ -29,6 +30,7 @@ class Traces:
         self._log = logs.get_logger("bus")
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
+        self._cancel_followers: WeakSet[Subscription] = WeakSet()
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         """Send one frame, unacknowledged. It is lost when NATS does not read: readers repair from the log."""
@@ -113,11 +115,25 @@ class Traces:
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
         """Have `deliver` called with each cancellation of any run from now on, some of them twice."""
-        return await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, deliver)
+        following = await self._follow_messages(
+            subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, deliver
+        )
+        self._cancel_followers.add(following)
+        return following
 
     async def is_cancelled(self, trace_id: str) -> bool:
-        """Whether a cancellation was asked for in the last 15 minutes."""
-        return await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id)) is not None
+        """Whether a cancellation was asked for in the last 15 minutes.
+
+        Where that cannot be told now, as while a cluster elects a leader, who follows cancellations hears of
+        it once it can.
+        """
+        try:
+            found = await self._jetstream.last_message(subjects.CANCELS, subjects.cancel(trace_id))
+        except BusUnavailable:
+            for following in self._cancel_followers:
+                following.look_again()
+            raise
+        return found is not None
 
     async def _follow_messages(
         self, stream: str, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]
