@@ -13,6 +13,7 @@ from orchestrator.channel import TraceChannel
 from orchestrator.fence import Fence
 from orchestrator.interruption import Interrupted
 from runtime.postgres import connection, open_pool
+from tests.conversations.outages import there_for_long
 from tests.orchestrator.given import World
 from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
@@ -45,6 +46,8 @@ async def _writes_on(exchange: Exchange) -> None:
 async def _until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
     async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+        async with connection(pool) as conn:
+            await there_for_long(conn)  # a lease that expires now was not lost in an outage
         while await Leases(pool, "onlooker").alive(trace_id):  # noqa: ASYNC110 - a row has no event
             await asyncio.sleep(0.02)
 
@@ -57,7 +60,10 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
     provider.will(_writes_on, says("The ", "end."))
     link = Link()
     agent = await world.agent("demo-shop-1")
-    async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
+    async with (
+        link.to(world.settings.database_url) as url,
+        world.worker("cut off", database_url=url, run_slots=1),  # none is free for what comes later
+    ):
         caller = await world.ask(agent)
         await caller.until_said("more more")
         link.cut()
