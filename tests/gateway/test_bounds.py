@@ -155,11 +155,12 @@ async def test_answers_that_are_not_read_are_few_and_end(
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(process.stop)
-        for _ in range(4):
-            unread = await slow_socket(process.port, head)
-            stack.callback(unread.close)
-            async with asyncio.timeout(5):
-                assert (await loop.sock_recv(unread, 12)).endswith(b"200")
+        unread = await asyncio.gather(*(slow_socket(process.port, head) for _ in range(4)))
+        for each in unread:
+            stack.callback(each.close)
+        async with asyncio.timeout(5):
+            begun = await asyncio.gather(*(loop.sock_recv(each, 12) for each in unread))
+        assert begun == [b"HTTP/1.1 200"] * 4
         refused = await client.get(path)
         check_problem(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
