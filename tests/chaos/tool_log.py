@@ -35,11 +35,11 @@ class ToolLog:
     async def on_call(self, call: Call) -> None:
         """Run a tool: it takes a moment, and is done when it begins."""
         given = json.dumps(call.arguments)
-        found = TAG.search(given)
+        found = TAG.findall(given)  # behind messages that had no reply, the last is the one it is about
         key = call.headers.get("authorization", "").removeprefix("Bearer ")
         account = key.removeprefix("server-canary-").partition("-")[0]
         run = ToolRun(
-            tool=call.tool, ask=found[1] if found else "", account=account, at=self._clock.now(), input=given
+            tool=call.tool, ask=found[-1] if found else "", account=account, at=self._clock.now(), input=given
         )
         self.runs.append(run)
         await asyncio.sleep(_SECONDS)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import uvloop
 from redis.asyncio import Redis
 
 from limits import Limiter, Quota, RedisAway
@@ -138,3 +139,34 @@ async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limite
 
     assert sum(await asyncio.gather(*(request() for _ in range(200)))) == 20
     assert limiter.reasons == []
+
+
+def _reset_before_the_next_write(limiter: Limiter) -> None:
+    """As by the server, behind the look that the client takes at its connection before it uses it."""
+    connection: Any = limiter._redis._redis.connection_pool._available_connections[0]
+    send = connection.send_packed_command
+
+    async def reset_and_send(*arguments: Any, **more: Any) -> None:
+        connection.send_packed_command = send
+        connection._writer.transport.abort()
+        await send(*arguments, **more)
+
+    connection.send_packed_command = reset_and_send
+
+
+def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(redis_url: str) -> None:
+    """On uvloop, as services run, where a write to a closed connection is a RuntimeError."""
+
+    async def work() -> None:
+        limiter = Watched(redis_url)
+        try:
+            await limiter.until_redis_decides(10)
+            _reset_before_the_next_write(limiter)
+            async with asyncio.timeout(BOUND):
+                assert (await limiter.admit(new(), Quota(), new())).local
+            await limiter.until_redis_decides(10)
+        finally:
+            await limiter.aclose()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())

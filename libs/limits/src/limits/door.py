@@ -17,7 +17,8 @@ from runtime import logs
 PROBE_SECONDS = 1.0
 _BATCH = 256
 _BACKSTOP_SECONDS = 2.0
-_FAILURES = (TimeoutError, RedisError, OSError)
+# uvloop raises RuntimeError where something is written to a connection that was reset just before.
+_FAILURES = (TimeoutError, RedisError, OSError, RuntimeError)
 
 
 class Away(Exception):  # noqa: N818 - a state, not an error
