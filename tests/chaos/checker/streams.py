@@ -63,9 +63,19 @@ def ends_in_time(view: View) -> Iterator[Violation]:
 
 
 def _tool_seconds(view: View, exchange: Exchange) -> float:
-    """What may be spent waiting for a call whose outcome is unknown in the end: it is not asked for again."""
+    """What may be spent waiting for a call that is not asked for again: its outcome is unknown in the end.
+
+    By the run itself, or by one before it in the thread.
+    """
     run = view.runs.get(exchange.headers.get("x-trace-id", ""))
-    unknown = [event for event in run.of("tool_returned") if _UNKNOWN in event.state["output"]] if run else []
+    thread = view.conversations[run.events[0].conversation] if run else []
+    unknown = [
+        event
+        for event in thread
+        if event.kind == "tool_returned"
+        and _UNKNOWN in event.state["output"]
+        and exchange.began <= event.at <= exchange.ended
+    ]
     return _TOOL_SECONDS if unknown else 0.0
 
 
