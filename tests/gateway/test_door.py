@@ -1,12 +1,15 @@
 """Who and what is let in: keys, plans, limits, headers, bodies; the one form of every refusal."""
 
 import asyncio
+from typing import Any
 
 import httpx
 import pytest
 
 from contracts import ids
 from directory.administration import revoke_key, rotate_key, set_account_disabled
+from gateway.door import Door
+from gateway.exchange import TARGET
 from runtime.postgres import connection, open_pool
 from tests.gateway.client import Client, check_problem, raw
 from tests.gateway.conftest import Accounts
@@ -295,3 +298,35 @@ async def test_a_callers_trace_is_not_taken_over(client: Client) -> None:
     assert len(made) == 3
     assert theirs not in made
     assert all(ids.is_trace_id(trace_id) for trace_id in made)
+
+
+@pytest.mark.requirement("TRACE-ID", "PROBLEM-JSON")
+async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_trace() -> None:
+    """The server cancels what is left when its time is over, and would answer with a bare 500 itself."""
+    at_work, sent = asyncio.Event(), list[dict[str, Any]]()
+
+    async def application(*_: Any) -> None:
+        at_work.set()
+        await asyncio.Event().wait()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/readyz",
+        "raw_path": b"/readyz",
+        "headers": [],
+    }
+    scope["extensions"] = {TARGET: {"bytes": b"/readyz"}}
+    request = asyncio.create_task(Door(application)(scope, receive, send))
+    async with asyncio.timeout(5):
+        await at_work.wait()
+        request.cancel()
+        await request
+    assert sent[0]["status"] == 503
+    assert len(dict(sent[0]["headers"])[b"x-trace-id"]) == 32

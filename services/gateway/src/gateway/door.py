@@ -1,5 +1,6 @@
 """The outermost layer: every request gets a trace, every answer X-Trace-Id, every exchange one log line."""
 
+import asyncio
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +52,9 @@ class Door:
                 await problems.answer(exchange, Refusal("not_found"))
             else:
                 await self._app(inner, exchange.receive, exchange.send)
+        except asyncio.CancelledError:  # this process stops, and the request's time for that is over
+            self._log.warning("request_cut_off")
+            await problems.answer(exchange, Refusal("server_shutdown"))
         except Exception:  # noqa: BLE001 - the outermost frame of a request
             self._log.exception("request_failed")
             await problems.answer(exchange, Refusal("internal_error"))
