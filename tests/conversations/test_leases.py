@@ -90,21 +90,39 @@ async def test_renewing_prolongs_all_that_is_held(pool: Pool) -> None:
 @pytest.mark.requirement("LEASE")
 async def test_a_released_run_is_free_at_once(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
-    await one.acquire(trace())
-    await two.release(trace())
+    lease = await one.acquire(trace())
+    assert lease is not None
+    await two.release(trace(), lease)
     assert await two.acquire(trace()) is None
-    await one.release(trace())
+    await one.release(trace(), lease)
     assert not await one.alive(trace())
     assert await two.acquire(trace())
     assert await one.renew() == set()
 
 
 @pytest.mark.requirement("LEASE")
+async def test_a_lease_that_the_same_worker_has_taken_again_is_not_released_with_the_one_before(
+    pool: Pool,
+) -> None:
+    one = Leases(pool, "one")
+    before = await one.acquire(trace())
+    await age(pool, "run_leases", LEASE_SECONDS)
+    again = await one.acquire(trace())
+    assert before is not None
+    assert again is not None
+    await one.release(trace(), before)
+    assert await Leases(pool, "two").acquire(trace()) is None
+    assert await one.renew() == set()
+    assert again.is_live
+
+
+@pytest.mark.requirement("LEASE")
 async def test_a_restarted_worker_is_not_taken_for_the_one_before(pool: Pool) -> None:
     before, after = Leases(pool, "one"), Leases(pool, "one")
-    await before.acquire(trace())
+    lease = await before.acquire(trace())
+    assert lease is not None
     assert await after.acquire(trace()) is None
-    await after.release(trace())
+    await after.release(trace(), lease)
     assert await after.alive(trace())
 
 
@@ -190,9 +208,10 @@ async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_g
 async def test_what_may_have_expired_is_not_renewed_once_it_is_released(pool: Pool) -> None:
     clock = Clock()
     one = Leases(pool, "one", clock=clock)
-    await one.acquire(trace())
+    lease = await one.acquire(trace())
+    assert lease is not None
     clock.now = HOLD_SECONDS
-    await one.release(trace())
+    await one.release(trace(), lease)
     assert await one.renew() == set()
     await age(pool, "run_leases", LEASE_SECONDS)
     assert await Leases(pool, "two").acquire(trace())

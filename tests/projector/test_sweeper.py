@@ -79,9 +79,10 @@ async def test_a_run_is_left_alone_while_its_lease_lives(
     await begin_run(store)
     await project(pool, log)
     leases = Leases(pool, "worker")
-    await leases.acquire(trace("a"))
+    lease = await leases.acquire(trace("a"))
+    assert lease is not None
     assert await Sweeper(bus, log, pool).sweep() == 0
-    await leases.release(trace("a"))
+    await leases.release(trace("a"), lease)
     assert await Sweeper(bus, log, pool).sweep() == 1
 
 

@@ -145,7 +145,6 @@ def lost_lease_is_nothing() -> Any:
 
     async def gathered(parts: Any, assignment: Assignment) -> bool:
         if not await gather(parts, assignment):
-            await parts.leases.release(assignment.trace_id)
             parts.leases._pool.postgres._leases.pop(assignment.trace_id, None)
             return await gather(parts, assignment)
         return True

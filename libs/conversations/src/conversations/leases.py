@@ -132,13 +132,16 @@ class Leases:
                 lost.add(trace_id)
         return lost
 
-    async def release(self, trace_id: str) -> None:
-        """Free the lease if this worker still has it. Should that fail, it is not renewed and expires.
+    async def release(self, trace_id: str, lease: Lease) -> None:
+        """Free a lease if this worker still has it. Should that fail, it is not renewed and expires.
 
-        One that may have expired by now is left to do so.
+        One that may have expired by now is left to do so. A later one of the same run, which this worker has
+        taken since, stays: another delivery of the request is being worked on under it.
         """
-        lease = self._held.pop(trace_id, None)
-        if lease is None or not lease.is_live:
+        if self._held.get(trace_id) is not lease:
+            return
+        del self._held[trace_id]
+        if not lease.is_live:
             return
         async with using(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])

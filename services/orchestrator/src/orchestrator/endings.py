@@ -55,14 +55,15 @@ async def _let_go(parts: Parts, assignment: Assignment, freed: Coroutine[None, N
 
     The slot is not to be renewed again. Postgres not answering only means that the lease has to expire.
     """
-    assignment.lease = None
     await asyncio.gather(freed, release_lease(parts, assignment))
 
 
 async def release_lease(parts: Parts, assignment: Assignment) -> None:
     """Let another worker have the run at once."""
-    with contextlib.suppress(StoreUnavailable):
-        await parts.leases.release(assignment.trace_id)
+    lease, assignment.lease = assignment.lease, None
+    if lease is not None:
+        with contextlib.suppress(StoreUnavailable):
+            await parts.leases.release(assignment.trace_id, lease)
 
 
 async def say(parts: Parts, assignment: Assignment, frame: frames.Frame) -> None:

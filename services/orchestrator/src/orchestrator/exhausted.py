@@ -57,7 +57,7 @@ async def _fail_run(parts: Parts, request: ChatRequested) -> None:
         await settle(parts, request.account_id, run)  # its last worker may have died before it did so
         await parts.bus.publish_frame(request.trace_id, end_frame(run))
     finally:
-        await parts.leases.release(request.trace_id)
+        await parts.leases.release(request.trace_id, held)
 
 
 async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run | None:

@@ -194,9 +194,7 @@ class Inbox:
     async def _put_back(self, assignment: Assignment, reason: str, seconds: float) -> None:
         """Not another frame: whoever takes it next goes on from the log."""
         self._log.info("request_put_back", reason=reason)
-        if assignment.lease is not None:  # else it may be that of another delivery of this request, here
-            assignment.lease = None
-            await release_lease(self._parts, assignment)
+        await release_lease(self._parts, assignment)
         await assignment.delivery.nak(seconds)
 
 

@@ -1,0 +1,48 @@
+"""Histories that the simulator has found and that were mended since, each with the fault behind it."""
+
+import pytest
+
+from tests.simulator.plan import Fault, Plan, Request
+from tests.simulator.simulate import run
+from tests.simulator.substitutes import simulated
+
+pytestmark = pytest.mark.requirement("SIMULATOR")
+
+TWO_DELIVERIES_AT_ONE_WORKER = Plan(
+    seed=18250,
+    pace=3.0,
+    requests=(
+        Request(
+            number=0,
+            at=0.67,
+            thread=0,
+            gateway=1,
+            streaming=True,
+            rounds=(("r0.0.0 ",), (), ("r0.2.0 ", "r0.2.1", "r0.2.2 ", "r0.2.3")),
+            calls=(("write",), ("write", "read")),
+        ),
+        Request(
+            number=1,
+            at=0.041,
+            thread=1,
+            gateway=0,
+            streaming=True,
+            rounds=(("r1.0.0 ", "r1.0.1 ", "r1.0.2 ", "r1.0.3 "), ("r1.1.0 ",)),
+            calls=(("read",),),
+        ),
+    ),
+    faults=(
+        Fault(kind="postgres_cut", at=0.734, process="orchestrator-2", seconds=16.884),
+        Fault(kind="nats_away", at=2.338, seconds=3.397),
+    ),
+)
+"""The sweeper's copy of a request came to the worker that still had the request, cut off from Postgres.
+
+Each of its two deliveries released the other's lease when it lost the race for the log, five times over.
+"""
+
+
+def test_a_worker_that_has_a_request_twice_brings_its_run_to_a_good_end() -> None:
+    with simulated():
+        outcome = run(TWO_DELIVERIES_AT_ONE_WORKER)
+    assert outcome.violations == []
