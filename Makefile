@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs simulate fuzz chaos soak bench bench-replay lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos step-matrix soak bench bench-replay lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks
 
 chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MINUTES=), and judge what came of it
 	@$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
+
+step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
+	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),95)
 
 soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(REQUESTS),100000)

@@ -30,7 +30,7 @@ async def record(
     async with running_rig(folder, replaced) as rig:
         history = History(
             seed=plan.seed,
-            commit=_commit(),
+            commit=commit(),
             versions={name: metadata.version(name) for name in _DISTRIBUTIONS},
             accounts={name: each.account_id for name, each in rig.access.items()},
             rate_per_minute=RATE_PER_MINUTE,
@@ -70,7 +70,7 @@ async def _close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
     await closing.search(rig, history.final)
 
 
-def _commit() -> str:
+def commit() -> str:
     found = subprocess.run(
         ("git", "describe", "--always", "--dirty"), capture_output=True, text=True, check=False
     )

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from runtime import logs, telemetry
+from runtime import failpoints, logs, telemetry
 from runtime.settings import SettingsError, refuse
 
 DRAIN_SECONDS = 20.0
@@ -21,11 +21,16 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def parse_process_args(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """`--name` and `--run-dir`: they only make a process recognisable in `ps`."""
+    """`--name` and `--run-dir` make a process recognisable in `ps`; a test arms failpoints in the latter."""
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--name", default="", help="the process's name, such as gateway-1")
     parser.add_argument("--run-dir", default="", help="the run folder of the stack that started it")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    try:
+        failpoints.arm(arguments.name, arguments.run_dir)
+    except SettingsError as error:
+        refuse(error)
+    return arguments
 
 
 def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:

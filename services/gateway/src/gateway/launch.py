@@ -19,7 +19,7 @@ from gateway.parts import Parts
 from gateway.problems import Refusal
 from gateway.runs import Stopping
 from gateway.stream import Followed
-from runtime import logs
+from runtime import failpoints, logs
 
 ACCEPT_SECONDS = 15.0
 TURN_SECONDS = 35.0  # 30 s in line, and some for the acceptance
@@ -113,9 +113,12 @@ class _Launch:
         """
         await self._slot.take(claim.trace_id)
         self._published = True
+        failpoints.reach("gateway-before-publish")
         await self._parts.bus.request_chat(_as_claimed(self._request, claim))
+        failpoints.reach("gateway-published")
         self._slot.handed_over = True
         await self._acceptance(claim, run)
+        failpoints.reach("gateway-accepted")
 
     async def _acceptance(self, claim: Claim, run: LiveRun) -> None:
         in_line = False

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from contracts import sse
 from gateway.exchange import SEND_SECONDS, Exchange
+from runtime import failpoints
 
 PING_SECONDS = 15.0
 
@@ -49,6 +50,7 @@ class EventStream:
         while not self._run.gone:
             data = self._take()
             if self._run.ended:
+                failpoints.reach("gateway-before-last-event")
                 await self._send(data, more=False)
                 return
             if self._ping and not data:

@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from contracts import frames
+from runtime import failpoints
 
 ALIVE_SECONDS = 5.0
 _FRAME_CHARACTERS = 64 * 1024
@@ -81,6 +82,7 @@ class TraceChannel:
             self._parts.append(piece)
             self._length += len(piece)
             self._cuts.append(self._length)
+            failpoints.reach("orchestrator-said")
 
     @property
     def said(self) -> str:

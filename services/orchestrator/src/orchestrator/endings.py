@@ -11,6 +11,7 @@ from conversations.errors import StoreUnavailable
 from orchestrator.assignment import Assignment
 from orchestrator.parts import Parts
 from orchestrator.resume import already_sent
+from runtime import failpoints
 
 CANCELLED = "The run was cancelled."
 
@@ -19,6 +20,7 @@ async def announce_end(parts: Parts, assignment: Assignment, run: Run) -> None:
     """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
     request = assignment.request
     await _let_go(parts, assignment, settle(parts, request.account_id, run))
+    failpoints.reach("orchestrator-before-completed")
     await say(parts, assignment, end_frame(run))
 
 

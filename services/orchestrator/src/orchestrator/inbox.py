@@ -25,7 +25,7 @@ from orchestrator.slots import give_back
 from orchestrator.turn_loop import run_of
 from orchestrator.unreadable import opening_unread
 from orchestrator.waiting import leave_line, my_turn, place_in_line
-from runtime import logs, telemetry
+from runtime import failpoints, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 _BUSY = "Another message of this conversation is being answered."
@@ -144,6 +144,7 @@ class Inbox:
                 await self._work(assignment)
             case Wait():
                 raise AssertionError("waiting was over")
+        failpoints.reach("orchestrator-before-ack")
         await assignment.delivery.ack()
 
     async def _work(self, assignment: Assignment) -> None:

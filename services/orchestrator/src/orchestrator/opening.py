@@ -16,6 +16,7 @@ from orchestrator.resume import already_sent
 from orchestrator.slots import has_slot
 from orchestrator.turn_loop import run_of
 from orchestrator.waiting import WAIT_SECONDS
+from runtime import failpoints
 
 _NO_AGENT = "There is no such agent."
 _IN_LINE_SLACK_SECONDS = 5.0  # as long as a gateway waits on for one who was told to wait
@@ -39,6 +40,7 @@ async def gathered(parts: Parts, assignment: Assignment) -> bool:
             raise outcome
     if assignment.lease is None:
         return False
+    failpoints.reach("orchestrator-leased")
     assignment.clock = RunClock(assignment.lease.now)
     assignment.agent = agent.result()
     if assignment.agent is not None:
@@ -62,7 +64,9 @@ async def decided(parts: Parts, assignment: Assignment) -> Opening:
             if isinstance(opening, GiveUp):
                 run = run_of(assignment.conversation, assignment.trace_id)
                 new = (*await heard(parts, run, assignment.clock.now()), *new)
+            failpoints.reach("orchestrator-before-begin")
             assignment.conversation = await parts.store.append(assignment.conversation, new)
+            failpoints.reach("orchestrator-begun")
         except VersionConflict:
             assignment.conversation = await parts.store.load(assignment.request.conversation_id)
         else:

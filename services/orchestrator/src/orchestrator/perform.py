@@ -25,7 +25,7 @@ from orchestrator.output import Output
 from orchestrator.resume import AlreadySent
 from orchestrator.retrieval import Retriever
 from orchestrator.turn_loop import run_of
-from runtime import logs
+from runtime import failpoints, logs
 
 _BEFORE_GOING_ON_SECONDS = 0.25
 _PAUSED = "The model provider paused its reply and left it unfinished."
@@ -130,6 +130,7 @@ class Performer:
             use_tools=step.tools,
         )
         self._output.prepare()
+        failpoints.reach("orchestrator-before-model")
         reply = await self._reply(call, run)
         _refuse_unfit(reply)
         return self._recorded(conversation, run, step, call, reply)

@@ -28,7 +28,7 @@ from orchestrator.resume import AlreadySent, already_sent
 from orchestrator.retrieval import Retriever
 from orchestrator.tools import ToolDesk
 from orchestrator.turn_loop import run_of, run_turn
-from runtime import genai, logs, telemetry
+from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 RUN_SECONDS = 600.0
@@ -120,6 +120,7 @@ class Attempt:
         run = self.run
         if run.attempt == 1:
             await self._channel.accept(self._assignment.conversation.conversation_id)
+            failpoints.reach("orchestrator-accepted")
             return AlreadySent()
         try:
             kept = await self._parts.bus.frames_of(self._trace_id)
@@ -162,7 +163,9 @@ class Attempt:
         end = loop.time() + _APPEND_SECONDS
         while True:
             try:
+                failpoints.reach("orchestrator-before-append")
                 following = await self._parts.store.append(conversation, new)
+                failpoints.reach("orchestrator-appended")
             except StoreUnavailable:
                 if loop.time() > end:
                     raise

@@ -19,7 +19,7 @@ from conversations.conversation import Call
 from directory.agents import AgentConfig
 from orchestrator.calls import error_output
 from orchestrator.clock import RunClock, later
-from runtime import genai, telemetry
+from runtime import failpoints, genai, telemetry
 
 TOOL_SECONDS = 30.0
 _SLACK_SECONDS = 5.0
@@ -66,7 +66,9 @@ class ToolDesk:
                 timeout_s=TOOL_SECONDS,
                 deadline=self._deadline(call),
             )
+        failpoints.reach("orchestrator-before-tool-request")
         await self._send()
+        failpoints.reach("orchestrator-tool-requested")
 
     def _deadline(self, call: events.ToolCalled | Call) -> str:
         """Until when it may begin: counted from its event, which a worker that was paused since cannot renew.
@@ -87,6 +89,7 @@ class ToolDesk:
             lost = [call for call in of_earlier_attempts if call.call_id not in self._results]
             await self.ask([call for call in lost if _may_repeat(offered.get(call.name))], offered)
         await self._wait({call.call_id for call in calls})
+        failpoints.reach("orchestrator-tools-returned")
         return tuple(self._returned(round_number, call) for call in calls)
 
     def recorded(self, call_ids: Iterable[str]) -> None:

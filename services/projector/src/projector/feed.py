@@ -12,6 +12,7 @@ from bus import Bus, FeedEnd
 from conversations.feeding import FeedReader, remember_fed
 from conversations.log import Log
 from projector.feed_position import end_of_feed
+from runtime import failpoints
 from runtime.logs import get_logger
 from runtime.postgres import Pool
 
@@ -47,7 +48,9 @@ class Feed:
             end = await self._find(end)
         events = await self._reader.read(end.position, BATCH)
         if events:
+            failpoints.reach("projector-before-feed")
             end = await self._bus.publish_events(events, end)
+            failpoints.reach("projector-fed")
             self._seen_at = time.monotonic()
         await self._remember(end.position)
         self._end = end

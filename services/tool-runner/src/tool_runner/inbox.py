@@ -15,7 +15,7 @@ from mcp_types import CallToolResult
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
 from journal import Journal
-from runtime import genai, logs, telemetry
+from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 from runtime.turns import Turns, TurnsClosed
 from tool_runner.allowance import Allowance
@@ -96,6 +96,7 @@ class Inbox:
     async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         if delivery.attempt > 1 and await self._finished_before(request):
             return
+        failpoints.reach("tool-runner-received")
         began = time.perf_counter()
         outcome: CallToolResult | Fault | None
         secrets: Sequence[str] = ()
@@ -113,7 +114,9 @@ class Inbox:
             size = len(wire.encode(finished))
             if not self._allowance.take(request.account_id, size, time.monotonic()):
                 finished = self._executor.finished(request, Fault("crowded"), began)
+            failpoints.reach("tool-runner-called")
             await self._publish(finished)
+            failpoints.reach("tool-runner-published")
 
     async def _seconds_left(self, request: messages.ToolRequested) -> float:
         """How long somebody waits for the call. Raises ToolFailed if nobody does any more.
@@ -178,6 +181,7 @@ class Inbox:
         before and nobody knows what came of it.
         """
         loop = asyncio.get_running_loop()
+        failpoints.reach("tool-runner-before-journal")
         try:
             execution = await self._journal.begin(
                 request.trace_id,
@@ -190,6 +194,7 @@ class Inbox:
         if execution is None or (execution.mine and loop.time() >= until):
             raise ToolFailed("late")
         if execution.mine:
+            failpoints.reach("tool-runner-journaled")
             return True
         self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
         if await self._finished_before(request):

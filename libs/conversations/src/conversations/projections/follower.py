@@ -14,6 +14,7 @@ from conversations.database import using
 from conversations.log import Log
 from conversations.projections.projection import Projection
 from conversations.projections.taking import Reader, take
+from runtime import failpoints
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool
 
@@ -118,6 +119,8 @@ class Follower:
                 for refused in await take(conn, each, page.told[each.name], each.name):
                     told = msgspec.structs.asdict(refused)
                     self._logger.error("event_parked", projection=each.name, **told)
+            failpoints.reach("projector-in-batch")
+        failpoints.reach("projector-batch-committed")
         for each in group:
             positions[each.name] = page.end
         return page.size

@@ -1,0 +1,106 @@
+"""The table of failpoints, and the mechanism behind them."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import timeit
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from runtime import failpoints
+from runtime.settings import SettingsError
+from tests.step_matrix.points import POINTS
+
+pytestmark = pytest.mark.requirement("STEP-MATRIX")
+
+_ROOT = Path(__file__).parents[2]
+_REACHED = re.compile(r'failpoints\.reach\("([a-z-]+)"\)')
+_PROGRAM = """
+import sys
+from runtime import failpoints
+failpoints.arm("service-1", sys.argv[1])
+for _ in range(3):
+    failpoints.reach("here")
+    print("passed", flush=True)
+"""
+
+
+def test_every_failpoint_of_the_services_is_in_the_matrix_once_and_the_other_way_round() -> None:
+    sources = [*_ROOT.glob("services/*/src/**/*.py"), *_ROOT.glob("libs/*/src/**/*.py")]
+    reached = [name for source in sources for name in _REACHED.findall(source.read_text())]
+    assert sorted(reached) == sorted(point.name for point in POINTS)
+
+
+def test_an_unarmed_failpoint_is_a_call_that_does_nothing(
+    record_property: Callable[[str, object], None],
+) -> None:
+    loops = 200_000
+    seconds = min(timeit.repeat(lambda: failpoints.reach("here"), number=loops, repeat=3))
+    record_property("nanoseconds", round(seconds / loops * 1e9))
+    print(f"an unarmed failpoint takes {seconds / loops * 1e9:.0f} ns, the lambda around it included")
+    assert failpoints.reach is failpoints._nothing
+
+
+def test_a_process_does_not_start_with_failpoints_outside_of_a_test(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="is not that of a test"):
+        failpoints.arm("", str(tmp_path), {failpoints.VARIABLE: "1"})
+    with pytest.raises(SettingsError, match="no run folder"):
+        failpoints.arm("", "", {failpoints.VARIABLE: "1"})
+    assert failpoints.reach is failpoints._nothing
+
+
+def test_a_service_says_in_one_line_why_it_does_not_start_with_failpoints(tmp_path: Path) -> None:
+    service = (sys.executable, "-m", "projector", "--name", "projector-1", "--run-dir", str(tmp_path))
+    ended = subprocess.run(
+        service,
+        env=os.environ | {failpoints.VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert failpoints.VARIABLE in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("action", "code"), [("kill", -signal.SIGKILL), ("raise", 1)])
+def test_a_failpoint_fires_at_the_time_that_is_asked_for(tmp_path: Path, action: str, code: int) -> None:
+    folder = _armed(tmp_path, f"{action}:2")
+    ended = _run(tmp_path)
+    assert (ended.returncode, ended.stdout) == (code, "passed\n")
+    assert (folder / "here.fired").read_text() == "service-1"
+    assert not (folder / "here").exists()
+
+
+def test_a_failpoint_does_not_fire_again_after_a_restart(tmp_path: Path) -> None:
+    _armed(tmp_path, "kill")
+    assert _run(tmp_path).returncode == -signal.SIGKILL
+    assert _run(tmp_path).stdout == "passed\n" * 3
+
+
+def _armed(run_dir: Path, what: str) -> Path:
+    (run_dir / failpoints.TEST_RUN).touch()
+    folder = run_dir / failpoints.FOLDER
+    folder.mkdir()
+    (folder / "here").write_text(what)
+    return folder
+
+
+def _run(run_dir: Path) -> "subprocess.CompletedProcess[str]":
+    return _ended((sys.executable, "-c", _PROGRAM, str(run_dir)))
+
+
+def _ended(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        env=os.environ | {failpoints.VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )

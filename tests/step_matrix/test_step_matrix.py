@@ -1,0 +1,28 @@
+"""A few steps of the matrix, at once: every invariant holds."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.step_matrix.points import MATRIX
+from tests.step_matrix.run import judged, record, table
+
+STEPS = (
+    "gateway-published kill",
+    "orchestrator-said kill",
+    "orchestrator-appended eat",
+    "orchestrator-before-completed stop",
+    "tool-runner-called kill",
+    "projector-in-batch raise",
+)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.requirement("STEP-MATRIX")
+async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
+    steps = [step for step in MATRIX if str(step) in STEPS]
+    history, done = await record(1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0)
+    report = judged(history, done)
+    assert len(done) == len(STEPS)
+    assert report.violations == [], report.text()
+    assert report.invalid == [], table(done)
