@@ -44,6 +44,7 @@ PUBLISHES = {
     "chat.dead.REQUESTS": {"orchestrator", "tool-runner"},
     "_INBOX_provisioner.x": set[str](),
     "_INBOX_orchestrator.x": {"tool-runner"},
+    "$JS.FC.EVENTS.consumer.x": {"operator"},
     "anything": set[str](),
 }
 SUBSCRIBES = {

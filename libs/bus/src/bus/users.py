@@ -64,7 +64,9 @@ def _consume(*streams: str) -> tuple[str, ...]:
     calls = ("CREATE.{0}", "CREATE.{0}.>", "DURABLE.CREATE.{0}.*", "MSG.NEXT.{0}.*")
     made = (f"$JS.API.CONSUMER.{call.format(stream)}" for stream in streams for call in calls)
     seen = (f"$JS.API.CONSUMER.{call}" for stream in streams for call in _looks(stream))
-    return (*made, *seen, *(f"$JS.ACK.{stream}.>" for stream in streams))
+    # A consumer that is pushed to, as client libraries' ordered ones are, stands still without flow control.
+    answers = (f"$JS.{kind}.{stream}.>" for stream in streams for kind in ("ACK", "FC"))
+    return (*made, *seen, *answers)
 
 
 _REPLIES = ("_INBOX.>", "_INBOX_gateway.>", f"_INBOX_{OPERATOR}.>")
