@@ -61,6 +61,13 @@ async def resolve(
     return caller, _agent(row[9:])
 
 
+async def enabled_keys(pool: Pool, key_hashes: list[bytes]) -> frozenset[bytes]:
+    """Those of `key_hashes` (`hash_key`) that `resolve` knows. Raises DatabaseUnavailable within 3 s."""
+    async with connection(pool) as conn:
+        cursor = await conn.execute(_ENABLED, [key_hashes])
+        return frozenset(key_hash for (key_hash,) in await cursor.fetchall())
+
+
 def _caller(row: tuple[Any, ...]) -> Caller:
     account_id, key_id, now = row[:3]
     return Caller(account_id=account_id, plan=plan_from(row[3:9]), key_id=key_id, now=now)
@@ -94,4 +101,9 @@ LEFT JOIN agents g
     ON g.agent_id = %(agent)s::text AND g.account_id = a.account_id AND g.disabled_at IS NULL
 LEFT JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
 WHERE k.key_hash = %(hash)s AND k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
+"""
+
+_ENABLED = """
+SELECT k.key_hash FROM api_keys k JOIN accounts a ON a.account_id = k.account_id
+WHERE k.key_hash = ANY(%s) AND k.revoked_at IS NULL AND k.disabled_at IS NULL AND a.disabled_at IS NULL
 """

@@ -31,7 +31,7 @@ async def caller_of(
         await parts.limiter.cool_down(peer)
         raise Refusal("invalid_api_key")
     wait = guesses.wait(peer, key)
-    if wait is not None:
+    if wait is not None and not await parts.key_checks.counts(key):
         telemetry.count(REFUSED, reason="address")
         await parts.limiter.cool_down(peer)
         raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)

@@ -9,6 +9,7 @@ from conversations.log import Log
 from directory.last_used import LastUsed
 from gateway.admin.door import AdminDoor
 from gateway.guesses import Guesses
+from gateway.key_checks import KeyChecks
 from gateway.peers import Network
 from gateway.runs import Runs
 from gateway.shares import Shares
@@ -28,6 +29,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     pool: Pool
     last_used: LastUsed
     guesses: Guesses
+    key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]
     limiter: Limiter
     bus: Bus

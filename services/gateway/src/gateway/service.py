@@ -12,6 +12,7 @@ from directory.last_used import LastUsed
 from gateway import admission, app
 from gateway.admin.door import opened
 from gateway.guesses import Guesses
+from gateway.key_checks import KeyChecks
 from gateway.months import Months
 from gateway.parts import Parts
 from gateway.peers import networks_of
@@ -55,6 +56,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             pool=pool,
             last_used=last_used,
             guesses=Guesses(),
+            key_checks=KeyChecks(pool),
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             bus=bus,
