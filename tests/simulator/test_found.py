@@ -41,8 +41,34 @@ TWO_DELIVERIES_AT_ONE_WORKER = Plan(
 Each of its two deliveries released the other's lease when it lost the race for the log, five times over.
 """
 
+TWO_DELIVERIES_IN_LINE = Plan(
+    seed=186,
+    pace=3.0,
+    requests=tuple(
+        Request(
+            number=number,
+            at=0.5 * number,
+            thread=0,
+            gateway=number % 2,
+            streaming=True,
+            rounds=(tuple(f"r{number}.0.{piece} " for piece in range(pieces)),),
+            calls=(),
+        )
+        for number, pieces in enumerate((4, 7, 1))
+    ),
+    faults=(
+        Fault(kind="pause_before", at=33.0, process="orchestrator-1", seconds=17.869909618572237),
+        Fault(kind="pause_before", at=15.0, process="orchestrator-1", seconds=19.352684210239964),
+    ),
+)
+"""A worker that was stopped got a request again that it still had in line.
 
-def test_a_worker_that_has_a_request_twice_brings_its_run_to_a_good_end() -> None:
+Its first delivery gave up the place of the second one, which then broke.
+"""
+
+
+@pytest.mark.parametrize("plan", [TWO_DELIVERIES_AT_ONE_WORKER, TWO_DELIVERIES_IN_LINE])
+def test_a_worker_that_has_a_request_twice_brings_its_run_to_a_good_end(plan: Plan) -> None:
     with simulated():
-        outcome = run(TWO_DELIVERIES_AT_ONE_WORKER)
+        outcome = run(plan)
     assert outcome.violations == []

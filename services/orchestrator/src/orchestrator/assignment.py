@@ -95,6 +95,16 @@ class Assignments:
             if assignment.trace_id in trace_ids and assignment.lease is not None:
                 assignment.interruption.interrupt("lost")
 
+    def supersede(self, newer: Assignment) -> None:
+        """This worker has taken the lease of a run anew, for another delivery than the one that had it."""
+        for assignment in self:
+            if (
+                assignment.trace_id == newer.trace_id
+                and assignment is not newer
+                and assignment.lease is not None
+            ):
+                assignment.interruption.interrupt("lost")
+
     def give_up(self) -> None:
         """What has not been renewed for so long is left to other workers."""
         for assignment in self:

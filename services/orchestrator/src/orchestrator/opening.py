@@ -40,6 +40,7 @@ async def gathered(parts: Parts, assignment: Assignment) -> bool:
             raise outcome
     if assignment.lease is None:
         return False
+    parts.assignments.supersede(assignment)
     failpoints.reach("orchestrator-leased")
     assignment.clock = RunClock(assignment.lease.now)
     assignment.agent = agent.result()
