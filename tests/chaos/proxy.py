@@ -113,7 +113,7 @@ class Proxy:
         *,
         forward: bool,
     ) -> None:
-        with contextlib.suppress(OSError):
+        try:
             while data := await reader.read(_CHUNK):
                 await self._hold(forward=forward)
                 if self._eats(data, connection, forward=forward):
@@ -121,6 +121,8 @@ class Proxy:
                 writer.write(data)
                 await writer.drain()
             writer.write_eof()
+        except OSError:
+            connection.reset()  # what one side does, the other side sees
 
     async def _hold(self, *, forward: bool) -> None:
         if self._mode == "delay":

@@ -196,7 +196,7 @@ def tokens_counted_twice(history: History) -> None:
 def a_model_call_behind_the_end(history: History) -> None:
     run, _ = _completed(history)
     call = next(call for call in history.model if call.ask == run.ask)
-    call.at = run.ended + 5.0
+    call.at = run.ended + 20.0
 
 
 def a_limit_that_two_gateways_count_apart(history: History) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator
 
@@ -100,6 +102,23 @@ async def test_a_link_that_is_reset_takes_new_connections_at_once() -> None:
             await client.ask(b"two")
         async with connected(proxy) as again:
             assert await again.ask(b"three") == b"three"
+
+
+async def test_a_server_that_resets_a_connection_resets_its_client() -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(3)
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(reset, "127.0.0.1", 0)
+    proxy = Proxy("link", 0, server.sockets[0].getsockname()[1])
+    await proxy.open()
+    async with connected(proxy) as client:
+        with pytest.raises(ConnectionResetError):
+            await client.ask(b"one")
+    await proxy.close()
+    server.close()
 
 
 async def test_a_link_with_one_way_brings_no_answer() -> None:

@@ -9,6 +9,10 @@ _TRIES = 3
 """Of one model call in one attempt: only while nothing of it was sent."""
 
 
+_CLOCK_SECONDS = 10.0
+"""What a worker's idea of Postgres' time may lag, where the answer that told it was late."""
+
+
 def counted(view: View) -> Iterator[Violation]:
     """I13: token_count is the sum over the run's calls, and that of the model where none was lost."""
     for run in view.runs.values():
@@ -33,7 +37,7 @@ def calls(view: View) -> Iterator[Violation]:
         if made > rounds * _TRIES + again:
             yield _v(run.trace, f"{made} model calls for {rounds} rounds, {again} times taken up again")
         last = run.of("run_completed", "run_failed", "run_cancelled")
-        late = [call for call in view.calls_of[run.ask] if last and call.at > last[0].at + 1.0]
+        late = [call for call in view.calls_of[run.ask] if last and call.at > last[0].at + _CLOCK_SECONDS]
         if late:
             yield _v(run.trace, f"the model was called {late[0].at - last[0].at:.1f} s behind the run's end")
 
