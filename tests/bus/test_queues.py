@@ -8,6 +8,7 @@ import pytest
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import examples, ids, messages, subjects, wire
+from runtime.readiness import Readiness
 from tests.bus.nats_server import NatsServer
 
 CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
@@ -20,11 +21,17 @@ def chat(**changes: object) -> messages.ChatRequested:
 class Worker:
     """Consumes REQUESTS and keeps what it was given."""
 
-    def __init__(self, bus: Bus, handle: Callable[[Delivery], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        handle: Callable[[Delivery], Awaitable[None]] | None = None,
+        readiness: Readiness | None = None,
+    ) -> None:
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.stop = asyncio.Event()
         self._handle = handle
-        self.task = asyncio.create_task(bus.consume("REQUESTS", self._take, slots=4, stop=self.stop))
+        consuming = bus.consume("REQUESTS", self._take, slots=4, stop=self.stop, readiness=readiness)
+        self.task = asyncio.create_task(consuming)
 
     async def _take(self, delivery: Delivery) -> None:
         self.deliveries.put_nowait(delivery)
@@ -129,6 +136,25 @@ async def test_a_stopped_worker_leaves_the_next_message_to_others(bus: Bus) -> N
     second = Worker(bus)
     assert await second.next(2) == request
     await second.ended()
+
+
+@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
+async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(bus: Bus) -> None:
+    readiness = Readiness()
+    worker = Worker(bus, readiness=readiness)
+    await bus.request_chat(chat())
+    await worker.next()
+    readiness.set(False)
+    await asyncio.sleep(0.2)  # until its pull request is withdrawn, of which there is no sign
+    request = chat()
+    await bus.request_chat(request)
+    with pytest.raises(TimeoutError):
+        await worker.next(0.3)
+    assert (await bus.backlog("REQUESTS")).waiting == 1
+    readiness.set(True)
+    assert await worker.next(1.0) == request
+    readiness.set(False)
+    await worker.ended()
 
 
 @pytest.mark.requirement("BUS-CONSUME")

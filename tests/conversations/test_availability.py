@@ -89,6 +89,26 @@ async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
         noting.cancel()
 
 
+@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
+async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_no_process(
+    pool: Pool, migrated_database_url: str
+) -> None:
+    """As one does after a fail-over, until it is promoted."""
+    leases = Leases(pool, "holder")
+    async with open_pool(migrated_database_url, role=None) as owners:
+        async with connection(owners, seconds=10) as conn:
+            await conn.execute("ALTER TABLE availability ADD CONSTRAINT refusing CHECK (false) NOT VALID")
+        noting = asyncio.create_task(leases.keep_noting())
+        unready = asyncio.create_task(leases.readiness.wait_unready())
+        await asyncio.wait((noting, unready), timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        async with connection(owners, seconds=10) as conn:
+            await conn.execute("ALTER TABLE availability DROP CONSTRAINT refusing")
+        assert not noting.done()
+        async with asyncio.timeout(10):
+            await leases.readiness.wait_ready()
+        noting.cancel()
+
+
 async def _expire(pool: Pool, seconds: float = LEASE_SECONDS) -> None:
     """Let the leases end so much sooner, as if they had not been renewed."""
     async with connection(pool) as conn:

@@ -1,10 +1,15 @@
 """A worker that cannot know whether its leases are still its own says nothing more of their runs."""
 
 import asyncio
+from collections.abc import MutableMapping
+from typing import Any
 
+import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from contracts import frames
+from contracts.ids import new_id
 from contracts.updates import Finished, Text
 from conversations import leases
 from conversations.leases import Leases
@@ -41,6 +46,12 @@ async def _writes_on(exchange: Exchange) -> None:
     """Text without an end."""
     await exchange.begin()
     await exchange.text(*("more " for _ in range(10_000)))
+
+
+async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
+    async with asyncio.timeout(15):
+        while not any(line["event"] == event for line in lines):  # noqa: ASYNC110 - lines have no event
+            await asyncio.sleep(0.02)
 
 
 async def _until_free(world: World, trace_id: str) -> None:
@@ -162,3 +173,53 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(
                 await asyncio.sleep(0.05)
             await caller.until_said(caller.text + "more")
         provider.will(says("ok"))
+
+
+@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
+async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it_is_back(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("one"), says("two"))
+    link = Link()
+    agent = await world.agent()
+    with capture_logs() as lines:
+        async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
+            link.cut()
+            await _logged(lines, "store_unavailable")
+            first = await world.ask(agent)
+            await asyncio.sleep(1.0)  # in which it would have been taken
+            assert (await world.bus.backlog("REQUESTS")).waiting == 1
+            async with world.worker("another"):
+                await first.until(frames.Completed, seconds=10.0)
+            second = await world.ask(agent)
+            link.mend()
+            await second.until(frames.Completed, seconds=10.0)
+
+
+@pytest.mark.requirement("LEASE")
+@pytest.mark.usefixtures("short_leases")
+async def test_a_request_that_another_worker_has_taken_is_not_refused(world: World) -> None:
+    """Its first worker finds no agent, but only when its lease is another's."""
+    async with world.worker(), await psycopg.AsyncConnection.connect(world.settings.database_url) as owner:
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE agents")
+            request = world.request(new_id())
+            caller = await world.listen(request)
+            await world.bus.request_chat(request)
+            await _taken_by_another(world, request.trace_id)
+            await asyncio.sleep(2 * leases.HOLD_SECONDS / 3)  # until a renewal has found that it is lost
+        with pytest.raises(TimeoutError):
+            await caller.until(frames.Refused, seconds=1.0)
+        await owner.execute("DELETE FROM run_leases WHERE trace_id = %s", [request.trace_id])
+        await owner.commit()
+        assert (await caller.until(frames.Refused)).code == "agent_not_found"
+
+
+async def _taken_by_another(world: World, trace_id: str) -> None:
+    take = "UPDATE run_leases SET worker = 'another', expires_at = expires_at + interval '1 minute'"
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+        while True:
+            async with connection(pool) as conn:
+                if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:
+                    return
+            await asyncio.sleep(0.02)

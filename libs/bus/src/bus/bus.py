@@ -17,6 +17,7 @@ from bus.traces import Traces
 from contracts import frames, messages, subjects, wire
 from contracts.feed import FeedEvent
 from contracts.wire import M
+from runtime.readiness import Readiness
 
 _PING_SECONDS = 1.5
 _LOOK_SECONDS = 2.0
@@ -128,14 +129,20 @@ class Bus:
         return await self._traces.is_cancelled(trace_id)
 
     async def consume(
-        self, stream: Literal["REQUESTS", "TOOLS"], handle: Handle, *, slots: int, stop: asyncio.Event
+        self,
+        stream: Literal["REQUESTS", "TOOLS"],
+        handle: Handle,
+        *,
+        slots: int,
+        stop: asyncio.Event,
+        readiness: Readiness | None = None,
     ) -> None:
         """Work off a queue, `slots` messages at a time, until `stop` is set and the handlers are done.
 
         While a handler runs its message is kept from others. A handler that raises is logged, and its
-        message comes again after 1 s, later up to 10 s.
+        message comes again after 1 s, later up to 10 s. While not ready it takes no further message.
         """
-        await Consumption(self._connection, self._jetstream, stream, handle, slots).run(stop)
+        await Consumption(self._connection, self._jetstream, stream, handle, slots, readiness).run(stop)
 
     async def backlog(self, stream: Literal["REQUESTS", "TOOLS"]) -> backlog.Backlog:
         """What no worker has had a slot for yet."""

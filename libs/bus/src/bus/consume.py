@@ -16,6 +16,7 @@ from bus.delivery import Delivery
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from runtime import logs
+from runtime.readiness import Readiness
 
 Handle = Callable[[Delivery], Awaitable[None]]
 
@@ -32,13 +33,21 @@ class Consumption:
     """One `consume` call: its open pull request and its running handlers."""
 
     def __init__(
-        self, connection: Connection, jetstream: JetStream, stream: str, handle: Handle, slots: int
+        self,
+        connection: Connection,
+        jetstream: JetStream,
+        stream: str,
+        handle: Handle,
+        slots: int,
+        readiness: Readiness | None = None,
     ) -> None:
         self._connection = connection
         self._jetstream = jetstream
         self._stream = stream
         self._handle = handle
         self._slots = slots
+        self._readiness = readiness or Readiness()
+        self._taking = False  # else what still arrives is put back
         self._inbox = connection.client.new_inbox()
         self._running: dict[asyncio.Task[None], Delivery] = {}
         self._wake = asyncio.Event()
@@ -48,11 +57,14 @@ class Consumption:
         self._log = logs.get_logger("bus").bind(stream=stream)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Take messages until `stop` is set, then wait for the handlers that run."""
+        """Take messages while ready until `stop` is set, then wait for the handlers that run."""
         stopping = asyncio.create_task(stop.wait())
         beating = asyncio.create_task(self._beat())
         try:
-            await self._take(stopping)
+            while not stop.is_set():
+                await _first(stopping, self._readiness.wait_ready())
+                if not stop.is_set():
+                    await self._take(stopping)
             while self._running:
                 await asyncio.wait(self._running)
         finally:
@@ -60,17 +72,19 @@ class Consumption:
             beating.cancel()
 
     async def _take(self, stopping: asyncio.Task[bool]) -> None:
+        """Until `stopping` is done, or it is not ready: the server drops a pull request without an inbox."""
         client = self._connection.client
+        self._taking, self._wanted = True, 0
         subscription = await client.subscribe_direct(f"{self._inbox}.*", self._receive)
         remove = self._connection.add_listener(self._reconnected)
         taking = asyncio.create_task(self._pull_for_ever())
         try:
-            await asyncio.wait((stopping, taking), return_when=asyncio.FIRST_COMPLETED)
+            await _first(stopping, taking, self._readiness.wait_unready())
         finally:
             remove()
             taking.cancel()
             await asyncio.wait((taking,))
-            self._slots = 0  # what still arrives is put back
+            self._taking = False
             await client.drain_direct(subscription, _CLOSE_SECONDS)
         if not taking.cancelled():
             taking.result()
@@ -141,7 +155,7 @@ class Consumption:
             self._ended(trouble=status not in _ENDED_EMPTY)
 
     def _start(self, delivery: Delivery) -> None:
-        work = self._run(delivery) if self._slots else delivery.nak()
+        work = self._run(delivery) if self._taking else delivery.nak()
         task = asyncio.create_task(work)
         self._running[task] = delivery
         task.add_done_callback(self._finished)
@@ -166,3 +180,14 @@ class Consumption:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             for delivery in tuple(self._running.values()):
                 await delivery.in_progress()
+
+
+async def _first(*work: Awaitable[object]) -> None:
+    """Return when one of these is done; coroutines among them are cancelled then."""
+    given = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.wait(given, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each, future in zip(work, given, strict=True):
+            if each is not future:
+                future.cancel()

@@ -7,14 +7,17 @@ All of this is by Postgres' clock, whose leaps count as breaks too.
 
 import asyncio
 
+import psycopg
 from psycopg import sql
 
 from conversations.database import using
 from conversations.errors import StoreUnavailable
 from runtime.logs import get_logger
 from runtime.postgres import Pool
+from runtime.readiness import Readiness
 
 NOTE_SECONDS = 1.0
+_AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
 BREAK_SECONDS = 3.0
 """Postgres has answered nobody for so long: that is a break.
 
@@ -38,14 +41,18 @@ async def note_available(pool: Pool) -> None:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
-async def keep_noting(pool: Pool) -> None:
-    """Call `note_available` for ever."""
+async def keep_noting(pool: Pool, readiness: Readiness | None = None) -> None:
+    """Call `note_available` for ever; `readiness` is whether the last call succeeded."""
+    readiness = readiness or Readiness()
     while True:
         try:
             await note_available(pool)
-        except StoreUnavailable as error:
-            get_logger("conversations.availability").warning("store_unavailable", reason=str(error))
-        await asyncio.sleep(NOTE_SECONDS)
+            readiness.set(True)
+        except (StoreUnavailable, psycopg.Error) as error:  # such as of a server that only reads for a while
+            reason = str(error).strip().partition("\n")[0]
+            get_logger("conversations.availability").warning("store_unavailable", reason=reason)
+            readiness.set(False)
+        await asyncio.sleep(NOTE_SECONDS if readiness.is_ready else _AGAIN_SECONDS)
 
 
 def steady_for(seconds: float) -> sql.Composed:

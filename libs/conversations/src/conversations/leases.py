@@ -15,7 +15,9 @@ from psycopg import sql
 from contracts.ids import new_id
 from conversations.availability import keep_noting, steady_for
 from conversations.database import NOW, using
+from conversations.errors import StoreUnavailable
 from runtime.postgres import Pool
+from runtime.readiness import Readiness
 
 LEASE_SECONDS = 10
 """For so long from its last renewal nobody else gets the lease, by the server's clock."""
@@ -94,6 +96,7 @@ class Leases:
         self._worker = f"{worker}/{new_id()}"
         self._clock = clock
         self._held: dict[str, Lease] = {}
+        self.readiness = Readiness()
 
     @property
     def worker(self) -> str:
@@ -103,8 +106,12 @@ class Leases:
     async def acquire(self, trace_id: str) -> Lease | None:
         """Take the lease, for ten seconds; None while anybody holds it, this worker too."""
         sent_at = self._clock()
-        async with using(self._pool) as conn:
-            row = await (await conn.execute(_ACQUIRE, [trace_id, self._worker, LEASE_SECONDS])).fetchone()
+        try:
+            async with using(self._pool) as conn:
+                row = await (await conn.execute(_ACQUIRE, [trace_id, self._worker, LEASE_SECONDS])).fetchone()
+        except StoreUnavailable:
+            self.readiness.set(False)
+            raise
         if row is None:
             return None
         lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock)
@@ -147,8 +154,8 @@ class Leases:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
     async def keep_noting(self) -> None:
-        """See `availability.keep_noting`."""
-        await keep_noting(self._pool)
+        """See `availability.keep_noting`. Also keeps `readiness`: whether leases can be taken just now."""
+        await keep_noting(self._pool, self.readiness)
 
     async def alive(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""

@@ -130,6 +130,7 @@ class Inbox:
     async def _settle(self, assignment: Assignment, opening: Opening) -> None:
         match opening:
             case Refusal():
+                await _still_held(assignment)
                 self._log.info("request_refused", code=opening.code)
                 # First: a refused request that came again might begin, and its caller asks anew meanwhile.
                 await assignment.delivery.ack()
@@ -197,6 +198,12 @@ class Inbox:
         self._log.info("request_put_back", reason=reason)
         await release_lease(self._parts, assignment)
         await assignment.delivery.nak(seconds)
+
+
+async def _still_held(assignment: Assignment) -> None:
+    """Return when nobody else can have begun the request. Raises Interrupted where somebody may have."""
+    if assignment.lease is None or not await assignment.lease.wait_until_live():
+        raise Interrupted("lost")
 
 
 def _busy(assignment: Assignment, message: str) -> Refusal:

@@ -57,7 +57,8 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
             background.create_task(_drain(parts))
             logs.get_logger("worker").info("ready", health_port=port, run_slots=settings.run_slots)
             inbox = Inbox(parts)
-            await parts.bus.consume("REQUESTS", inbox.handle, slots=parts.run_slots, stop=stop)
+            ready, slots = parts.leases.readiness, parts.run_slots
+            await parts.bus.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
             await parts.assignments.wait_until_none()
             beating.cancel()
             line.cancel()
