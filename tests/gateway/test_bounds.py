@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import threading
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -13,6 +12,7 @@ import pytest
 from contracts import ids
 from conversations.store import ConversationStore
 from gateway import strict
+from gateway.body_reader import BodyReader
 from gateway.exchange import Exchange, Message
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, slow_socket
@@ -22,7 +22,7 @@ from tests.gateway.process import GatewayProcess
 MIB = 1024 * 1024
 
 
-def sending(pieces: list[bytes], reader: ThreadPoolExecutor) -> Exchange:
+def sending(pieces: list[bytes], reader: BodyReader) -> Exchange:
     """A request whose body comes in these pieces."""
     coming = iter(pieces)
 
@@ -65,12 +65,25 @@ async def test_what_a_text_holds_is_no_value(client: Client) -> None:
 @pytest.mark.requirement("BODY-VALUES")
 async def test_a_large_body_is_read_beside_the_event_loop() -> None:
     async def parsed_by(size: int) -> int:
-        with ThreadPoolExecutor() as reader:
-            asked = sending([b" " * (size - 2) + b"{}"], reader)
-            return await strict.read_json(asked, lambda _: threading.get_ident())
+        asked = sending([b" " * (size - 2) + b"{}"], BodyReader())
+        return await strict.read_json(asked, lambda _: threading.get_ident())
 
     assert await parsed_by(strict.LARGE_BODY_BYTES) == threading.get_ident()
     assert await parsed_by(strict.LARGE_BODY_BYTES + 1) != threading.get_ident()
+
+
+@pytest.mark.requirement("BODY-VALUES")
+async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
+    reader, ended = BodyReader(), list[str]()
+
+    async def read(account_id: str) -> None:
+        asked = sending([b" " * strict.LARGE_BODY_BYTES + b"{}"], reader)
+        asked.account_id = account_id
+        await strict.read_json(asked, lambda _: ended.append(account_id))
+
+    await asyncio.gather(*(read(account_id) for account_id in ["many"] * 20 + ["one"]))
+    assert len(ended) == 21
+    assert ended.index("one") <= 2
 
 
 @pytest.mark.requirement("QUERY-BOUNDS")
@@ -92,14 +105,13 @@ async def test_a_query_is_bounded_in_fields_and_bytes(client: Client) -> None:
 @pytest.mark.requirement("READ-SHARES")
 async def test_a_body_that_is_not_wanted_is_not_kept() -> None:
     piece = b"x" * (MIB // 16)
-    with ThreadPoolExecutor() as reader:
-        asked = sending([piece] * 16, reader)
-        tracemalloc.start()
-        try:
-            await strict.discard(asked)
-            _, peak = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
+    asked = sending([piece] * 16, BodyReader())
+    tracemalloc.start()
+    try:
+        await strict.discard(asked)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert not asked.unread
     assert peak < len(piece)
 

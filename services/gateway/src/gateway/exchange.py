@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
-from concurrent.futures import Executor
 from typing import Any
+
+from gateway.body_reader import BodyReader
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -47,7 +48,7 @@ class Exchange:
         "unread",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str, reader: Executor) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str, reader: BodyReader) -> None:
         self.scope = scope
         self.receive = receive
         self.trace_id = trace_id

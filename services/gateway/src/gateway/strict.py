@@ -55,8 +55,7 @@ async def read_json(exchange: Exchange, parse: Callable[[bytes], T], max_bytes: 
 
     if len(data) <= LARGE_BODY_BYTES:
         return read()
-    # One thread for all: more of them would keep the event loop waiting for the interpreter's lock.
-    return await asyncio.get_running_loop().run_in_executor(exchange.reader, read)
+    return await exchange.reader.run(exchange.account_id, read)
 
 
 async def discard(exchange: Exchange, max_bytes: int = MAX_BODY_BYTES) -> None:
