@@ -11,8 +11,10 @@ import pytest
 
 from bus import Bus
 from directory.agents import McpServer
+from runtime.turns import TurnsClosed
 from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, serving, tool
+from tool_runner.places import Places
 
 pytestmark = pytest.mark.requirement("FAIR-TURNS")
 
@@ -88,3 +90,14 @@ async def test_servers_that_do_not_answer_delay_no_other_account(world: World) -
     refused = await world.calls.finish(world.hanging.call("hang", "silent0", deadline=soon))
     assert json.loads(refused.output) == BUSY
     assert refused.is_error
+
+
+async def test_every_call_that_waits_is_put_back_when_the_runner_stops() -> None:
+    places = Places(4)
+    for account in ("a", "b", "c", "d"):
+        await places.take(account, "server")
+    waiting = [asyncio.create_task(places.take("waits", "server")) for _ in range(4)]
+    await asyncio.sleep(0)  # until they wait
+    places.close()
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in ended] == [TurnsClosed] * 4

@@ -17,7 +17,9 @@ from bus import Bus
 from contracts.ids import new_id
 from contracts.messages import CancelRequested
 from directory.agents import McpServer
+from journal import Journal
 from runtime import telemetry
+from runtime.postgres import open_pool
 from tests.mcp_demo.demo_server import running as demo_shop
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
@@ -259,6 +261,24 @@ async def test_a_call_that_waited_past_its_deadline_is_not_run(world: World) -> 
     finished = await world.calls.finish(request)
     assert "could not be started in time" in finished.output
     assert {"late": 1} not in [call.arguments for call in world.scripted.calls()]
+
+
+@pytest.mark.requirement("TOOLS-JOURNAL")
+async def test_a_write_that_a_lost_runner_has_begun_is_not_said_to_be_undone(
+    world: World, migrated_database_url: str
+) -> None:
+    """Whatever keeps the next runner from it: its deadline has passed, or its server is gone by now."""
+    late = datetime.now(UTC) - timedelta(seconds=1)
+    requests = [
+        world.agent.call("fail", deadline=late.isoformat()),
+        world.agent.call("write", server="gone"),
+    ]
+    async with open_pool(migrated_database_url) as pool:
+        lost = Journal(pool, "lost")
+        for request in requests:
+            assert await lost.begin(request.trace_id, request.call_id, deadline=None, seconds=0.0)
+    for finished in await asyncio.gather(*map(world.calls.finish, requests)):
+        assert "It is not known whether the call took effect" in finished.output
 
 
 @pytest.mark.requirement("TOOLS-DEADLINE")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from runtime.postgres import Pool, connection
+from runtime.postgres import Connection, Pool, connection
 
 KEPT_SECONDS = 3600
 """Rows are kept for so long after the end of their calls.
@@ -48,13 +48,22 @@ class Journal:
             cursor = await conn.execute(_BEGIN, [trace_id, call_id, self._runner, seconds, deadline])
             if await cursor.fetchone() is not None:
                 return Execution(mine=True, runner=self._runner, seconds_left=seconds)
-            row = await (await conn.execute(_FIND, [trace_id, call_id])).fetchone()
-        return None if row is None else Execution(mine=False, runner=row[0], seconds_left=row[1])
+            return await _find(conn, trace_id, call_id)
+
+    async def find(self, trace_id: str, call_id: str) -> Execution | None:
+        """The execution that has been claimed, by whichever process; None where the call has not begun."""
+        async with connection(self._pool) as conn:
+            return await _find(conn, trace_id, call_id)
 
     async def forget(self) -> None:
         """Delete the rows that no redelivery can ask for any more."""
         async with connection(self._pool) as conn:
             await conn.execute(_FORGET, [KEPT_SECONDS])
+
+
+async def _find(conn: Connection, trace_id: str, call_id: str) -> Execution | None:
+    row = await (await conn.execute(_FIND, [trace_id, call_id])).fetchone()
+    return None if row is None else Execution(mine=False, runner=row[0], seconds_left=row[1])
 
 
 _BEGIN = """

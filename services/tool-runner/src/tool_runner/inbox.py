@@ -14,7 +14,7 @@ from mcp_types import CallToolResult
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
-from journal import Journal
+from journal import Execution, Journal
 from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 from runtime.turns import Turns, TurnsClosed
@@ -103,12 +103,11 @@ class Inbox:
         try:
             left = await self._seconds_left(request)
             server = await self._executor.server(request)
-        except ToolFailed as failed:
-            outcome = failed.fault
-        else:
             secrets = server.secrets
             with server.in_use():
                 outcome = await self._in_turn(delivery, request, server, left)
+        except ToolFailed as failed:
+            outcome = await self._unless_begun(delivery, request, failed.fault)
         if outcome is not None:
             finished = self._executor.finished(request, outcome, began, secrets)
             size = len(wire.encode(finished))
@@ -133,7 +132,10 @@ class Inbox:
     async def _in_turn(
         self, delivery: Delivery, request: messages.ToolRequested, server: Server, left: float
     ) -> CallToolResult | Fault | None:
-        """What came of the call, once it is its account's turn; None if it is not this process's to tell."""
+        """What came of the call, once it is its account's turn; None if it is not this process's to tell.
+
+        Raises ToolFailed where it did not begin here.
+        """
         loop = asyncio.get_running_loop()
         came = loop.time()
         ends = came + left
@@ -143,9 +145,9 @@ class Inbox:
         except TurnsClosed:
             await delivery.nak()
             return None
-        except TimeoutError:
+        except TimeoutError as error:
             telemetry.count("agentchat.tools.waited", begun=False)
-            return Fault("busy", f"waited {loop.time() - came:.1f} s")
+            raise ToolFailed("busy", f"waited {loop.time() - came:.1f} s") from error
         try:
             if (waited := loop.time() - came) >= _WAITED_SECONDS:
                 telemetry.count("agentchat.tools.waited", begun=True)
@@ -158,30 +160,34 @@ class Inbox:
     async def _outcome(
         self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
     ) -> CallToolResult | Fault | None:
-        """What came of the call, by `until` (loop time); None if it is not this process's to tell."""
-        writing = begun = False
+        """What came of the call, by `until` (loop time); None if it is not this process's to tell.
+
+        Raises ToolFailed where it did not begin here.
+        """
         try:
             tool = await self._executor.tool(server, request, until)
-            writing = not tool.repeatable
-            if writing:
-                begun = await self._begin(delivery, request, until)
-                if not begun:
-                    return None
+        except ToolFailed as failed:
+            if failed.fault.kind != "stopped":
+                raise
+            await delivery.nak()
+            return None
+        try:
+            if not tool.repeatable and not await self._begin(delivery, request, until):
+                return None
             return await self._executor.run(server, tool, request, until)
         except ToolFailed as failed:
-            if failed.fault.kind == "stopped" and not begun:
+            if failed.fault.kind == "stopped" and tool.repeatable:
                 await delivery.nak()
                 return None
-            return msgspec.structs.replace(failed.fault, writing=writing)
+            return msgspec.structs.replace(failed.fault, writing=not tool.repeatable)
 
     async def _begin(self, delivery: Delivery, request: messages.ToolRequested, until: float) -> bool:
         """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
 
         Raises ToolFailed where it is not to be run: Postgres does not answer, its time is up, or it was begun
-        before and nobody knows what came of it.
+        before and nobody knows what came of it. Raises DatabaseUnavailable where it may have been begun.
         """
         loop = asyncio.get_running_loop()
-        failpoints.reach("tool-runner-before-journal")
         try:
             execution = await self._journal.begin(
                 request.trace_id,
@@ -190,19 +196,42 @@ class Inbox:
                 seconds=until - loop.time() + _TELL_SECONDS,
             )
         except DatabaseUnavailable as error:
+            if delivery.attempt > 1:
+                raise
             raise ToolFailed("not_started", str(error)) from error
         if execution is None or (execution.mine and loop.time() >= until):
             raise ToolFailed("late")
         if execution.mine:
-            failpoints.reach("tool-runner-journaled")
             return True
-        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
-        if await self._finished_before(request):
-            return False
-        if execution.seconds_left > 0:
-            await delivery.nak(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+        if await self._is_told_or_under_way(delivery, request, execution):
             return False
         raise ToolFailed("lost", f"begun by {execution.runner}")
+
+    async def _unless_begun(
+        self, delivery: Delivery, request: messages.ToolRequested, fault: Fault
+    ) -> Fault | None:
+        """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be told.
+
+        A runner that began it may have died or been paused since. Raises DatabaseUnavailable.
+        """
+        execution = await self._journal.find(request.trace_id, request.call_id)
+        if execution is None:
+            return fault
+        if await self._is_told_or_under_way(delivery, request, execution):
+            return None
+        return Fault("lost", f"begun by {execution.runner}", writing=True)
+
+    async def _is_told_or_under_way(
+        self, delivery: Delivery, request: messages.ToolRequested, execution: Execution
+    ) -> bool:
+        """Whether a call that was begun before has its result, or may get it: then the call is put back."""
+        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
+        if await self._finished_before(request):
+            return True
+        if execution.seconds_left > 0:
+            await delivery.nak(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+            return True
+        return False
 
     async def _finished_before(self, request: messages.ToolRequested) -> bool:
         return request.call_id in await self._bus.tool_results_of(request.trace_id)
@@ -214,8 +243,10 @@ class Inbox:
         if seconds < left:
             await delivery.nak(seconds)
         else:
-            fault = Fault("busy", f"put back {delivery.attempt - 1} times")
-            await self._publish(self._executor.finished(request, fault, time.perf_counter()))
+            busy = Fault("busy", f"put back {delivery.attempt - 1} times")
+            fault = await self._unless_begun(delivery, request, busy)
+            if fault is not None:
+                await self._publish(self._executor.finished(request, fault, time.perf_counter()))
 
     async def _publish(self, finished: messages.ToolFinished) -> None:
         """Publish a result, through a NATS outage too: what is not published here is lost."""

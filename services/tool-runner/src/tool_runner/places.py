@@ -42,5 +42,6 @@ class Places:
             servers.close()
 
     def _forget(self, account_id: str) -> None:
-        if self._servers[account_id].idle:
+        servers = self._servers.get(account_id)
+        if servers is not None and servers.idle:  # `close` ends many waits, of which the first one forgets
             del self._servers[account_id]
