@@ -4,6 +4,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -18,6 +19,12 @@ from tests.system.indiscreet import Indiscreet, indiscreet_server
 
 _numbers = itertools.count(1)
 _TEMPLATE = "migrated_template"
+
+# How long an example takes says only what else the machine does.
+hypothesis.settings.register_profile(
+    "busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("busy")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:

@@ -19,6 +19,7 @@ from conversations.leases import (
 )
 from conversations.waiting import WaitingLine, forget_expired_places
 from runtime.postgres import Pool, connection
+from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
 from tests.conversations.outages import there_for_long
 
@@ -168,7 +169,7 @@ async def test_a_lease_counts_from_before_its_renewal_was_sent(pool: Pool) -> No
     async with connection(pool) as other, other.transaction():
         await other.execute("SELECT 1 FROM run_leases FOR UPDATE")
         renewing = asyncio.create_task(leases.renew())
-        await _until_blocked(pool)
+        await until_blocked_by(other)
         clock.now = 7.0
     assert await renewing == set()
     live = []
@@ -215,15 +216,6 @@ async def test_what_may_have_expired_is_not_renewed_once_it_is_released(pool: Po
     assert await one.renew() == set()
     await age(pool, "run_leases", LEASE_SECONDS)
     assert await Leases(pool, "two").acquire(trace())
-
-
-async def _until_blocked(pool: Pool) -> None:
-    async with connection(pool) as conn, asyncio.timeout(5):
-        while not await (await conn.execute(_BLOCKED)).fetchone():  # noqa: ASYNC110 - Postgres has no event
-            await asyncio.sleep(0.01)
-
-
-_BLOCKED = "SELECT 1 FROM pg_locks WHERE NOT granted"
 
 
 _FIRST, _SECOND = "2026-11-21T09:30:00.000001Z", "2026-11-21T09:30:00.000002Z"

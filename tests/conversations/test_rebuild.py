@@ -20,6 +20,7 @@ from conversations.projections.rebuilding import Build, Watch, alone, due, rebui
 from conversations.projections.verifying import verify
 from conversations.store import ConversationStore
 from runtime.postgres import Connection, Pool, connection
+from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, contents, empty, erase, follow, many, rows, shadows
 
 
@@ -213,7 +214,6 @@ async def test_a_swap_waits_for_who_reads(store: ConversationStore, log: Log, po
 async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    blocked = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
     await many(store, 1)
     await follow(pool, log)
     build = Build(pool, log, [messages.PROJECTION], "rebuilding")
@@ -223,8 +223,7 @@ async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
     async with connection(pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
         stepping = asyncio.create_task(follower.step())
-        while await rows(pool, blocked) != [(1,)]:  # noqa: ASYNC110 - the server knows
-            await asyncio.sleep(0.01)
+        await until_blocked_by(conn)
         await shadow.swap(conn, messages.PROJECTION)
     assert await stepping == 0
     await many(store, 1)

@@ -14,8 +14,9 @@ from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import SealBroken
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer, sealer_of
-from runtime.postgres import Connection, Pool, connection
+from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
+from tests.blocking import until_blocked_by
 
 pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
 
@@ -130,9 +131,7 @@ async def test_a_change_that_is_on_its_way_is_waited_for_and_its_version_sealed_
     async with conn.transaction():
         await _change(conn, account, agent, BEFORE, name="Other")
         sealing = asyncio.create_task(reseal(pool, BOTH, actor="test"))
-        async with connection(pool) as watcher:
-            while not await (await watcher.execute(_WAITS, [conn.info.backend_pid])).fetchone():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until_blocked_by(conn)
     done = await sealing
     assert (done.values, done.resealed) == (4, 4)
     assert await _opens(pool, account, agent, 2, "sk-ant-one")
@@ -186,6 +185,3 @@ def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> 
             sealer_of(current, previous)
         assert "hunter2" not in str(caught.value)
     assert sealer_of(good, (good,)).key_id == Sealer.from_setting(good).key_id
-
-
-_WAITS = "SELECT 1 FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"

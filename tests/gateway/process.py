@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 20.0
+from tests.starting import START_SECONDS
+
 _HURRIED = """
 import importlib, json, sys
 from gateway.__main__ import main

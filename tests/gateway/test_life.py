@@ -9,7 +9,8 @@ import httpx
 import psutil
 import pytest
 
-from runtime.postgres import Connection, connection, open_pool
+from runtime.postgres import connection, open_pool
+from tests.blocking import until_blocked_by
 from tests.gateway.client import Client, accepted, check_problem, slow_socket
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
@@ -27,10 +28,10 @@ async def test_a_reader_who_goes_away_is_forgotten_and_the_run_goes_on(
         turn = await (await worker.next()).accept()
         await turn.delta("Hel")
         if path.endswith("stream"):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(20):
                 await reader.readuntil(b"Hel")
         writer.transport.abort()
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(20):
             line = await gateway.line("request", trace_id=turn.request.trace_id)
         assert line["path"] == path
         await turn.delta("lo")
@@ -75,7 +76,7 @@ async def test_nothing_is_left_of_requests_that_are_over(
         turns = [await (await worker.next()).accept() for _ in connections]
         for _, writer in connections:
             writer.transport.abort()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             for turn in turns:
                 await gateway.line("request", trace_id=turn.request.trace_id)
 
@@ -102,25 +103,23 @@ async def test_a_stopping_gateway_ends_what_is_open_in_time(
     ):
         process.signal(signal.SIGTERM)
         began = time.monotonic()
-        await asyncio.sleep(1)
-        with pytest.raises(httpx.ConnectError):
-            await httpx.AsyncClient().get(f"{process.url}/healthz")
+        await deaf(process)
         await ending.answer_from_here("just in time")
         assert (await ending_events.rest())[-1]["type"] == "done"
         await turn.delta("Hel")
         seen = await events.rest()
-        assert 7 < time.monotonic() - began < 20
+        assert time.monotonic() - began > 7
         assert [event["type"] for event in seen] == ["meta", "delta", "error"]
         assert seen[-1]["code"] == "server_shutdown"
         check_problem(await json_call, 503, "server_shutdown")
-        async with asyncio.timeout(15):
-            assert await process.wait() == 0
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0  # 1 where it took too long
     assert json_turn.request.message == "hi"
 
 
 async def deaf(process: GatewayProcess) -> None:
     """Return when the gateway takes no connections any more: by then it knows that it is to stop."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", process.port)
@@ -151,7 +150,7 @@ async def test_a_request_whose_body_is_on_its_way_is_refused_by_a_stopping_gatew
             assert refused.status == 503
             assert refused.check_refusal()["code"] == "server_shutdown"
             sending.send(b'w"}\r\n')
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await process.wait() == 0
     assert worker.untaken("slow") == 0
 
@@ -173,23 +172,15 @@ async def test_a_stopping_gateway_begins_nothing_and_frees_the_key(
         async with conn.transaction():
             await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
             asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
-            async with asyncio.timeout(2):
-                while not await waits_for_a_lock(conn):  # noqa: ASYNC110 - Postgres tells of no such event
-                    await asyncio.sleep(0.01)
+            await until_blocked_by(conn)
             process.terminate()
             await deaf(process)
         check_problem(await asked, 503, "server_shutdown")
         kept = await conn.execute("SELECT FROM idempotency_keys WHERE key = 'stopping'")
         assert await kept.fetchone() is None
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await process.wait() == 0
     assert worker.untaken("claimed") == 0
-
-
-async def waits_for_a_lock(conn: Connection) -> bool:
-    """Whether somebody waits for one on the table of keys."""
-    query = "SELECT FROM pg_locks WHERE relation = 'idempotency_keys'::regclass AND NOT granted"
-    return await (await conn.execute(query)).fetchone() is not None
 
 
 @pytest.mark.requirement("STREAM-SHUTDOWN")
@@ -197,7 +188,7 @@ async def test_an_idle_gateway_stops_at_once(environ: dict[str, str], tmp_path: 
     process = GatewayProcess(tmp_path, environ)
     await process.start()
     process.signal(signal.SIGTERM)
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(6):  # with something open it waits for 8 s
         assert await process.wait() == 0
 
 

@@ -391,7 +391,7 @@ PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
 
 
 @pytest.mark.requirement("STREAM-REPAIR", "STREAM-CONCAT")
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(pieces=PIECES, data=st.data())
 def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
     pieces: list[str], data: st.DataObject

@@ -91,7 +91,7 @@ NESTED = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(SIMPLE | COUNTS | NESTED, max_size=14))
 async def test_once_known_and_settled_the_month_is_what_the_log_says(
     redis_url: str, story: list[Any]

@@ -46,7 +46,7 @@ def asked(gaps: list[int], burst: int) -> list[int]:
     return [moment for moment in times for _ in range(burst)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(RATES, GAPS, BURSTS)
 async def test_in_redis(redis_url: str, rate: int, gaps: list[int], burst: int) -> None:
     keys = [f"limits:{{{new()}}}:{part}" for part in ("rate", "slots", "month")]
@@ -62,7 +62,7 @@ async def test_in_redis(redis_url: str, rate: int, gaps: list[int], burst: int) 
     check_told(moments, [(decision[0] == 0, decision[1]) for decision in decisions])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(RATES, GAPS, BURSTS)
 async def test_in_the_process(rate: int, gaps: list[int], burst: int) -> None:
     now = 0.0

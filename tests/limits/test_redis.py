@@ -125,7 +125,7 @@ async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis")
 
 @pytest.mark.requirement("LIMIT-QUOTA")
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 async def test_months_are_those_of_the_calendar(redis_url: str, moment: datetime) -> None:
     seconds = int(moment.timestamp())
     script = scripts._CLOCK + scripts._MONTH + "local m, r = month_and_rest(tonumber(ARGV[1])) return {m, r}"

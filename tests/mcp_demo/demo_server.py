@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-START_SECONDS = 20
+from tests.starting import START_SECONDS
 
 
 @dataclass

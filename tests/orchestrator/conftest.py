@@ -22,7 +22,15 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 @pytest.fixture
 async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
-    """A client of the scripted provider, quick to give up a silent stream."""
+    """A client of the scripted provider."""
+    client = Provider()
+    yield Caller(client, provider.url)
+    await client.aclose()
+
+
+@pytest.fixture
+async def impatient(provider: ScriptedProvider) -> AsyncIterator[Caller]:
+    """One that is quick to give up a silent stream."""
     client = Provider(idle_seconds=0.6)
     yield Caller(client, provider.url)
     await client.aclose()

@@ -195,7 +195,7 @@ class World:
             yield stop
         finally:
             stop.set()
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(SECONDS):
                 await task
 
 

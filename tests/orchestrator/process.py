@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from orchestrator.settings import Settings
+from tests.starting import START_SECONDS
 
 
 class Orchestrator:
@@ -26,13 +27,29 @@ class Orchestrator:
         self.send(signal.SIGKILL)
         await self._process.wait()
 
-    async def ended(self, seconds: float) -> int:
+    async def ready(self) -> None:
+        """Return when it has said that it takes requests."""
+        async with asyncio.timeout(START_SECONDS):
+            while b'"event":"ready"' not in self.log.read_bytes():
+                assert self._process.returncode is None, self.log.read_text()[-2000:]
+                await asyncio.sleep(0.02)
+
+    async def ended(self, seconds: float = START_SECONDS) -> int:
         async with asyncio.timeout(seconds):
             return await self._process.wait()
 
 
 @contextlib.asynccontextmanager
 async def orchestrator(settings: Settings, name: str, **environment: str) -> AsyncIterator[Orchestrator]:
+    """One that is ready."""
+    async with starting(settings, name, **environment) as process:
+        await process.ready()
+        yield process
+
+
+@contextlib.asynccontextmanager
+async def starting(settings: Settings, name: str, **environment: str) -> AsyncIterator[Orchestrator]:
+    """One that may become ready or not."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:

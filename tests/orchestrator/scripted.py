@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 Answer = Callable[["Exchange"], Coroutine[None, None, None]]
+_SECONDS = 20.0
 
 
 class Exchange:
@@ -87,6 +88,10 @@ class Exchange:
         """A clean end of the body, however little was said."""
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
+
+    async def until_left(self) -> None:
+        """Until its client has closed the connection. Raises TimeoutError."""
+        await asyncio.wait_for(self.left.wait(), _SECONDS)
 
     def reset(self) -> None:
         self._writer.transport.abort()

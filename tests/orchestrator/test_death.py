@@ -18,7 +18,7 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(120)]
 
 _RECOVERY_SECONDS = 15.0
 

@@ -19,7 +19,7 @@ from orchestrator.fence import Fence
 from orchestrator.interruption import Interrupted
 from runtime.postgres import connection, open_pool
 from tests.conversations.outages import there_for_long
-from tests.orchestrator.given import World
+from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
 
@@ -56,7 +56,7 @@ async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
 
 async def _until_free(world: World, trace_id: str) -> None:
     """Until another worker could take the run."""
-    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
         async with connection(pool) as conn:
             await there_for_long(conn)  # a lease that expires now was not lost in an outage
         while await Leases(pool, "onlooker").alive(trace_id):  # noqa: ASYNC110 - a row has no event
@@ -83,7 +83,7 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
         async with world.worker("next"):
             await world.bus.request_chat(world.again(caller.request))  # as the sweeper does
             completed = await caller.until(frames.Completed)
-            await asyncio.wait_for(provider.calls[0].left.wait(), 10.0)
+            await provider.calls[0].until_left()
         assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
     view = View()
     updates = [update for frame in caller.frames for update in view.feed(frame)]

@@ -2,17 +2,17 @@
 
 import asyncio
 import signal
-import time
 
 import pytest
 
-from contracts import events, frames
+from contracts import events, frames, subjects
 from contracts.messages import CancelRequested
-from tests.orchestrator.given import World
+from tests.bus.queue_state import until_nobody_pulls
+from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, breaks, says
 
-pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(120)]
 
 
 @pytest.mark.requirement("STREAM-CONCAT")
@@ -25,10 +25,8 @@ async def test_a_worker_told_to_end_hands_its_runs_over_at_once(
         await caller.until_said("It has ")
         async with world.worker("new"):
             old.send(signal.SIGTERM)
-            assert await old.ended(10.0) == 0
-            ended = time.monotonic()
+            assert await old.ended() == 0
             completed = await caller.until(frames.Completed, seconds=8.0)  # before its lease could expire
-            assert time.monotonic() - ended < 8.0
     assert completed.message.content == caller.text == "It has shipped."
     lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
     assert [event.usage.total for event in lost] == [11]
@@ -59,10 +57,10 @@ async def test_a_worker_told_to_end_lets_short_runs_finish(world: World, provide
         caller = await world.ask(await world.agent())
         await caller.until_said("...")
         old.send(signal.SIGTERM)
-        await asyncio.sleep(0.3)
+        await until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
         gate.set()
         await caller.until(frames.Completed)
-        assert await old.ended(6.0) == 0
+        assert await old.ended() == 0
     assert caller.of(frames.Resumed) == []
 
 
@@ -90,11 +88,11 @@ async def test_a_worker_that_was_only_frozen_stops_and_says_nothing_that_counts(
             completed = await caller.until(frames.Completed, seconds=30.0)
             assert completed.attempt == 2
             frozen.send(signal.SIGCONT)
-            await asyncio.wait_for(provider.calls[0].left.wait(), 10.0)
+            await provider.calls[0].until_left()
             after = await world.go_on(caller, "Thanks.")
             await after.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
-    assert [frame.text for frame in caller.of(frames.Delta) if frame.attempt == 1] == ["It ", "has "]
+    assert "".join(frame.text for frame in caller.of(frames.Delta) if frame.attempt == 1) == "It has "
     stored = await world.events(caller)
     trace = caller.request.trace_id
     assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
@@ -175,7 +173,7 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
             gate.set()
             await first.until(frames.Completed)
             with pytest.raises(TimeoutError):
-                await third.until(frames.Accepted, seconds=1.0)
+                await third.until(frames.Accepted, seconds=1.0)  # long enough to overtake
             room.set()
             for waiter in (second, third):
                 await waiter.until(frames.Completed)
@@ -184,7 +182,7 @@ async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_
 
 
 async def _called(provider: ScriptedProvider, times: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while len(provider.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
             await asyncio.sleep(0.01)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ from contracts import frames
 from orchestrator.settings import Settings
 from runtime import telemetry
 from tests.orchestrator.given import World
-from tests.orchestrator.process import orchestrator
+from tests.orchestrator.process import orchestrator, starting
 from tests.orchestrator.scripted import ScriptedProvider, asks, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
@@ -29,16 +30,16 @@ from tests.ports import free_port
 async def test_a_setting_that_does_not_do_is_one_line_and_exit_code_2(
     world: World, change: dict[str, str], says_: str
 ) -> None:
-    async with orchestrator(world.settings, "wrong", **change) as process:
-        assert await process.ended(10.0) == 2
+    async with starting(world.settings, "wrong", **change) as process:
+        assert await process.ended() == 2
         (line,) = process.log.read_text().splitlines()
     assert says_ in line
 
 
 @pytest.mark.requirement("SETTINGS")
 async def test_a_secret_key_that_does_not_do_is_not_repeated(world: World) -> None:
-    async with orchestrator(world.settings, "wrong", AGENTCHAT_SECRET_KEY="hunter2") as process:
-        assert await process.ended(20.0) == 2
+    async with starting(world.settings, "wrong", AGENTCHAT_SECRET_KEY="hunter2") as process:
+        assert await process.ended() == 2
         text = process.log.read_text()
     assert "AGENTCHAT_SECRET_KEY" in text.splitlines()[-1]
     assert "hunter2" not in text
@@ -53,6 +54,8 @@ async def test_logs_are_bound_to_the_run_and_hold_no_word_of_it(
         agent = await world.agent(provider_key="sk-ant-CANARYKEY12345", system_prompt="CANARY-prompt")
         caller = await world.ask(agent, "CANARY-message")
         await caller.until(frames.Completed)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
         log = process.log.read_text()
     assert "CANARY" not in log
     assert f'"trace_id":"{caller.request.trace_id}"' in log
@@ -91,23 +94,13 @@ async def test_it_is_ready_when_nats_and_postgres_answer(world: World) -> None:
     settings: Settings = world.settings
     port = free_port()
     async with orchestrator(settings, "healthy", AGENTCHAT_HEALTH_PORT=str(port)):
-        body = await _ready(port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(20):
+            body = await reader.read()
+        writer.close()
     assert b"200 OK" in body
     assert b'"checks":{"nats":"ok","postgres":"ok"}' in body
-
-
-async def _ready(port: int) -> bytes:
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-                continue
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
-            body = await reader.read()
-            writer.close()
-            return body
 
 
 @pytest.mark.requirement("LAYOUT")

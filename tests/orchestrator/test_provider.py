@@ -38,9 +38,20 @@ async def test_the_call_carries_everything_that_the_agent_is(
 async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
-    provider.will(says("Grüß ", "Gott, ", "Welt \N{WAVING HAND SIGN}"))
-    reply = await caller.stream()
-    assert len(caller.said) == 3
+    async def answer(exchange: Exchange) -> None:
+        """A piece is sent when the one before it has gone out."""
+        await exchange.begin()
+        await exchange.block(type="text", text="")
+        for count, piece in enumerate(("Grüß ", "Gott, ", "Welt \N{WAVING HAND SIGN}")):
+            while len(caller.said) < count:  # noqa: ASYNC110 - a list has no event
+                await asyncio.sleep(0.005)
+            await exchange.piece(type="text_delta", text=piece)
+        await exchange.event("content_block_stop", index=0)
+        await exchange.end()
+
+    provider.will(answer)
+    async with asyncio.timeout(20):
+        reply = await caller.stream()
     assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
     assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
     assert reply.stop_reason == "end_turn"

@@ -13,7 +13,7 @@ from contracts.values import Source, Usage
 from conversations.conversation import Conversation
 from conversations.store import ConversationStore, open_store
 from conversations.turn import AgentFacts, Begin, open_turn
-from tests.orchestrator.given import Listener, World
+from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
 from tests.orchestrator.test_tools import SHOP
@@ -198,7 +198,7 @@ async def _exhaust(world: World, request: ChatRequested) -> None:
 
 
 async def _until_dealt_with(world: World) -> None:
-    async with world.raw() as nats, asyncio.timeout(10):
+    async with world.raw() as nats, asyncio.timeout(SECONDS):
         while (await nats.jetstream().stream_info("REQUESTS")).state.messages:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -220,7 +220,7 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World, provid
     async with world.worker():
         caller = await world.ask(await world.agent(**SHOP))
         await caller.until(frames.Accepted)
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(0.7)  # until it has asked in vain, of which there is no sign
         async with Toolbox(world.bus).open():
             await caller.until(frames.Completed)
 
@@ -246,11 +246,11 @@ async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: Scri
         gate.set()
         meanwhile = await world.ask(agent)
         await caller.until_said("shipped.")
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(1.5)  # so long is Postgres away
         assert caller.of(frames.Completed) == []
         link.mend()
-        completed = await caller.until(frames.Completed, seconds=12.0)
-        await meanwhile.until(frames.Completed, seconds=12.0)
+        completed = await caller.until(frames.Completed)
+        await meanwhile.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
     assert completed.attempt == 1
 
@@ -268,7 +268,7 @@ async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancell
         link.cut()
         await world.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id))
         link.mend()
-        assert (await caller.until(frames.Failed, seconds=10.0)).code == "cancelled"
+        assert (await caller.until(frames.Failed)).code == "cancelled"
 
 
 @pytest.mark.requirement("LIMIT-FALLBACK")
@@ -276,4 +276,4 @@ async def test_a_run_needs_no_redis(world: World, provider: ScriptedProvider) ->
     provider.will(asks(("a", "find", "{}")), says("Fine."))
     async with Toolbox(world.bus).open(), world.worker(redis_url="redis://127.0.0.1:1/0"):
         caller = await world.ask(await world.agent(**SHOP))
-        await caller.until(frames.Completed, seconds=5.0)
+        await caller.until(frames.Completed)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from redis.asyncio import Redis
 
 from contracts import frames
 from directory.administration import create_account, put_plan
@@ -14,7 +15,7 @@ from limits import Limiter
 from orchestrator import heartbeat
 from runtime.postgres import connection, open_pool
 from tests.limits.given import new
-from tests.orchestrator.given import Listener, World
+from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says
 
 pytestmark = pytest.mark.requirement("LIMIT-WAITING")
@@ -42,10 +43,11 @@ async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
 class Account:
     """An account of two runs at once, whose requests take their slots as at a gateway."""
 
-    def __init__(self, world: World, limiter: Limiter, agent: str) -> None:
+    def __init__(self, world: World, limiter: Limiter, redis: "Redis", agent: str) -> None:
         self.world = world
         self.agent = agent
         self._limiter = limiter
+        self._redis = redis
 
     async def admits(self, trace_id: str) -> bool:
         return (await self._limiter.admit(self.world.account_id, PLAN, trace_id)).allowed
@@ -55,6 +57,15 @@ class Account:
         others = [new(), new()]
         await self._limiter.hold([(self.world.account_id, other) for other in others])
         return others
+
+    async def held_again(self, trace_id: str, times: int = 3) -> None:
+        """Until the worker has so often held the slots of its runs: one that is lost comes back with that."""
+        slots = f"limits:{{{self.world.account_id}}}:slots"
+        async with asyncio.timeout(SECONDS):
+            for _ in range(times):
+                await self._redis.zrem(slots, trace_id)
+                while await self._redis.zscore(slots, trace_id) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(_QUICK_SECONDS / 5)
 
     async def free(self, trace_id: str) -> None:
         await self._limiter.release(self.world.account_id, trace_id)
@@ -74,15 +85,17 @@ class Account:
 
 
 @pytest.fixture
-async def account(world: World, limiter: Limiter, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Account]:
+async def account(
+    world: World, limiter: Limiter, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Account]:
     monkeypatch.setattr(heartbeat, "RENEW_SECONDS", _QUICK_SECONDS)  # many beats in a short test
     async with open_pool(world.settings.database_url, role=None) as pool:
         async with connection(pool, seconds=10) as conn:
             await put_plan(conn, PLAN, actor="tests")
             made = await create_account(conn, name="Two", plan=PLAN.name, actor="tests")
         own = World(world.bus, world.log, pool, world.settings, made.account_id)
-        async with own.worker():
-            yield Account(own, limiter, await own.agent())
+        async with own.worker(), Redis.from_url(redis_url) as redis:
+            yield Account(own, limiter, redis, await own.agent())
 
 
 def _held(gate: asyncio.Event) -> Answer:
@@ -108,7 +121,7 @@ async def test_who_waits_in_line_leaves_his_run_to_others(
         waiter.request.trace_id
     )  # held from the door until the worker has said Queued
     await waiter.until(frames.Queued)
-    await asyncio.sleep(3 * _QUICK_SECONDS)  # the slots of those that wait are not renewed
+    await account.held_again(first.request.trace_id)  # the slots of those that wait are not renewed
     other = new()
     assert await account.admits(other)
     assert not await account.admits(new())
@@ -136,7 +149,7 @@ async def test_a_run_begins_only_when_the_account_has_one_free(
         others = await account.fill()
         late = await account.ask("second", asked_ago=5)
         await late.until(frames.Queued)
-    await asyncio.sleep(_A_LOOK)
+    await asyncio.sleep(_A_LOOK)  # for a first try, of which there is no sign
     assert not late.of(frames.Accepted)
     await account.free(others[0])
     await late.until(frames.Completed)
@@ -149,5 +162,5 @@ async def test_who_has_no_run_when_his_time_is_up_is_told_so(
     provider.will(says("never"))
     await account.fill()
     late = await account.ask("late", asked_ago=28.5)
-    assert (await late.until(frames.Refused, seconds=5.0)).code == "rate_limited"
+    assert (await late.until(frames.Refused)).code == "rate_limited"
     assert not late.of(frames.Accepted)

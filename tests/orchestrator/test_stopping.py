@@ -1,6 +1,5 @@
 """Runs that are stopped, or take too long, or are only quiet."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -29,9 +28,9 @@ async def test_a_cancelled_run_closes_its_stream_and_keeps_the_text_so_far(
     caller = await working.ask(await working.agent())
     await caller.until_said("It has")
     await working.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=working.account_id))
-    failed = await caller.until(frames.Failed, seconds=2.0)
+    failed = await caller.until(frames.Failed)
     assert failed.code == "cancelled"
-    await asyncio.wait_for(provider.calls[0].left.wait(), 1.0)
+    await provider.calls[0].until_left()
     ended = await working.run(caller)
     assert (ended.state, ended.text) == ("cancelled", "It has")
     assert ended.usage.input_tokens == 10

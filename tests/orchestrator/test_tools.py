@@ -45,7 +45,7 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
     together = asyncio.Barrier(2)
 
     async def meet(request: ToolRequested) -> str | None:
-        await asyncio.wait_for(together.wait(), 5.0)
+        await asyncio.wait_for(together.wait(), 20.0)
         return await box.echo(request)
 
     box.run = meet

@@ -34,7 +34,7 @@ def connect() -> Connect:
     return make
 
 
-async def call(server: Server, name: str, seconds: float = 5.0, **arguments: Any) -> CallToolResult:
+async def call(server: Server, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
     tools = await server.tools()
     return await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)

@@ -21,9 +21,10 @@ from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
 from runtime.postgres import connection, open_pool
+from tests.starting import START_SECONDS
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
-_START_SECONDS = 30.0
+SECONDS = 40.0  # for what the queue delivers again after 10 s, to a runner that is started meanwhile
 
 
 class Agent(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ class Runner:
             wanted = {"event": event, **fields}
             return [line for line in self.lines if wanted.items() <= line.items()]
 
-        async with asyncio.timeout(_START_SECONDS), self._news:
+        async with asyncio.timeout(START_SECONDS), self._news:
             await self._news.wait_for(lambda: bool(found()) or self._reading.done())
         assert found(), self.lines[-5:]
         return found()[0]
@@ -83,7 +84,7 @@ class Runner:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    async def ended(self, seconds: float = 15.0) -> int:
+    async def ended(self, seconds: float = START_SECONDS) -> int:
         async with asyncio.timeout(seconds):
             return await self.process.wait()
 
@@ -141,7 +142,7 @@ class Calls:
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
 
-    async def finish(self, request: ToolRequested, seconds: float = 25.0) -> ToolFinished:
+    async def finish(self, request: ToolRequested, seconds: float = SECONDS) -> ToolFinished:
         """Ask, and wait for the result."""
         done: asyncio.Future[ToolFinished] = asyncio.get_running_loop().create_future()
 

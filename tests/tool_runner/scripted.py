@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 Json = dict[str, Any]
+_SECONDS = 20.0
 
 
 class Call:
@@ -102,18 +103,18 @@ class ScriptedServer:
 
     async def arrived(self, rpc: str) -> Call:
         """The first request of that kind, once it is here."""
-        async with self._news:
+        async with asyncio.timeout(_SECONDS), self._news:
             await self._news.wait_for(lambda: bool(self.calls(rpc)))
         return self.calls(rpc)[0]
-
-    def calls(self, rpc: str = "tools/call") -> list[Call]:
-        return [call for call in self.seen if call.rpc == rpc]
 
     async def news(self) -> None:
         """Return when another request has come in, or soon."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.2), self._news:
                 await self._news.wait()
+
+    def calls(self, rpc: str = "tools/call") -> list[Call]:
+        return [call for call in self.seen if call.rpc == rpc]
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)

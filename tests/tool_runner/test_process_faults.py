@@ -3,7 +3,6 @@
 import asyncio
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -14,11 +13,14 @@ import psycopg
 import pytest
 
 from bus import Bus, Delivery
+from contracts import subjects
 from contracts.messages import ToolFinished
 from directory.agents import McpServer
 from ops.harness import embedded_nats
+from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
-from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
+from tests.bus.queue_state import until_nobody_pulls, until_undelivered
+from tests.tool_runner.runner import SECONDS, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
 pytestmark = [pytest.mark.requirement("TOOLS-IDEMPOTENT"), pytest.mark.timeout(120)]
@@ -49,7 +51,7 @@ class Scene:
         await call.text("done")
 
     async def executing(self, *names: str, times: int = 1) -> None:
-        async with asyncio.timeout(25), self._news:
+        async with asyncio.timeout(SECONDS), self._news:
             await self._news.wait_for(lambda: all(self.executed[name] >= times for name in names))
 
 
@@ -139,13 +141,11 @@ async def _overdue(scene: Scene, calls: Calls) -> None:
         writing = asyncio.create_task(calls.finish(scene.agent.call("write")))
         reading = asyncio.create_task(calls.finish(scene.agent.call("read")))
         await scene.executing("write", "read")
-        began = time.monotonic()
         runner.signal(signal.SIGTERM)
         interrupted = await writing
         assert interrupted.is_error
         assert "not known whether the call took effect" in interrupted.output
-        assert await runner.ended() == 0
-        assert time.monotonic() - began < 20.0
+        assert await runner.ended() == 0  # 1 where it is cut short
     scene.may_answer.set()
     async with running(scene.env):
         assert (await reading).output == '{"text":"done"}'
@@ -196,15 +196,17 @@ async def test_a_call_with_a_result_is_not_run_again(scene: Scene, calls: Calls)
         assert (await calls.bus.tool_results_of(request.trace_id))[request.call_id].output == '"before"'
 
 
-async def test_a_runner_told_to_stop_lets_its_calls_end(scene: Scene, calls: Calls) -> None:
+async def test_a_runner_told_to_stop_lets_its_calls_end(
+    scene: Scene, calls: Calls, fresh_nats_url: str
+) -> None:
     async with running(scene.env) as runner:
         waiting = asyncio.create_task(calls.finish(scene.agent.call("write")))
         await scene.executing("write")
         runner.signal(signal.SIGTERM)
         await runner.logged("draining")
-        await asyncio.sleep(0.5)  # until its pull request is withdrawn, of which there is no sign
+        await until_nobody_pulls(fresh_nats_url, subjects.TOOLS)
         late = asyncio.create_task(calls.finish(scene.agent.call("read")))
-        await asyncio.sleep(0.5)
+        await until_undelivered(fresh_nats_url, subjects.TOOLS, 1)
         scene.may_answer.set()
         assert (await waiting).output == '{"text":"done"}'
         assert await runner.ended() == 0
@@ -245,14 +247,15 @@ async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
     """Neither without an answer of Postgres, nor when the answer comes after the call's time."""
     scene.may_answer.set()
     async with running(scene.env), await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
-        for held_seconds, timeout_s, words in (
-            (4.0, 30.0, "The call could not be started, so nothing was done."),
-            (1.0, 0.5, "The call could not be started in time, so nothing was done."),
+        for timeout_s, words in (
+            (30.0, "The call could not be started, so nothing was done."),
+            (0.5, "The call could not be started in time, so nothing was done."),
         ):
             async with owner.transaction():
                 await owner.execute("LOCK TABLE tool_executions IN ACCESS EXCLUSIVE MODE")
                 waiting = asyncio.create_task(calls.finish(scene.agent.call("write", timeout_s=timeout_s)))
-                await asyncio.wait((waiting,), timeout=held_seconds)
+                await until_blocked_by(owner)
+                await asyncio.wait((waiting,), timeout=timeout_s + 0.2)  # answered, or its time is over
             assert json.loads((await waiting).output) == {"error": words}
         assert scene.executed == {}
         assert (await calls.finish(scene.agent.call("write"))).output == '{"text":"done"}'
@@ -271,7 +274,8 @@ async def test_results_outlive_an_outage_of_nats(
             await scene.executing(*NAMES)
             await nats.kill()
             scene.may_answer.set()
-            await asyncio.sleep(1.0)
+            for name in NAMES:
+                await runner.logged("tool_finished", tool=name)
             await nats.start()
             for finished in await asyncio.gather(*waiting.values()):
                 assert finished.output == '{"text":"done"}'

@@ -1,0 +1,32 @@
+"""What nats-server knows of a queue of this system, for tests that have to wait for it."""
+
+import asyncio
+from collections.abc import Callable
+
+import nats
+from nats.js.api import ConsumerInfo
+
+from bus.streams import CONSUMERS
+
+_SECONDS = 20.0
+
+
+async def until_nobody_pulls(nats_url: str, stream: str) -> None:
+    """Until no process asks for the queue's messages."""
+    await _until(nats_url, stream, lambda info: info.num_waiting == 0)
+
+
+async def until_undelivered(nats_url: str, stream: str, count: int) -> None:
+    """Until the queue has so many messages that no process has been given."""
+    await _until(nats_url, stream, lambda info: info.num_pending == count)
+
+
+async def _until(nats_url: str, stream: str, holds: Callable[[ConsumerInfo], bool]) -> None:
+    client = await nats.connect(nats_url)
+    try:
+        jetstream, name = client.jetstream(), CONSUMERS[stream]["name"]
+        async with asyncio.timeout(_SECONDS):
+            while not holds(await jetstream.consumer_info(stream, name)):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.02)
+    finally:
+        await client.close()
