@@ -23,6 +23,8 @@ from runtime.postgres import Connection, Pool, connection
 from tests.blocking import until_blocked_by
 from tests.conversations.read_models import TABLES, contents, empty, erase, follow, many, rows, shadows
 
+TABLE = "CREATE TABLE rebuilding.tools (LIKE public.tools)"
+
 
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
@@ -229,6 +231,42 @@ async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
     await many(store, 1)
     await follower.step()
     assert await rows(pool, "SELECT count(*) FROM messages") == [(8,)]
+
+
+@pytest.mark.requirement("REBUILD")
+@pytest.mark.parametrize(
+    "made",
+    [
+        "CREATE VIEW rebuilding.tools AS SELECT * FROM public.tools",
+        f"{TABLE}; ALTER TABLE rebuilding.tools ENABLE ROW LEVEL SECURITY",
+        f"{TABLE}; CREATE RULE more AS ON INSERT TO rebuilding.tools DO ALSO SELECT 1",
+        f"{TABLE}; CREATE TRIGGER more BEFORE INSERT ON rebuilding.tools"
+        " EXECUTE FUNCTION tsvector_update_trigger()",
+        f"{TABLE}; CREATE TABLE rebuilding.more () INHERITS (rebuilding.tools)",
+    ],
+)
+async def test_a_table_that_has_its_readers_run_code_does_not_become_live(pool: Pool, made: str) -> None:
+    async with connection(pool) as conn, conn.transaction(force_rollback=True):
+        await conn.execute(made.encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="is no plain table"):
+            async with conn.transaction():
+                await conn.execute("SELECT swap_read_model('tools')")
+
+
+@pytest.mark.requirement("REBUILD")
+async def test_who_builds_read_models_may_not_change_the_live_ones(log: Log, pool: Pool) -> None:
+    for _ in range(2):  # as migrated, and as built anew
+        async with connection(pool) as conn:
+            for change in ("ENABLE ROW LEVEL SECURITY", "OWNER TO agentchat_service", "ADD COLUMN more text"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    await conn.execute(f"ALTER TABLE public.tools {change}".encode())
+        await rebuild(pool, log, PROJECTIONS)
+    async with connection(pool) as conn, conn.transaction(force_rollback=True):
+        await conn.execute("CREATE TABLE rebuilding.tools (LIKE public.tools INCLUDING ALL)")
+        await conn.execute("GRANT ALL ON rebuilding.tools TO agentchat_service, PUBLIC")
+        await conn.execute("SELECT swap_read_model('tools')")
+        row = await (await conn.execute("SELECT has_table_privilege('public.tools', 'TRIGGER')")).fetchone()
+    assert row == (False,)
 
 
 @pytest.mark.requirement("REBUILD")

@@ -78,6 +78,7 @@ STEPS = (
     waiting.ACCOUNTS,
     availability.TABLES,
     shadow.OWNED,
+    shadow.KEPT,
 )
 
 

@@ -18,6 +18,9 @@ SERVICE_ROLE = "agentchat_service"
 READ_MODELS_ROLE = "agentchat_read_models"
 """Owns read models while they are built anew: whoever goes on with one may drop what another has left."""
 
+LIVE_ROLE = "agentchat_live_read_models"
+"""Owns the live ones, and has no member but the database's owner."""
+
 OPERATOR = "agentchat_operator"
 """A login for people and commands; a member of SERVICE_ROLE."""
 
@@ -26,7 +29,7 @@ def role_of(service: Service) -> str:
     return f"agentchat_{service}"
 
 
-ROLES = (SERVICE_ROLE, READ_MODELS_ROLE, OPERATOR, *map(role_of, SERVICES))
+ROLES = (SERVICE_ROLE, READ_MODELS_ROLE, LIVE_ROLE, OPERATOR, *map(role_of, SERVICES))
 """All that migrations make. None of them can log in by itself."""
 
 MEMBERS = {

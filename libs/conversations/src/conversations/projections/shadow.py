@@ -2,8 +2,9 @@
 
 A shadow's position is kept beside the live ones', under the name that `stored_as` gives. Services make, fill
 and drop shadows themselves; only `swap_read_model`, in its owner's right, changes which table is live. A
-shadow belongs to a role of its own and keeps it when it is live: what its maker might have hung on it (an
-index on an expression) runs with that role's rights, and never with those of the database's owner.
+shadow belongs to a role of its own, the live table to another, which no service may take: what a maker might
+have hung on it (an index on an expression) runs with that role's rights, and what would run with those of
+its readers (a view, a policy) keeps it from becoming live.
 """
 
 from typing import Literal
@@ -82,6 +83,58 @@ BEGIN
 END $$;
 """
 """The live table keeps the grants of the one before it."""
+
+KEPT = """
+GRANT CREATE ON SCHEMA rebuilding, public TO agentchat_live_read_models;
+DO $$
+DECLARE live regclass;
+BEGIN
+    FOR live IN SELECT oid FROM pg_class
+     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+       AND relname IN (SELECT name FROM public.read_models)
+    LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO agentchat_live_read_models', live);
+    END LOOP;
+END $$;
+REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
+
+CREATE OR REPLACE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    change text;
+    changes text[];
+    shadow oid;
+BEGIN
+    IF NOT EXISTS (SELECT FROM public.read_models WHERE name = model) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('%s is no read model', model);
+    END IF;
+    EXECUTE format('LOCK TABLE rebuilding.%I IN ACCESS EXCLUSIVE MODE', model);
+    shadow := to_regclass(format('rebuilding.%I', model));
+    IF EXISTS (SELECT FROM pg_class WHERE oid = shadow AND (
+        relkind <> 'r' OR relrowsecurity OR relhasrules OR relhastriggers OR relhassubclass
+        OR EXISTS (SELECT FROM pg_inherits WHERE inhrelid = shadow)
+    )) THEN
+        RAISE insufficient_privilege USING MESSAGE = format('rebuilding.%s is no plain table', model);
+    END IF;
+    SELECT array_agg(format('GRANT %s ON public.%I TO %s', privilege_type, model, grantee::regrole))
+      INTO changes
+      FROM pg_class, aclexplode(relacl)
+     WHERE oid = to_regclass(format('public.%I', model)) AND grantee NOT IN (0, relowner);
+    EXECUTE format('DROP TABLE IF EXISTS public.%I', model);
+    EXECUTE format('ALTER TABLE rebuilding.%I OWNER TO agentchat_live_read_models', model);
+    FOR change IN SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END
+      FROM pg_class, aclexplode(relacl) WHERE oid = shadow AND grantee <> relowner
+    LOOP
+        EXECUTE format('REVOKE ALL ON rebuilding.%I FROM %s CASCADE', model, change);
+    END LOOP;
+    EXECUTE format('ALTER TABLE rebuilding.%I SET SCHEMA public', model);
+    FOREACH change IN ARRAY coalesce(changes, '{}') LOOP
+        EXECUTE change;
+    END LOOP;
+END $$;
+"""
+"""Only plain tables become live, with the grants of the one before alone, and out of their makers' hands."""
 
 
 def stored_as(projection: Projection, schema: Schema) -> str:
