@@ -98,7 +98,7 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         completed(8, "Hello", tool_calls=1),
     )
     assert view.wants_log, "it has the tools' outputs"
-    call = Call(call_id="call", name="find", input={"q": 1}, output="{}")
+    call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="{}")
     rounds = (Round(number=1, text="He", calls=(call,)), Round(number=2, text="llo"))
     told += view.feed_log(run(state="completed", reply=message("Hello"), rounds=rounds))
     assert told == [
@@ -215,7 +215,7 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     told = feed(view, ACCEPTED, completed(7, "ok", tool_calls=1))
     assert told == [Started()]
     assert view.wants_log
-    call = Call(call_id="call", name="find", input={"q": 1}, output="[]")
+    call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="[]")
     done = run(
         state="completed",
         reply=message("ok"),
@@ -344,7 +344,7 @@ def test_a_place_in_line_of_an_earlier_publication_does_not_count() -> None:
 @pytest.mark.requirement("IDEMPOTENCY", "STREAM-CONCAT")
 @pytest.mark.parametrize("streaming", [True, False])
 def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(streaming: bool) -> None:
-    call = Call(call_id="call", name="find", input={"q": 1}, output="{}")
+    call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="{}")
     rounds = (
         Round(number=1, text="Let me see.", cuts=(3, 11), calls=(call,)),
         Round(number=2, text="Done", cuts=(4,)),

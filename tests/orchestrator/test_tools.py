@@ -266,12 +266,23 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
     monkeypatch.setattr(tools, "TOOL_SECONDS", 2.0)
     monkeypatch.setattr(tools, "_SLACK_SECONDS", 0.0)
     desk, clock = _desk(working)
-    calls = tuple(Call(call_id=name, name=name, input={}) for name in ("find", "order"))
+    calls = tuple(Call(call_id=name, at=clock.now(), name=name, input={}) for name in ("find", "order"))
     found, order = await desk.collect(1, calls, {spec.name: spec for spec in SPECS})
     await desk.close()
     (request,) = box.requested
     assert (request.tool, found.is_error, order.is_error) == ("find", False, True)
     assert 0.0 < _seconds_between(clock.now(), request.deadline) + 2.0 < 3.0
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
+async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_run(working: World) -> None:
+    """35 s after its event no runner begins it, and 2 s later none publishes its result."""
+    desk, clock = _desk(working)
+    calls = (Call(call_id="a", at=clock.after(-36.5), name="order", input={}),)
+    async with asyncio.timeout(10):
+        (order,) = await desk.collect(1, calls, {spec.name: spec for spec in SPECS})
+    await desk.close()
+    assert "unknown" in order.output
 
 
 def _desk(working: World) -> tuple[tools.ToolDesk, RunClock]:

@@ -14,16 +14,17 @@ from ops.replay.what_if_prices import Price, Prices, read_prices
 
 pytestmark = pytest.mark.requirement("WHAT-IF")
 
+_AT = "2026-11-21T09:30:00.000000Z"
 _CALLS = (
-    Call(call_id="a", name="find", input={"q": "mugs"}, output="[]", ms=300),
-    Call(call_id="b", name="order", input={"n": 1}, output="{}", ms=900),
+    Call(call_id="a", at=_AT, name="find", input={"q": "mugs"}, output="[]", ms=300),
+    Call(call_id="b", at=_AT, name="order", input={"n": 1}, output="{}", ms=900),
 )
 _RUN = Run(
     trace_id="t",
     agent_id="g",
     user_message_id="m",
     user_text="Mugs?",
-    requested_at="2026-11-21T09:30:00.000000Z",
+    requested_at=_AT,
     ended_at="2026-11-21T09:30:02.500000Z",
     model="one",
     rounds=(Round(number=1, calls=_CALLS), Round(number=2, text="Yes. We do.")),

@@ -17,9 +17,13 @@ RunState = Literal["running", "completed", "failed", "cancelled"]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call of a round; `output` (a string that parses as JSON) is None until it returned."""
+    """One tool call of a round, recorded at `at` (ISO 8601 UTC).
+
+    `output` (a string that parses as JSON) is None until it returned.
+    """
 
     call_id: str
+    at: str
     name: str
     input: dict[str, Any]
     output: str | None = None
@@ -194,7 +198,7 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
                 attempts_without_progress=max(0, run.attempts_without_progress - 1),
             )
         case events.ToolCalled():
-            call = Call(call_id=event.call_id, name=event.name, input=event.input)
+            call = Call(call_id=event.call_id, at=event.at, name=event.name, input=event.input)
             return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
         case events.ToolReturned():
             rounds = _with_round(run.rounds, event.round, lambda each: _returned(each, event))

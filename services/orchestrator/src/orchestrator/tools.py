@@ -14,6 +14,7 @@ from bus import Bus, BusUnavailable, Subscription
 from contracts import events
 from contracts.messages import ToolFinished, ToolRequested
 from contracts.text import cleaned
+from contracts.timings import TOOL_ANSWER_SECONDS
 from contracts.values import ToolSpec
 from conversations.conversation import Call
 from directory.agents import AgentConfig
@@ -42,7 +43,7 @@ class ToolDesk:
         self._following: Subscription | None = None
         self._results: dict[str, ToolFinished] = {}
         self._news = asyncio.Event()
-        self._asked: set[str] = set()
+        self._asked: dict[str, float] = {}
         self._unsent: dict[str, ToolRequested] = {}
         self._spans: dict[str, Span] = {}
         self._recording: set[asyncio.Task[None]] = set()
@@ -52,7 +53,8 @@ class ToolDesk:
         await self._follow()
         for call in calls:
             spec = offered[call.name]
-            self._asked.add(call.call_id)
+            deadline = self._deadline(call)
+            self._asked[call.call_id] = self._answered_by(deadline)
             self._spans[call.call_id] = _span(call)
             self._unsent[call.call_id] = ToolRequested(
                 trace_id=self._trace_id,
@@ -64,7 +66,7 @@ class ToolDesk:
                 tool=spec.tool,
                 input=call.input,
                 timeout_s=TOOL_SECONDS,
-                deadline=self._deadline(call),
+                deadline=deadline,
             )
         failpoints.reach("orchestrator-before-tool-request")
         await self._send()
@@ -78,6 +80,11 @@ class ToolDesk:
         began = call.at if isinstance(call, events.ToolCalled) else self._clock.now()
         return min(later(began, TOOL_SECONDS + _SLACK_SECONDS), self._run_ends_at)
 
+    def _answered_by(self, deadline: str) -> float:
+        """The loop's time by which a call with this deadline has an answer, if it gets one."""
+        left = TOOL_ANSWER_SECONDS - self._clock.seconds_since(deadline)
+        return asyncio.get_running_loop().time() + left
+
     async def collect(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
     ) -> tuple[events.ToolReturned, ...]:
@@ -88,9 +95,14 @@ class ToolDesk:
             await self._look()
             lost = [call for call in of_earlier_attempts if call.call_id not in self._results]
             await self.ask([call for call in lost if _may_repeat(offered.get(call.name))], offered)
-        await self._wait({call.call_id for call in calls})
+        await self._wait({call.call_id: self._awaited_until(call) for call in calls})
         failpoints.reach("orchestrator-tools-returned")
         return tuple(self._returned(round_number, call) for call in calls)
+
+    def _awaited_until(self, call: Call) -> float:
+        """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
+        asked = self._asked.get(call.call_id)
+        return asked or self._answered_by(later(call.at, TOOL_SECONDS + _SLACK_SECONDS))
 
     def recorded(self, call_ids: Iterable[str]) -> None:
         """The log has what these calls came to: have their large results leave the bus, in the background."""
@@ -153,10 +165,14 @@ class ToolDesk:
             for result in (await self._bus.tool_results_of(self._trace_id)).values():
                 self._take(result)
 
-    async def _wait(self, call_ids: set[str]) -> None:
+    async def _wait(self, until: Mapping[str, float]) -> None:
+        """Until all of these calls have a result, or the loop's time that each is awaited until has come."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + TOOL_SECONDS + _SLACK_SECONDS
-        while not call_ids <= self._results.keys() and (left := end - loop.time()) > 0:
+        while missing := until.keys() - self._results.keys():
+            left = max(until[call_id] for call_id in missing) - loop.time()
+            if left <= 0:
+                await self._look()  # a worker that was paused has not read what came meanwhile
+                return
             self._news.clear()
             try:
                 async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):

@@ -14,6 +14,7 @@ from mcp_types import CallToolResult
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
+from contracts.timings import TOOL_ANSWER_SECONDS
 from journal import Execution, Journal
 from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
@@ -33,8 +34,6 @@ _TURN_SECONDS = 10.0
 _WAITED_SECONDS = 0.1
 # What an account has beyond its share of the messages in hand goes back to the queue, so many times.
 _PUT_BACK_SECONDS = (0.5, 1.0, 2.0, 4.0)
-# What a runner may take beyond a call's time to publish its result.
-_TELL_SECONDS = 2.0
 _LOOK_AGAIN_SECONDS = 5.0
 
 
@@ -193,7 +192,7 @@ class Inbox:
                 request.trace_id,
                 request.call_id,
                 deadline=None if request.deadline is None else moment(request.deadline),
-                seconds=until - loop.time() + _TELL_SECONDS,
+                seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
             )
         except DatabaseUnavailable as error:
             if delivery.attempt > 1:
