@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs simulate fuzz chaos step-matrix soak bench bench-replay lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos step-matrix soak drain hostile bench bench-replay lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (S
 
 soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(REQUESTS),100000)
+
+drain: $(READY) ## restart every service in turn (ROUNDS=, STREAMS=) while 200 streams are open, and judge what came of it
+	@$(BIN)/python -m tests.chaos.drain --rounds $(or $(ROUNDS),50) --streams $(or $(STREAMS),200) --seed $(or $(SEED),1)
+
+hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
+	@$(BIN)/python -m tests.chaos.hostile
 
 bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
 	@$(BIN)/agentchat bench

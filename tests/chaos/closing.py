@@ -109,7 +109,7 @@ async def all_events(rig: Rig) -> list[Event]:
 
 
 def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[str, tuple[str, str]]:
-    """Every thread, with the account's name and the agent that it was begun with."""
+    """Every thread, with the account's name and the agent that it was begun with; a quick one for a slow."""
     names = {each.account_id: name for name, each in access.items()}
     kinds = {agent: kind for each in access.values() for kind, agent in each.agents.items()}
     owners = {
@@ -118,6 +118,7 @@ def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[
     agents = {
         e.conversation: kinds[e.state["agent_id"]] for e in reversed(events) if e.kind == "message_saved"
     }
+    agents = {conversation: "short" if kind == "slow" else kind for conversation, kind in agents.items()}
     return {conversation: (owner, agents[conversation]) for conversation, owner in owners.items()}
 
 

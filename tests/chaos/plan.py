@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -21,8 +22,11 @@ MODELS = {
     "long": "demo-echo?delay_ms=25&repeat=12",
     "tools": "demo-echo?tool=look,mark,note&delay_ms=15&repeat=2",
     "overloaded": "demo-echo?fail=529&times=1&retry_after=1&delay_ms=15",
+    "slow": "demo-echo?delay_ms=400&repeat=6",
 }
-"""The agents of each account, by the name of what they are like."""
+"""The agents of each account, by the name of what they are like; `slow` replies take 4 to 14 s."""
+MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1}
+"""How often each agent is asked, in relation to the others."""
 TOOLS = {"look": {"readOnlyHint": True}, "mark": {"idempotentHint": True}, "note": {"readOnlyHint": False}}
 _WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jetty", "kelp")
 
@@ -87,21 +91,23 @@ def make_plan(seed: int, requests: int, seconds: float, every: float = 2.0, long
     talks: list[Talk] = []
     while sum(len(talk.steps) for talk in talks) < requests:
         if len(talks) % 25 == 0:
-            talks.append(_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
+            talks.append(make_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
         else:
-            talks.append(_talk(chance, seconds))
+            talks.append(make_talk(chance, seconds))
     blows = _blows(random.Random(seed + 1), seconds, every, longest)
     return Plan(seed=seed, seconds=seconds, talks=tuple(sorted(talks, key=lambda each: each.at)), blows=blows)
 
 
-def _talk(chance: random.Random, seconds: float) -> Talk:
-    agent = chance.choices(tuple(MODELS), weights=(4, 2, 4, 1))[0]
+def make_talk(chance: random.Random, seconds: float, mix: Mapping[str, int] = MIX) -> Talk:
+    """At any time before nine tenths of `seconds`, with an agent of the mix."""
+    agent = chance.choices(tuple(mix), weights=tuple(mix.values()))[0]
     account = chance.choice(ACCOUNTS)
     steps = tuple(_step(chance, account, agent) for _ in range(chance.choice((1, 1, 2, 3, 5))))
     return Talk(at=chance.uniform(0, seconds * 0.9), account=account, steps=steps)
 
 
-def _rush(chance: random.Random, at: float) -> Talk:
+def make_rush(chance: random.Random, at: float) -> Talk:
+    """More messages at once than the limited account may send."""
     steps = tuple(_step(chance, LIMITED, "short", rush=True) for _ in range(_RUSH))
     return Talk(at=at, account=LIMITED, steps=steps, rush=True)
 

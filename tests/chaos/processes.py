@@ -26,6 +26,8 @@ class Kept:
         self.ready = asyncio.Event()
         self.became_ready: list[float] = []
         self.starts = 0
+        self.codes: list[int] = []
+        """Exit codes, of each time that it ended."""
         self.pid: int | None = None
         self._clock = clock
         self._may_start = asyncio.Event()
@@ -45,6 +47,7 @@ class Kept:
             watching = asyncio.create_task(self._watch())
             code = await child.wait()
             self.pid = None
+            self.codes.append(code)
             watching.cancel()
             if self.process.probe is None:
                 assert code == 0, f"{self.process.name} ended with {code}: see {self.process.log}"

@@ -44,6 +44,7 @@ class Rig:
         self.tail = Tail(environment.database_url, clock)
         self.tools = ToolLog(clock)
         self.access: dict[str, Access] = {}
+        self.client_ports: list[int] = []
         self.model: ModelLog
 
     @property
@@ -51,16 +52,15 @@ class Rig:
         """A log of the run that is no process's own."""
         return self.folder.log("rig")
 
-    @property
-    def client_ports(self) -> list[int]:
-        return [proxy.port for name, proxy in self.proxies.items() if name.startswith("client>")]
-
 
 @contextlib.asynccontextmanager
 async def running_rig(
-    path: Path, replaced: Mapping[str, tuple[str, ...]] | None = None
+    path: Path, replaced: Mapping[str, tuple[str, ...]] | None = None, *, links: bool = True
 ) -> AsyncIterator[Rig]:
-    """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name."""
+    """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
+
+    Without `links` the processes reach each other directly, and only the model and the tools are recorded.
+    """
     folder = RunFolder(path)
     folder.create()
     with folder.locked(), contextlib.closing(Ports()) as ports:
@@ -71,12 +71,13 @@ async def running_rig(
         counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
         stack = describe(folder, ports, kept, settings, counts, environ)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
-        wiring = _Wiring(found, ports)
+        wiring = _Wiring(found, ports, links=links)
         processes = [wiring.wired(process) for process in found.values()]
         processes = [_replaced(process, replaced or {}) for process in processes]
         clock = Clock()
         rig = Rig(folder, stack.environment, Kin(processes, clock), clock)
         rig.log.touch()
+        rig.client_ports = wiring.client_ports
         rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
         tool_server = ScriptedServer(rig.tools.on_call, listed())
         await tool_server.start()
@@ -101,15 +102,17 @@ async def running_rig(
 class _Wiring:
     """Gives each process addresses of its own proxies: host:port is replaced throughout its environment."""
 
-    def __init__(self, processes: Mapping[str, Process], ports: Ports) -> None:
+    def __init__(self, processes: Mapping[str, Process], ports: Ports, *, links: bool) -> None:
         self.proxies: dict[str, Proxy] = {}
+        self._links = links
         self.model_port = _port(processes["model-demo"])
         self.model_log_port = ports.free()
         self._ports = ports
         self._targets = {_port(processes[name]): (name, _port(processes[name])) for name in SERVERS}
         self._targets[self.model_port] = ("model", self.model_log_port)
-        for number in (1, 2):
-            self._link(f"client>gateway-{number}", _port(processes[f"gateway-{number}"]))
+        self.client_ports = [
+            self._link(f"client>{name}", _port(processes[name])) for name in ("gateway-1", "gateway-2")
+        ]
 
     def wired(self, process: Process) -> Process:
         if process.name not in SERVICES:
@@ -125,6 +128,8 @@ class _Wiring:
         return value
 
     def _link(self, name: str, target: int) -> int:
+        if not self._links:
+            return target
         if name not in self.proxies:
             self.proxies[name] = Proxy(name, self._ports.free(), target)
         return self.proxies[name].port
@@ -144,7 +149,7 @@ def _replaced(process: Process, replaced: Mapping[str, tuple[str, ...]]) -> Proc
 
 async def _accounts(environment: Environment, tools_url: str) -> dict[str, Access]:
     """Makes the accounts and their agents, by the admin API."""
-    async with _admin(environment) as admin:
+    async with admin_of(environment) as admin:
         plan = {
             "name": _PLAN,
             "requests_per_minute": RATE_PER_MINUTE,
@@ -152,18 +157,19 @@ async def _accounts(environment: Environment, tools_url: str) -> dict[str, Acces
             "tokens_per_month": None,
             "form2_streaming": True,
         }
-        await _post(admin, "/plans", plan)
+        await post(admin, "/plans", plan)
         return {name: await _account(admin, name, tools_url) for name in (*ACCOUNTS, LIMITED)}
 
 
 async def lift_limits(environment: Environment) -> None:
     """Of the account that has some."""
-    async with _admin(environment) as admin:
+    async with admin_of(environment) as admin:
         none = {"requests_per_minute": None, "concurrent_runs": None}
         (await admin.patch(f"/plans/{_PLAN}", json=none)).raise_for_status()
 
 
-def _admin(environment: Environment) -> httpx.AsyncClient:
+def admin_of(environment: Environment) -> httpx.AsyncClient:
+    """A client of the admin API."""
     headers = {"Authorization": f"Bearer {environment.admin_token}"}
     return httpx.AsyncClient(
         base_url=f"{environment.base_url}/admin/v1", headers=headers, trust_env=False, timeout=20
@@ -172,11 +178,11 @@ def _admin(environment: Environment) -> httpx.AsyncClient:
 
 async def _account(admin: httpx.AsyncClient, name: str, tools_url: str) -> Access:
     plan = _PLAN if name == LIMITED else "Unlimited"
-    account = await _post(admin, "/accounts", {"name": name, "plan": plan})
-    key = await _post(admin, f"/accounts/{account['id']}/keys", {"name": "load"})
+    account = await post(admin, "/accounts", {"name": name, "plan": plan})
+    key = await post(admin, f"/accounts/{account['id']}/keys", {"name": "load"})
     agents = {}
     for kind, draft in _drafts(name, tools_url):
-        made = await _post(admin, "/agents", {"account_id": account["id"], "name": kind, **draft})
+        made = await post(admin, "/agents", {"account_id": account["id"], "name": kind, **draft})
         agents[kind] = made["id"]
     return Access(account["id"], key["key"], agents)
 
@@ -194,7 +200,8 @@ def _drafts(account: str, tools_url: str) -> Iterator[tuple[str, dict[str, objec
         yield kind, draft
 
 
-async def _post(admin: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, str]:
+async def post(admin: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, str]:
+    """What was made. Raises HTTPStatusError."""
     response = await admin.post(path, json=body)
     response.raise_for_status()
     made: dict[str, str] = response.json()

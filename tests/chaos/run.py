@@ -28,18 +28,23 @@ async def record(
 ) -> History:
     """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service."""
     async with running_rig(folder, replaced) as rig:
-        history = History(
-            seed=plan.seed,
-            commit=commit(),
-            versions={name: metadata.version(name) for name in _DISTRIBUTIONS},
-            accounts={name: each.account_id for name, each in rig.access.items()},
-            rate_per_minute=RATE_PER_MINUTE,
-        )
-        rig.clock.restart()
-        load = Load(rig.client_ports, rig.access, rig.tail, rig.clock)
+        load, history = begin(rig, plan.seed)
         await _carry_out(plan, rig, load, history)
-        await _close(rig, load, history, rebuilds)
+        await close(rig, load, history, rebuilds)
         return history
+
+
+def begin(rig: Rig, seed: int) -> tuple[Load, History]:
+    """The clients and an empty history of a run that begins now."""
+    history = History(
+        seed=seed,
+        commit=commit(),
+        versions={name: metadata.version(name) for name in _DISTRIBUTIONS},
+        accounts={name: each.account_id for name, each in rig.access.items()},
+        rate_per_minute=RATE_PER_MINUTE,
+    )
+    rig.clock.restart()
+    return Load(rig.client_ports, rig.access, rig.tail, rig.clock), history
 
 
 async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None:
@@ -56,7 +61,8 @@ async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None
     history.faults = nemesis.faults
 
 
-async def _close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
+async def close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
+    """Wait for rest, ask every conversation once more, and complete the history."""
     await closing.settle(rig, history.final)
     await lift_limits(rig.environment)
     await load.probe(closing.conversations_of(await closing.all_events(rig), rig.access))

@@ -6,34 +6,23 @@ Exit code 1 where something grows. The stack is that of `agentchat up`, without 
 import argparse
 import asyncio
 import contextlib
-import os
 import random
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
-from ops import secrets
-from ops.environment import Environment
-from ops.folder import RunFolder
-from ops.ports import Ports
-from ops.process import Process
-from ops.settings import Counts, UpSettings
-from ops.stack import describe
-from tests.chaos import counted
 from tests.chaos.client import perform
 from tests.chaos.clock import Clock
-from tests.chaos.growth import Growth, Sample, growths, sample, sample_nats
+from tests.chaos.growth import Growth, Sample, growths
 from tests.chaos.load import conversation_of
-from tests.chaos.plan import SERVICES
-from tests.chaos.processes import Kin
 from tests.chaos.records import Exchange
 from tests.chaos.run import OUTPUT
+from tests.chaos.watched import Watched, watched_stack
 
 _AT_ONCE = 32
 _SAMPLES = 20
@@ -45,13 +34,10 @@ _LONGEST_THREAD = 5
 class Soak:
     """Sends requests and samples the processes whenever a part of them is done."""
 
-    def __init__(self, environment: Environment, kin: Kin, folder: RunFolder, monitor_port: int) -> None:
+    def __init__(self, stack: Watched) -> None:
         self.samples: list[Sample] = []
         self.outcomes: dict[str, int] = {}
-        self._environment = environment
-        self._kin = kin
-        self._folder = folder
-        self._monitor_port = monitor_port
+        self._stack = stack
         self._clock = Clock()
         self._chance = random.Random(1)
         self._threads: list[tuple[str, int]] = []
@@ -76,7 +62,7 @@ class Soak:
 
     async def _one(self) -> None:
         thread, length = self._threads.pop() if self._threads and self._chance.random() < 0.5 else (None, 0)
-        url = self._chance.choice(self._environment.gateway_urls)
+        url = self._chance.choice(self._stack.environment.gateway_urls)
         exchange = Exchange(
             ask=str(uuid.uuid4()),
             account="load",
@@ -95,7 +81,7 @@ class Soak:
             self._threads.append((found, length + 1))
 
     async def _perform(self, exchange: Exchange, port: int) -> None:
-        found = self._environment
+        found = self._stack.environment
         headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": found.load_agent_id}
         if exchange.form != "json":
             headers["X-Stream-Form"] = exchange.form[-1]
@@ -105,38 +91,8 @@ class Soak:
         await perform(exchange, port, headers, body, self._clock)
 
     async def _sample(self, done: int) -> None:
-        for name in SERVICES:
-            tasks = self._folder.path / f"{name}.tasks"
-            self.samples.append(await sample(name, self._kin.kept[name], done, tasks))
-        self.samples.append(await sample_nats(self._monitor_port, done))
+        self.samples += await self._stack.samples(done)
         print(f"{done:,} requests, {self._clock.now():.0f} s", file=sys.stderr, flush=True)
-
-
-@contextlib.asynccontextmanager
-async def _stack(path: Path) -> AsyncIterator[Soak]:
-    folder = RunFolder(path)
-    folder.create()
-    with folder.locked(), contextlib.closing(Ports()) as ports:
-        counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-        kept = secrets.keep(folder.secrets)
-        stack = describe(folder, ports, kept, UpSettings(port=0), counts, environ)
-        monitor_port = ports.free()
-        processes = [_watched(process, folder, monitor_port) for process in stack.processes]
-        async with Kin(processes, Clock()) as kin:
-            await kin.wait_ready(60)
-            yield Soak(stack.environment, kin, folder, monitor_port)
-
-
-def _watched(process: Process, folder: RunFolder, monitor_port: int) -> Process:
-    """Services count their tasks, NATS has its monitoring port."""
-    if process.name == "nats":
-        return msgspec.structs.replace(process, argv=(*process.argv, "-m", str(monitor_port)))
-    if process.name not in SERVICES:
-        return process
-    python, dash_m, *rest = process.argv
-    env = process.env | {counted.VARIABLE: str(folder.path / f"{process.name}.tasks")}
-    return msgspec.structs.replace(process, argv=(python, dash_m, "tests.chaos.counted", *rest), env=env)
 
 
 def _text(outcomes: dict[str, int], found: list[Growth], seconds: float) -> str:
@@ -151,7 +107,8 @@ def _text(outcomes: dict[str, int], found: list[Growth], seconds: float) -> str:
 
 
 async def _soak(requests: int, path: Path) -> Soak:
-    async with _stack(path) as soak:
+    async with watched_stack(path) as stack:
+        soak = Soak(stack)
         await soak.run(requests)
         return soak
 

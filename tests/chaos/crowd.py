@@ -1,0 +1,74 @@
+"""Many connections that send the same bytes and no more: of readers who may not read, half heads, nothing."""
+
+import asyncio
+import json
+import socket
+
+HALF_A_HEAD = b"POST /v1/chat/stream HTTP/1.1\r\nHost: gateway\r\nX-Api-Key: sk"
+_SMALL = 2048
+_SEGMENT = 536
+"""With segments of loopback's size the kernels alone keep megabytes for one who does not read."""
+
+
+class _Connection(asyncio.Protocol):
+    def __init__(self, sent: bytes) -> None:
+        self.transport: asyncio.Transport
+        self._sent = sent
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.write(self._sent)
+
+
+class Crowd:
+    """Connections to one port that send the same bytes and nothing more."""
+
+    def __init__(self, port: int, sent: bytes = b"") -> None:
+        self._port = port
+        self._sent = sent
+        self._connections: list[_Connection] = []
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    async def grow(self, count: int, seconds: float = 0.0) -> None:
+        """Open so many, evenly over so many seconds. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + seconds * number / count - loop.time()))
+            _, connection = await loop.create_connection(
+                lambda: _Connection(self._sent), sock=await self._socket()
+            )
+            self._connections.append(connection)
+
+    async def _socket(self) -> socket.socket:
+        opened = socket.socket()
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SMALL)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SEGMENT)
+        opened.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", self._port))
+        return opened
+
+    def stop_reading(self) -> None:
+        """From now on, what comes stays where it is."""
+        for each in self._connections:
+            if not each.transport.is_closing():
+                each.transport.pause_reading()
+
+    def go(self) -> None:
+        """Close them all, without a farewell."""
+        for each in self._connections:
+            each.transport.abort()
+
+
+def chat(api_key: str, agent_id: str, message: str) -> bytes:
+    """The bytes of a request for a stream of form 1."""
+    body = json.dumps({"message": message}).encode()
+    lines = [
+        *("POST /v1/chat/stream HTTP/1.1", "Host: gateway", "Content-Type: application/json"),
+        *(f"X-Api-Key: {api_key}", f"X-Agent-Id: {agent_id}", "X-Stream-Form: 1"),
+        *("Connection: close", f"Content-Length: {len(body)}", "", ""),
+    ]
+    return "\r\n".join(lines).encode() + body

@@ -1,0 +1,67 @@
+"""The stack of `agentchat up`, without proxies and faults, whose processes can be asked what they hold."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ops import secrets
+from ops.environment import Environment
+from ops.folder import RunFolder
+from ops.ports import Ports
+from ops.process import Process
+from ops.settings import Counts, UpSettings
+from ops.stack import describe
+from tests.chaos import counted
+from tests.chaos.clock import Clock
+from tests.chaos.growth import Sample, sample, sample_nats
+from tests.chaos.plan import SERVICES
+from tests.chaos.processes import Kin
+
+
+class Watched:
+    """A running stack."""
+
+    def __init__(self, environment: Environment, kin: Kin, folder: RunFolder, monitor_port: int) -> None:
+        self.environment = environment
+        self._kin = kin
+        self._folder = folder
+        self._monitor_port = monitor_port
+
+    async def samples(self, requests: int, names: Sequence[str] = SERVICES) -> list[Sample]:
+        """Of these services and of the clients of NATS."""
+        found = [
+            await sample(name, self._kin.kept[name], requests, self._folder.path / f"{name}.tasks")
+            for name in names
+        ]
+        return [*found, await sample_nats(self._monitor_port, requests)]
+
+
+@contextlib.asynccontextmanager
+async def watched_stack(path: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Watched]:
+    """Up while the block runs, two of each service. `settings` are added to the services' environment."""
+    folder = RunFolder(path)
+    folder.create()
+    with folder.locked(), contextlib.closing(Ports()) as ports:
+        counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+        kept = secrets.keep(folder.secrets)
+        stack = describe(folder, ports, kept, UpSettings(port=0), counts, environ | dict(settings or {}))
+        monitor_port = ports.free()
+        processes = [_watched(process, folder, monitor_port) for process in stack.processes]
+        async with Kin(processes, Clock()) as kin:
+            await kin.wait_ready(60)
+            yield Watched(stack.environment, kin, folder, monitor_port)
+
+
+def _watched(process: Process, folder: RunFolder, monitor_port: int) -> Process:
+    """Services count their tasks, NATS has its monitoring port."""
+    if process.name == "nats":
+        return msgspec.structs.replace(process, argv=(*process.argv, "-m", str(monitor_port)))
+    if process.name not in SERVICES:
+        return process
+    python, dash_m, *rest = process.argv
+    env = process.env | {counted.VARIABLE: str(folder.path / f"{process.name}.tasks")}
+    return msgspec.structs.replace(process, argv=(python, dash_m, "tests.chaos.counted", *rest), env=env)

@@ -1,0 +1,41 @@
+"""A small drain; `make drain` has the large one."""
+
+import asyncio
+import signal
+
+import pytest
+
+from ops.harness import RunningStack
+from tests.system.calling import Caller, Event, MakeAgent, events_of, text_of
+
+_STREAMS = 12
+
+
+@pytest.mark.requirement("DRAIN-LOAD", "STREAM-TAKEOVER")
+async def test_services_that_restart_in_order_cost_no_stream_its_end_or_its_text(
+    stack: RunningStack, make_agent: MakeAgent
+) -> None:
+    slow = await make_agent("demo-load?deltas=30&delay_ms=50")
+    whole = text_of(await slow.stream("tell me"))
+    at = [slow.at(url) for url in stack.environment.gateway_urls]
+    all_begun = asyncio.Barrier(_STREAMS + 1)
+
+    async def events_at(caller: Caller) -> list[Event]:
+        events = []
+        async with caller.opened("tell me") as response:
+            async for event in events_of(response):
+                events.append(event)
+                if len(events) == 5:
+                    await all_begun.wait()
+        return events
+
+    streams = [asyncio.create_task(events_at(at[number % 2])) for number in range(_STREAMS)]
+    async with asyncio.timeout(20):
+        await all_begun.wait()
+    names = ("gateway-1", "orchestrator-1", "tool-runner-1", "projector-1")
+    for name in names:
+        stack.kill(name, signal.SIGTERM)
+    told = await asyncio.gather(*streams)
+    await asyncio.gather(*(stack.wait_ready(name) for name in names))
+    assert [events[-1]["type"] for events in told] == ["done"] * len(told)
+    assert [text_of(events) for events in told] == [whole] * len(told)
