@@ -23,6 +23,7 @@ from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, began, turn
 from tests.ports import free_port
 from tests.projector.conftest import Streams
+from tests.starting import START_SECONDS
 
 _LEADER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -56,7 +57,7 @@ class Projectors:
 
     async def leader(self, *, other_than: str = "") -> str:
         """The name of the one that leads, as soon as one does."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(START_SECONDS):
             while True:
                 async with connection(self._pool) as conn:
                     rows = await (await conn.execute(_LEADER)).fetchall()
@@ -68,7 +69,7 @@ class Projectors:
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.ports[name]}/readyz")
 
     async def wait_ready(self, name: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(START_SECONDS):
             while True:
                 with contextlib.suppress(OSError):
                     if (await self.ready(name))[0] == 200:
@@ -98,7 +99,7 @@ async def tell(store: ConversationStore) -> None:
 
 async def projected(pool: Pool, count: int) -> None:
     """Wait until so many threads are listed; it is another process that sees to it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(START_SECONDS):
         while len(await conversations_of(pool, ACCOUNT, limit=1000)) < count:  # noqa: ASYNC110 - another process fills it
             await asyncio.sleep(0.02)
 
@@ -142,7 +143,7 @@ async def test_a_leader_that_is_told_to_stop_ends_and_the_other_takes_over(
         await projectors.wait_ready(name)
     first = await projectors.leader()
     projectors.signal(first, signal.SIGTERM)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(START_SECONDS):
         assert await projectors.processes[first].wait() == 0
     await projectors.leader(other_than=first)
     await tell(store)
@@ -163,7 +164,7 @@ async def test_an_unset_setting_is_said_in_one_line() -> None:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "projector"), env=environment, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(START_SECONDS):
         _, said = await process.communicate()
     assert process.returncode == 2
     assert said.decode().splitlines() == ["AGENTCHAT_DATABASE_URL is not set"]
