@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import psycopg
 import pytest
+from eventsourcing.persistence import OperationalError
 from eventsourcing.postgres import PostgresApplicationRecorder
 from psycopg.conninfo import conninfo_to_dict
 
@@ -13,7 +14,7 @@ from contracts.events import Event
 from contracts.ids import new_id
 from conversations.conversation import Conversation
 from conversations.errors import StoreUnavailable
-from conversations.recorder import Recorder
+from conversations.recorder import Datastore, Recorder
 from conversations.store import ConversationStore, open_store
 from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import asked, began, started
@@ -42,6 +43,29 @@ async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
             assert proxy.eaten == 1
             assert appended.version == 3
             assert await store.load(begun.conversation_id) == appended
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_writer_that_is_gone_without_a_word_behind_its_insert_holds_the_others_up_for_seconds(
+    migrated_database_url: str,
+) -> None:
+    """As its machine has lost its power: what asks for the result of the INSERT was the last that came."""
+    gone = Datastore(migrated_database_url)
+    try:
+        with gone.get_connection() as conn, conn.pipeline() as pipeline:
+            for statement in ("BEGIN", *Recorder.lock_statements()):
+                conn.execute(statement)
+            pipeline.sync()
+            conn.pgconn.send_flush_request()
+            conn.pgconn.flush()
+            async with open_store(migrated_database_url) as store:
+                begin = time.monotonic()
+                await _appended(store, new_conversation(), [began()])
+                assert time.monotonic() - begin < BOUND_SECONDS
+    except OperationalError:
+        pass  # its connection was ended, which it notices now
+    finally:
+        gone.close()
 
 
 @pytest.mark.requirement("EVENT-STORE-BOUND")

@@ -28,6 +28,12 @@ from runtime.roles import SERVICE_ROLE
 CALL_SECONDS = 2.5
 _POOL_SECONDS = 1.5
 _LOCK_SECONDS = 2
+_TRANSACTION_SECONDS = 3
+"""No transaction lasts longer, so that one whose writer is gone or stopped does not keep its turn for ever.
+
+CALL_SECONDS <= _TRANSACTION_SECONDS: the writer itself has given up by then. The time-out for idle
+transactions does not end it: psycopg asks for results by a Flush, which switches that one off (Postgres 18).
+"""
 _RECONNECT_SECONDS = 2.0
 
 
@@ -47,7 +53,9 @@ class Datastore(PostgresDatastore):
             originator_id_type="text",
         )
         self.pool.conninfo = database_url
-        self.pool.kwargs = connect_options(database_url, role=role) | {"row_factory": dict_row}
+        options = connect_options(database_url, role=role)
+        options["options"] += f" -c transaction_timeout={_TRANSACTION_SECONDS}s"
+        self.pool.kwargs = options | {"row_factory": dict_row}
         self.pool.reconnect_timeout = _RECONNECT_SECONDS
         self._in_use: dict[int, tuple[Connection[DictRow], float]] = {}
         self._lock = threading.Lock()
