@@ -238,7 +238,7 @@ class Gateway:
                 caller.trace_id, caller.conversation_id or "", streaming=True, from_beginning=True
             ) as run:
                 await self._listen(caller, run)
-        except (BusUnavailable, StoreUnavailable):
+        except (Refusal, BusUnavailable, StoreUnavailable):  # also of one that stops
             return
 
     async def _listen(self, caller: Caller, run: LiveRun) -> None:
