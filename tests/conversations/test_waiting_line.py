@@ -8,7 +8,7 @@ import pytest
 
 from contracts.ids import new_id
 from conversations import waiting
-from conversations.errors import WaitingLineFull
+from conversations.errors import PlaceLost, WaitingLineFull
 from conversations.waiting import WaitingLine
 from runtime.postgres import Pool, connection, open_pool
 from tests.conversations.counting_proxy import CountingProxy
@@ -64,6 +64,23 @@ async def test_who_is_first_because_a_place_has_expired_finds_out_without_a_noti
         async with connection(pool) as conn:
             await conn.execute("UPDATE waiting_line SET expires_at = now() WHERE trace_id = %s", [trace("a")])
         assert await later
+
+
+@pytest.mark.requirement("CONV-BUSY-WAKE", "LEASE")
+async def test_a_second_delivery_that_waits_at_the_same_worker_is_told_when_the_first_leaves_the_line(
+    pool: Pool,
+) -> None:
+    line = WaitingLine(pool, "one")
+    await line.join("c", trace("a"), AT, ACCOUNT)
+    for _ in range(2):
+        await line.join("c", trace("b"), LATER, ACCOUNT)
+    second = asyncio.create_task(line.until_first(trace("b"), SECONDS))
+    async with asyncio.timeout(SECONDS):
+        line.keep(trace("b"))  # whether or not the other has begun to wait
+        with pytest.raises(PlaceLost):
+            await second
+    with pytest.raises(PlaceLost):
+        await line.until_first(trace("b"), SECONDS)
 
 
 @pytest.mark.requirement("CONV-BUSY-WAKE")

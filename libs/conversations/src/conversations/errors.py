@@ -6,6 +6,7 @@ ConversationsError
 ├── UnstorableEvent
 ├── UnreadableEvent
 ├── WaitingLineFull
+├── PlaceLost
 └── RebuildUnderWay
 """
 
@@ -53,6 +54,14 @@ class WaitingLineFull(ConversationsError):  # noqa: N818 - a state, not a mistak
 
     def __init__(self, conversation_id: str) -> None:
         super().__init__(f"no further message can wait for conversation {conversation_id}")
+
+
+class PlaceLost(ConversationsError):  # noqa: N818 - a state, not a mistake
+    """A request no longer waits here: another delivery of it, at the same worker, has left the line."""
+
+    def __init__(self, trace_id: str) -> None:
+        super().__init__(f"{trace_id} has no place in line here")
+        self.trace_id = trace_id
 
 
 class RebuildUnderWay(ConversationsError):  # noqa: N818 - a state, not a mistake

@@ -15,7 +15,7 @@ import psycopg
 
 from contracts.ids import new_id
 from conversations.database import listen, open_session, using
-from conversations.errors import StoreUnavailable, WaitingLineFull
+from conversations.errors import PlaceLost, StoreUnavailable, WaitingLineFull
 from conversations.leases import LEASE_SECONDS
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool
@@ -84,8 +84,13 @@ class WaitingLine:
         return await self._first_of([trace_id], [conversation_id]) == [trace_id]
 
     async def until_first(self, trace_id: str, seconds: float) -> bool:
-        """Wait until nobody waits before this trace, which has a place here; False when time is up."""
-        waiter = self._waiting[trace_id]
+        """Wait until nobody waits before this trace, which has a place here; False when time is up.
+
+        Raises PlaceLost as soon as another delivery of the same request has left the line.
+        """
+        waiter = self._waiting.get(trace_id)
+        if waiter is None:
+            raise PlaceLost(trace_id)
         waiter.first.clear()
         if await self.is_first(waiter.conversation_id, trace_id):
             return True
@@ -94,6 +99,8 @@ class WaitingLine:
                 await waiter.first.wait()
         except TimeoutError:
             return False
+        if self._waiting.get(trace_id) is not waiter:
+            raise PlaceLost(trace_id)
         return True
 
     async def leave(self, trace_id: str) -> None:
@@ -104,7 +111,9 @@ class WaitingLine:
 
     def keep(self, trace_id: str) -> None:
         """Leave the place to the worker that takes the request up next; until it has expired it counts."""
-        self._waiting.pop(trace_id, None)
+        waiter = self._waiting.pop(trace_id, None)
+        if waiter is not None:
+            waiter.first.set()
 
     async def renew(self) -> None:
         """Ten more seconds for all places of this worker. Call it as often as `Leases.renew`."""

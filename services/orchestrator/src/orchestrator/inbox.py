@@ -13,7 +13,13 @@ from opentelemetry.trace import SpanKind
 from bus import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
-from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict, WaitingLineFull
+from conversations.errors import (
+    PlaceLost,
+    StoreUnavailable,
+    UnreadableEvent,
+    VersionConflict,
+    WaitingLineFull,
+)
 from conversations.turn import Begin, Ended, GiveUp, Opening, Refusal, Resume, Wait
 from orchestrator.assignment import Assignment
 from orchestrator.endings import CANCELLED, announce_end, refuse, release_lease
@@ -182,7 +188,7 @@ class Inbox:
         except Interrupted as interrupted:
             later = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
             await self._put_back(assignment, interrupted.reason, later)
-        except VersionConflict:
+        except (VersionConflict, PlaceLost):
             await self._put_back(assignment, "lost", _LOST_SECONDS)
         except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:
             await self._put_back(assignment, str(error), _away_delay(assignment.delivery.attempt))
