@@ -48,17 +48,17 @@ class Rounds:
         self._armed = rig.folder.path / FOLDER
 
     async def run(self, steps: Sequence[Step], at_once: int) -> None:
-        """All of them; never two of one point at the same time."""
+        """All of them; never two of one point at the same time, nor two of the one projector."""
         waiting = list(steps)
         busy: set[str] = set()
 
         async def work() -> None:
             while step := _next(waiting, busy):
-                busy.add(step.point.name)
+                busy.add(_place(step))
                 try:
                     await self._round(step)
                 finally:
-                    busy.discard(step.point.name)
+                    busy.discard(_place(step))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
@@ -127,10 +127,15 @@ class Rounds:
         await proxy.set_mode("pass")
 
 
+def _place(step: Step) -> str:
+    """What two rounds may not share."""
+    return "projector" if step.point.name.startswith("projector") else step.point.name
+
+
 def _next(waiting: list[Step], busy: set[str]) -> Step | None:
     """The first whose point is free; None where there is no more, or none that is free just now."""
     for step in waiting:
-        if step.point.name not in busy:
+        if _place(step) not in busy:
             waiting.remove(step)
             return step
     return None
