@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from conversations.errors import StoreUnavailable
 from conversations.leases import (
     GIVE_UP_SECONDS,
     HOLD_SECONDS,
@@ -18,7 +19,7 @@ from conversations.leases import (
     forget_expired_leases,
 )
 from conversations.waiting import WaitingLine, forget_expired_places
-from runtime.postgres import Pool, connection
+from runtime.postgres import Pool, connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
 from tests.conversations.outages import there_for_long
@@ -86,6 +87,25 @@ async def test_renewing_prolongs_all_that_is_held(pool: Pool) -> None:
     await one.renew()
     await age(pool, "run_leases", LEASE_SECONDS - 1)
     assert [await one.alive(trace(word)) for word in ("a", "b", "c")] == [True, True, False]
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
+    pool: Pool, migrated_database_url: str
+) -> None:
+    """As many requests as a worker has slots may ask for their leases at once; that is no outage either."""
+    async with open_pool(migrated_database_url, max_size=1) as full:
+        one = Leases(full, "one", renewals=pool)
+        await one.acquire(trace())
+        async with connection(full, seconds=30):
+            waiting = asyncio.create_task(one.acquire(trace("b")))
+            await age(pool, "run_leases", LEASE_SECONDS - 1)
+            await one.renew()
+            await age(pool, "run_leases", LEASE_SECONDS - 1)
+            assert await Leases(pool, "onlooker").alive(trace())
+            with pytest.raises(StoreUnavailable):
+                await waiting
+            assert one.readiness.is_ready
 
 
 @pytest.mark.requirement("LEASE")

@@ -15,7 +15,6 @@ from psycopg import sql
 from contracts.ids import new_id
 from conversations.availability import keep_noting, steady_for
 from conversations.database import NOW, using
-from conversations.errors import StoreUnavailable
 from runtime.postgres import Pool
 from runtime.readiness import Readiness
 
@@ -87,12 +86,21 @@ class Lease:
 class Leases:
     """The leases of one worker process. Every call raises StoreUnavailable where Postgres does not answer.
 
-    Its pool is to be its own: what holds the connections of another for long must not delay a renewal. The
-    process is told from an earlier one of the same name: what that one held has to expire.
+    `renewals` is to be a pool of its own: neither other work nor hundreds of requests that are taken up at
+    once must delay a renewal. The process is told from an earlier one of the same name: what that one held
+    has to expire.
     """
 
-    def __init__(self, pool: Pool, worker: str, *, clock: Callable[[], float] = elapsed) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        worker: str,
+        *,
+        renewals: Pool | None = None,
+        clock: Callable[[], float] = elapsed,
+    ) -> None:
         self._pool = pool
+        self._renewals = renewals or pool
         self._worker = f"{worker}/{new_id()}"
         self._clock = clock
         self._held: dict[str, Lease] = {}
@@ -106,12 +114,8 @@ class Leases:
     async def acquire(self, trace_id: str) -> Lease | None:
         """Take the lease, for ten seconds; None while anybody holds it, this worker too."""
         sent_at = self._clock()
-        try:
-            async with using(self._pool) as conn:
-                row = await (await conn.execute(_ACQUIRE, [trace_id, self._worker, LEASE_SECONDS])).fetchone()
-        except StoreUnavailable:
-            self.readiness.set(False)
-            raise
+        async with using(self._pool) as conn:
+            row = await (await conn.execute(_ACQUIRE, [trace_id, self._worker, LEASE_SECONDS])).fetchone()
         if row is None:
             return None
         lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock)
@@ -126,7 +130,7 @@ class Leases:
         if not asked:
             return set()
         sent_at = self._clock()
-        async with using(self._pool, seconds=RENEWAL_SECONDS) as conn:
+        async with using(self._renewals, seconds=RENEWAL_SECONDS) as conn:
             cursor = await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(asked)])
             kept = {trace_id for (trace_id,) in await cursor.fetchall()}
         lost = set()
@@ -154,8 +158,8 @@ class Leases:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
     async def keep_noting(self) -> None:
-        """See `availability.keep_noting`. Also keeps `readiness`: whether leases can be taken just now."""
-        await keep_noting(self._pool, self.readiness)
+        """See `availability.keep_noting`. Also keeps `readiness`: whether Postgres answers this process."""
+        await keep_noting(self._renewals, self.readiness)
 
     async def alive(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""

@@ -35,6 +35,7 @@ from runtime.roles import acting_as
 _DRAIN_SECONDS = 4.0
 _POOL = 8
 _LEASE_POOL = 2
+_RENEWAL_POOL = 1
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
@@ -89,6 +90,9 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         lease_pool = await stack.enter_async_context(
             open_pool(settings.database_url, min_size=1, max_size=_LEASE_POOL)
         )
+        renewals = await stack.enter_async_context(
+            open_pool(settings.database_url, min_size=1, max_size=_RENEWAL_POOL)
+        )
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name)
         stack.push_async_callback(limiter.aclose)
@@ -99,7 +103,7 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         yield Parts(
             bus=bus,
             store=store,
-            leases=Leases(lease_pool, name),
+            leases=Leases(lease_pool, name, renewals=renewals),
             line=WaitingLine(pool, name),
             limiter=limiter,
             agents=Agents(pool, sealer, settings.anthropic_api_key),
