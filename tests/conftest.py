@@ -1,5 +1,6 @@
 """Fixtures for every test: the embedded servers once a run, databases of their own, the whole stack once."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -30,6 +31,19 @@ hypothesis.settings.load_profile("busy")
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     """How tests are shared out among processes."""
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def no_task_outlives_the_session() -> AsyncIterator[None]:
+    """A client that is reconnecting to a server which a test has ended may pass over one cancellation."""
+    yield
+    for _ in range(10):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.5)
 
 
 @pytest.fixture(scope="session")

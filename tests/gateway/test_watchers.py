@@ -63,8 +63,8 @@ async def _text(reader: Reader) -> str:
 class Counted(Bus):
     """A bus that counts what it is asked for."""
 
-    def __init__(self, link: Connection) -> None:
-        super().__init__(link)
+    def __init__(self, link: Connection, replicas: int) -> None:
+        super().__init__(link, replicas)
         self.followed = self.read_back = 0
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:

@@ -187,6 +187,7 @@ class Inbox:
         before and nobody knows what came of it. Raises DatabaseUnavailable where it may have been begun.
         """
         loop = asyncio.get_running_loop()
+        failpoints.reach("tool-runner-before-journal")
         try:
             execution = await self._journal.begin(
                 request.trace_id,
@@ -201,6 +202,7 @@ class Inbox:
         if execution is None or (execution.mine and loop.time() >= until):
             raise ToolFailed("late")
         if execution.mine:
+            failpoints.reach("tool-runner-journaled")
             return True
         if await self._is_told_or_under_way(delivery, request, execution):
             return False
