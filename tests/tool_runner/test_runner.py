@@ -21,6 +21,7 @@ from journal import Journal
 from runtime import telemetry
 from runtime.postgres import open_pool
 from tests.mcp_demo.demo_server import running as demo_shop
+from tests.ports import free_port
 from tests.system.collector import Collector, collector
 from tests.tool_runner.runner import Agent, Calls, Runner, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
@@ -81,8 +82,7 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
         scripted = await stack.enter_async_context(serving(_answer, TOOLS))
         twin = await stack.enter_async_context(serving(_answer, [tool("echo"), tool("b.c"), tool("b/c")]))
         hung = await stack.enter_async_context(serving(_hang, [tool("hang", readOnlyHint=True)]))
-        async with serving(_hang) as gone:
-            """Its port is nobody's from here on."""
+        gone = free_port()  # nobody listens there, and nobody else is given it
         shop = stack.enter_context(demo_shop())
         spans = stack.enter_context(collector())
         agent = await make_agent(
@@ -95,11 +95,11 @@ async def world(fresh_nats_url: str, migrated_database_url: str) -> AsyncIterato
             ),
             McpServer(name="twin", url=twin.url),
             McpServer(name="hung", url=hung.url),
-            McpServer(name="gone", url=gone.url),
+            McpServer(name="gone", url=f"http://127.0.0.1:{gone}/mcp"),
             McpServer(name="internal", url="https://169.254.169.254/mcp"),
             McpServer(name="shop", url=shop.url, allowed_tools=SHOP_TOOLS),
         )
-        ports = [scripted.port, twin.port, hung.port, gone.port, shop.http.base_url.port]
+        ports = [scripted.port, twin.port, hung.port, gone, shop.http.base_url.port]
         env = environ(
             fresh_nats_url,
             migrated_database_url,
