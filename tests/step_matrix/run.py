@@ -14,13 +14,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
-from tests.chaos import closing
 from tests.chaos.load import Load
 from tests.chaos.plan import RATE_PER_MINUTE
 from tests.chaos.records import History
 from tests.chaos.report import Report, report_of, write
-from tests.chaos.rig import Rig, lift_limits, running_rig
-from tests.chaos.run import OUTPUT, commit
+from tests.chaos.rig import Rig, running_rig
+from tests.chaos.run import OUTPUT, close, commit
 from tests.step_matrix.points import MATRIX, Step
 from tests.step_matrix.rounds import Done, Rounds
 
@@ -71,17 +70,7 @@ async def _close(rig: Rig, load: Load, history: History, rounds: Rounds) -> None
     await rig.kin.wait_ready(60)
     history.final.healed = rig.clock.now()
     history.faults = rounds.faults
-    await closing.settle(rig, history.final)
-    await lift_limits(rig.environment)
-    await load.probe(closing.conversations_of(await closing.all_events(rig), rig.access))
-    history.seconds = rig.clock.now()
-    history.asks, history.exchanges = load.asks, load.exchanges
-    history.model, history.tools = rig.model.calls, rig.tools.runs
-    history.events = await closing.all_events(rig)
-    await rig.tail.has_message("none")  # reads what came last
-    history.final.tailed = rig.tail.positions
-    await closing.prove_replay(rig, history.final, rebuilds=0)
-    await closing.search(rig, history.final)
+    await close(rig, load, history, rebuilds=0)
 
 
 def judged(history: History, done: Sequence[Done]) -> Report:
