@@ -9,7 +9,9 @@ from tests.chaos.records import Exchange, Violation
 END_SECONDS = 20.0
 """An answer ends within this of its start or of the last fault's end, whichever is later (15 s to take a run
 over, and the time of the longest reply of the load)."""
-_TOOL_SECONDS, _UNKNOWN = 35.0, "outcome is unknown"
+_TOOL_SECONDS = 35.0
+_UNKNOWN = re.compile(r"outcome is unknown|not known whether the call took effect")
+"""In the words of an orchestrator, and in those of a tool-runner."""
 _LETTERS = {
     "meta": "m",
     "start": "s",
@@ -73,7 +75,7 @@ def _tool_seconds(view: View, exchange: Exchange) -> float:
         event
         for event in thread
         if event.kind == "tool_returned"
-        and _UNKNOWN in event.state["output"]
+        and _UNKNOWN.search(event.state["output"])
         and exchange.began <= event.at <= exchange.ended
     ]
     return _TOOL_SECONDS if unknown else 0.0
