@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import Any
 
+import nats
 import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from contracts import frames
+from contracts import frames, subjects
 from contracts.ids import new_id
 from contracts.updates import Finished, Text
 from conversations import leases
@@ -52,6 +53,17 @@ async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
     async with asyncio.timeout(15):
         while not any(line["event"] == event for line in lines):  # noqa: ASYNC110 - lines have no event
             await asyncio.sleep(0.02)
+
+
+async def _until_nobody_pulls(world: World) -> None:
+    """Until NATS has nobody to send a request to: what goes to one who has just left comes again late."""
+    client = await nats.connect(world.settings.nats_url)
+    try:
+        async with asyncio.timeout(SECONDS):
+            while (await client.jetstream().consumer_info(subjects.REQUESTS, "orchestrator")).num_waiting:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    finally:
+        await client.close()
 
 
 async def _until_free(world: World, trace_id: str) -> None:
@@ -186,6 +198,7 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
         async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
             link.cut()
             await _logged(lines, "store_unavailable")
+            await _until_nobody_pulls(world)
             first = await world.ask(agent)
             await asyncio.sleep(1.0)  # in which it would have been taken
             assert (await world.bus.backlog("REQUESTS")).waiting == 1
