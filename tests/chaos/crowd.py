@@ -1,10 +1,16 @@
 """Many connections that send the same bytes and no more: of readers who may not read, half heads, nothing."""
 
 import asyncio
+import contextlib
 import json
 import socket
+import sys
+from collections.abc import AsyncIterator
+
+from runtime.web import raise_open_files
 
 HALF_A_HEAD = b"POST /v1/chat/stream HTTP/1.1\r\nHost: gateway\r\nX-Api-Key: sk"
+_THERE = b"there\n"
 _SMALL = 2048
 _SEGMENT = 536
 """With segments of loopback's size the kernels alone keep megabytes for one who does not read."""
@@ -63,6 +69,39 @@ class Crowd:
             each.transport.abort()
 
 
+@contextlib.asynccontextmanager
+async def crowd_elsewhere(port: int, heads: int, idle: int) -> AsyncIterator[None]:
+    """Half heads and idle sockets out of another process, all there when the block begins.
+
+    What measures the delay of others is not to open thousands of connections meanwhile.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.chaos.crowd", str(port), str(heads), str(idle)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        if await process.stdout.readline() != _THERE:
+            raise OSError("the other process could not open its connections")
+        yield
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def _hold(port: int, heads: int, idle: int) -> None:
+    raise_open_files()
+    crowds = [Crowd(port, HALF_A_HEAD), Crowd(port)]
+    await asyncio.gather(*(crowd.grow(count) for crowd, count in zip(crowds, (heads, idle), strict=True)))
+    sys.stdout.buffer.write(_THERE)
+    sys.stdout.buffer.flush()
+    await asyncio.to_thread(sys.stdin.read)
+    for crowd in crowds:
+        crowd.go()
+
+
 def chat(api_key: str, agent_id: str, message: str) -> bytes:
     """The bytes of a request for a stream of form 1."""
     body = json.dumps({"message": message}).encode()
@@ -72,3 +111,7 @@ def chat(api_key: str, agent_id: str, message: str) -> bytes:
         *("Connection: close", f"Content-Length: {len(body)}", "", ""),
     ]
     return "\r\n".join(lines).encode() + body
+
+
+if __name__ == "__main__":
+    asyncio.run(_hold(*map(int, sys.argv[1:])))

@@ -19,14 +19,14 @@ from ops import demo
 from ops.bench.measure import Paced, Target, paced_streams
 from ops.environment import Environment
 from runtime.web import raise_open_files
-from tests.chaos.crowd import HALF_A_HEAD, Crowd, chat
+from tests.chaos.crowd import Crowd, chat, crowd_elsewhere
 from tests.chaos.growth import SPARE, Sample
 from tests.chaos.rig import admin_of, post
 from tests.chaos.run import OUTPUT
 from tests.chaos.watched import Watched, watched_stack
 
 GATEWAY = "gateway-1"
-_LIVE, _DELTAS, _SPACING = 100, 80, 0.1
+LIVE, _DELTAS, _SPACING = 100, 80, 0.1
 _CYCLES = 2
 _LIVE_MODEL = f"demo-load?deltas={_DELTAS}&delay_ms={_SPACING * 1000:.0f}"
 _LONG_MODEL = "demo-echo?repeat=200&deltas=40&delay_ms=2000"
@@ -92,8 +92,8 @@ class Result(msgspec.Struct, kw_only=True):
         for each in self.cycles:
             (gateway, nats), (gateway_first, nats_first) = each.samples["with hostile"], self.at_first
             there = {
-                "readers": (nats.subscriptions - nats_first.subscriptions, self.sizes.readers),
-                "connections": (gateway.sockets - gateway_first.sockets, self.sizes.total),
+                "readers": (nats.subscriptions - nats_first.subscriptions - LIVE, self.sizes.readers),
+                "connections": (gateway.sockets - gateway_first.sockets - LIVE, self.sizes.total),
             }
             found += [
                 f"{n} of {all_} {kind} were there" for kind, (n, all_) in there.items() if n < 0.9 * all_
@@ -158,15 +158,13 @@ class Hostile:
         await readers.grow(self._sizes.readers, _RAMP_SECONDS * self._sizes.readers / 1000)
         beside_readers = await self._live()
         samples = {"with readers": await self._stack.samples(0, [GATEWAY])}
-        heads, idle = Crowd(self._port, HALF_A_HEAD), Crowd(self._port)
         live = asyncio.create_task(self._live())
         readers.stop_reading()
-        await asyncio.gather(heads.grow(self._sizes.heads), idle.grow(self._sizes.idle))
-        samples["with hostile"] = await self._stack.samples(0, [GATEWAY])
-        beside_hostile = await live
-        samples["after"] = await self._gone(at_first)
-        for crowd in (readers, heads, idle):
-            crowd.go()
+        async with crowd_elsewhere(self._port, self._sizes.heads, self._sizes.idle):
+            samples["with hostile"] = await self._stack.samples(0, [GATEWAY])
+            beside_hostile = await live
+            samples["after"] = await self._gone(at_first)
+        readers.go()
         return Cycle(beside_readers=beside_readers, beside_hostile=beside_hostile, samples=samples)
 
     async def _live(self) -> Paced:
@@ -179,7 +177,7 @@ class Hostile:
             body={"message": "Go."},
             marker=b'"type":"delta"',
         )
-        return await paced_streams(target, streams=_LIVE, deltas=_DELTAS, spacing=_SPACING)
+        return await paced_streams(target, streams=LIVE, deltas=_DELTAS, spacing=_SPACING)
 
     async def _gone(self, before: list[Sample]) -> list[Sample]:
         """What is held once the gateway has dropped all of them and no run is left, or after so long."""
@@ -213,7 +211,7 @@ def fitting(sizes: Sizes, files: int) -> Sizes:
 
 async def hostile(sizes: Sizes, folder: Path) -> Result:
     """A run on a stack of its own in `folder`, whose orchestrators have a slot for each reader."""
-    slots = {"AGENTCHAT_RUN_SLOTS": str(sizes.readers + _LIVE)}
+    slots = {"AGENTCHAT_RUN_SLOTS": str(sizes.readers + LIVE)}
     async with watched_stack(folder, slots) as stack:
         return await Hostile(stack, sizes).run()
 

@@ -5,7 +5,7 @@ import pytest
 
 from ops.bench.measure import Paced, Spread
 from tests.chaos.growth import Sample
-from tests.chaos.hostile import Cycle, Result, Sizes, fitting
+from tests.chaos.hostile import LIVE, Cycle, Result, Sizes, fitting
 
 pytestmark = pytest.mark.requirement("HOSTILE-CROWD")
 
@@ -24,7 +24,8 @@ def _gateway(**changes: float) -> list[Sample]:
 
 
 def _cycle(p99: float = 12.0, lost: int = 0, there: int = 7000, after: list[Sample] | None = None) -> Cycle:
-    hostile = [*_gateway(sockets=30 + there)[:1], Sample(name="nats clients", requests=0, subscriptions=1250)]
+    nats = Sample(name="nats clients", requests=0, subscriptions=1250)
+    hostile = [*_gateway(sockets=30 + LIVE + there)[:1], nats]
     return Cycle(
         beside_readers=_paced(10.0),
         beside_hostile=_paced(p99, lost),
