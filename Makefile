@@ -21,7 +21,7 @@ run: $(READY) ## start the whole system on embedded servers (Ctrl-C stops it)
 	@exec $(BIN)/agentchat up
 
 test: $(READY) ## run every test on the real servers of the embedded stack
-	@$(BIN)/python -m pytest -n 3
+	@$(BIN)/python -m pytest -n 4
 
 check: $(READY) ## lint, format, types, import boundaries
 	@$(BIN)/ruff check .

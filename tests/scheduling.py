@@ -12,6 +12,17 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 _ROOT = Path(__file__).resolve().parents[1]
 _STACK_FOLDER = "tests/system/"
 _STACK_FIXTURE = "stack: RunningStack"
+_STACK = "stack"
+_LONG = (
+    _STACK,
+    "tests/chaos/test_chaos.py",
+    "tests/tool_runner/test_process_faults.py",
+    "tests/step_matrix/test_step_matrix.py",
+    "tests/stack/test_up.py",
+    "tests/orchestrator/test_handover.py",
+)
+"""Units in the order in which they begin, before all others. A worker has two at first, and one of these has
+every core for a while: those that load the machine most are not side by side."""
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
@@ -19,13 +30,29 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
+        config.option.loadscopereorder = False
         self._scopes: dict[str, str] = {}
 
     def _split_scope(self, nodeid: str) -> str:
-        path = nodeid.partition("::")[0]
+        path = _path(nodeid)
         if path not in self._scopes:
-            self._scopes[path] = "stack" if _uses_stack(path) else path
+            self._scopes[path] = _unit(path)
         return self._scopes[path]
+
+
+def long_ones_first(items: list[pytest.Item]) -> None:
+    """Order tests by unit; within one they stay in the order they are in."""
+    units = {path: _unit(path) for path in {_path(item.nodeid) for item in items}}
+    ranks = {unit: rank for rank, unit in enumerate(_LONG)}
+    items.sort(key=lambda item: ranks.get(units[_path(item.nodeid)], len(ranks)))
+
+
+def _path(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _unit(path: str) -> str:
+    return _STACK if _uses_stack(path) else path
 
 
 def _uses_stack(path: str) -> bool:

@@ -4,12 +4,11 @@ import asyncio
 import json
 import os
 import signal
-import sys
-from asyncio.subprocess import Process
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests import forked
 from tests.starting import START_SECONDS
 
 _HURRIED = """
@@ -30,14 +29,14 @@ class GatewayProcess:
     def __init__(
         self, folder: Path, environ: Mapping[str, str], hurry: Mapping[str, float] | None = None
     ) -> None:
-        self._command = ("-m", "gateway") if hurry is None else ("-c", _HURRIED, json.dumps(dict(hurry)))
+        self._hurry = hurry
         self._log = folder / "gateway.log"
         self._environ = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")},
             "AGENTCHAT_PORT": "0",
             **environ,
         }
-        self._process: Process | None = None
+        self._process: forked.ForkedProcess | None = None
         self.port = 0
         self._read = 0
         self._lines: list[dict[str, Any]] = []
@@ -54,11 +53,16 @@ class GatewayProcess:
     async def start(self) -> None:
         self._read, self._lines = 0, []
         with self._log.open("wb") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, *self._command, "--name", "gateway-1", env=self._environ, stderr=log
-            )
+            self._process = self._forked(log.fileno())
         async with asyncio.timeout(START_SECONDS):
             self.port = (await self.line("listening"))["port"]
+
+    def _forked(self, log: int) -> forked.ForkedProcess:
+        name = ("--name", "gateway-1")
+        if self._hurry is None:
+            return forked.start("gateway", *name, env=self._environ, stderr=log)
+        constants = json.dumps(dict(self._hurry))
+        return forked.start("gateway", constants, *name, env=self._environ, stderr=log, code=_HURRIED)
 
     async def line(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first log line with this event and these fields, once it is written."""

@@ -2,16 +2,15 @@
 
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 import httpx
 
+from tests import forked
 from tests.starting import START_SECONDS
 
 
@@ -19,7 +18,7 @@ from tests.starting import START_SECONDS
 class DemoServer:
     """A running server: JSON-RPC by `rpc` and `call`, anything else by `http`."""
 
-    process: subprocess.Popen[str]
+    process: forked.ForkedProcess
     http: httpx.Client
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -63,12 +62,15 @@ class DemoServer:
 @contextmanager
 def running(**environment: str) -> Iterator[DemoServer]:
     """A server until the end of the block; its log lines are collected as they come."""
-    command = [sys.executable, "-m", "mcp_demo", "--name", "mcp-demo", "--run-dir", "tests"]
+    arguments = ("--name", "mcp-demo", "--run-dir", "tests")
     own = {name: value for name, value in os.environ.items() if not name.startswith(("AGENTCHAT_", "OTEL_"))}
-    with subprocess.Popen(command, env=own | environment, stderr=subprocess.PIPE, text=True) as process:
+    ours, theirs = os.pipe()
+    with os.fdopen(ours) as pipe:
+        process = forked.start("mcp_demo", *arguments, env=own | environment, stderr=theirs)
+        os.close(theirs)
         log: list[dict[str, Any]] = []
         listening = threading.Event()
-        reader = threading.Thread(target=_collect, args=(process, log, listening))
+        reader = threading.Thread(target=_collect, args=(pipe, log, listening))
         reader.start()
         try:
             assert listening.wait(START_SECONDS), "the server did not start in time"
@@ -78,13 +80,12 @@ def running(**environment: str) -> Iterator[DemoServer]:
                 yield DemoServer(process, http, log)
         finally:
             process.terminate()
-            process.wait(10)
+            process.join(10)
             reader.join()
 
 
-def _collect(process: "subprocess.Popen[str]", log: list[dict[str, Any]], listening: threading.Event) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
+def _collect(pipe: TextIO, log: list[dict[str, Any]], listening: threading.Event) -> None:
+    for line in pipe:
         log.append(json.loads(line))
         if log[-1]["event"] == "listening":
             listening.set()

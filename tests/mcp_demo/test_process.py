@@ -64,7 +64,7 @@ def test_a_signal_ends_it_within_seconds_though_clients_stay_connected(number: i
     with running() as server:
         server.rpc("ping")  # the connection of this client stays open
         server.process.send_signal(number)
-        assert server.process.wait(5) == 0
+        assert server.process.join(5) == 0
 
 
 @pytest.mark.requirement("LOGS", "TELEMETRY")

@@ -4,19 +4,19 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from orchestrator.settings import Settings
+from tests import forked
 from tests.starting import START_SECONDS
 
 
 class Orchestrator:
     """A running process."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, process: forked.ForkedProcess, log: Path) -> None:
         self._process = process
         self.log = log
 
@@ -53,16 +53,10 @@ async def starting(settings: Settings, name: str, **environment: str) -> AsyncIt
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "orchestrator",
-                "--name",
-                name,
-                "--run-dir",
-                folder,
+            process = forked.start(
+                *("orchestrator", "--name", name, "--run-dir", folder),
                 env=os.environ | _environment(settings) | environment,
-                stderr=output,
+                stderr=output.fileno(),
             )
         try:
             yield Orchestrator(process, log)

@@ -20,6 +20,7 @@ from conversations.log import Log
 from conversations.projections.conversations import conversations_of
 from conversations.store import ConversationStore
 from runtime.postgres import Pool, connection
+from tests import forked
 from tests.conversations.given import ACCOUNT, began, turn
 from tests.ports import free_port
 from tests.projector.conftest import Streams
@@ -42,13 +43,13 @@ class Projectors:
             "AGENTCHAT_NATS_URL": nats_url,
         }
         self._pool = pool
-        self.processes: dict[str, asyncio.subprocess.Process] = {}
+        self.processes: dict[str, forked.ForkedProcess] = {}
         self.ports: dict[str, int] = {}
 
     async def start(self, name: str) -> None:
         self.ports[name] = free_port()
-        self.processes[name] = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "projector", "--name", name),
+        self.processes[name] = forked.start(
+            *("projector", "--name", name),
             env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},
         )
 

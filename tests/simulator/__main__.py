@@ -6,6 +6,7 @@ Exit code 1 if there is one. With SEEDS=1 the whole history of that seed is prin
 """
 
 import argparse
+import gc
 import multiprocessing
 import os
 import sys
@@ -42,7 +43,7 @@ def _show(seed: int) -> int:
 def _search(first: int, count: int) -> int:
     began = told = time.monotonic()
     done = 0
-    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count(), gc.freeze) as pool:
         for tried, failure in pool.imap_unordered(_try, _chunks(first, count)):
             done += tried
             if failure is not None:

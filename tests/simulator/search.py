@@ -1,8 +1,6 @@
 """Seeds tried one after another, and what is found made small and readable."""
 
-import gc
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -15,7 +13,7 @@ _MAX_RUNS = 400
 
 def first_failure(seeds: Iterable[int]) -> Outcome | None:
     """The first of these seeds in whose history something is broken."""
-    with simulated(), _frozen():
+    with simulated():
         for seed in seeds:
             outcome = run(plan_of(seed))
             if outcome.violations:
@@ -99,14 +97,3 @@ def _line_of(request: Request) -> str:
         f"{request.key} at {request.at:g} s in thread {request.thread} by gateway {request.gateway + 1}"
         f"{'' if request.streaming else ', as JSON'}{cancelled}: {request.rounds} with {request.calls}"
     )
-
-
-@contextmanager
-def _frozen() -> Iterator[None]:
-    """What is there before is not looked through by the garbage collector again and again."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()

@@ -1,4 +1,4 @@
-"""A quarter of the histories of every test run: files are shared out among processes."""
+"""Half of the histories of every test run: files are shared out among processes."""
 
 import pytest
 

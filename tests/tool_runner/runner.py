@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
 from runtime.postgres import connection, open_pool
+from tests import forked
 from tests.starting import START_SECONDS
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
@@ -60,11 +60,11 @@ async def make_agent(database_url: str, *servers: McpServer) -> Agent:
 class Runner:
     """One process. Its log lines are kept."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: forked.ForkedProcess, log: int) -> None:
         self.process = process
         self.lines: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
-        self._reading = asyncio.create_task(self._read())
+        self._reading = asyncio.create_task(self._read(log))
 
     async def logged(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first line of that event with those fields, once it is there. Raises when the process ends."""
@@ -88,13 +88,17 @@ class Runner:
         async with asyncio.timeout(seconds):
             return await self.process.wait()
 
-    async def _read(self) -> None:
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
+    async def _read(self, log: int) -> None:
+        reader = asyncio.StreamReader()
+        pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(log, "rb")
+        )
+        async for line in reader:
             async with self._news:
                 with contextlib.suppress(json.JSONDecodeError):
                     self.lines.append(json.loads(line))
                 self._news.notify_all()
+        pipe.close()
         async with self._news:
             self._news.notify_all()
 
@@ -122,13 +126,11 @@ def environ(nats_url: str, database_url: str, allow: Sequence[str], **more: str)
 @contextlib.asynccontextmanager
 async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
     """A process that has become ready."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tool_runner", "--name", "tool-runner-1", "--run-dir", ".run"),
-        env=env,
-        stderr=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.DEVNULL,
-    )
-    runner = Runner(process)
+    ours, theirs = os.pipe()
+    arguments = ("--name", "tool-runner-1", "--run-dir", ".run")
+    process = forked.start("tool_runner", *arguments, env=env, stderr=theirs)
+    os.close(theirs)
+    runner = Runner(process, ours)
     try:
         await runner.health_port()
         yield runner
