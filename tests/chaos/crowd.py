@@ -70,13 +70,13 @@ class Crowd:
 
 
 @contextlib.asynccontextmanager
-async def crowd_elsewhere(port: int, heads: int, idle: int) -> AsyncIterator[None]:
-    """Half heads and idle sockets out of another process, all there when the block begins.
+async def crowd_elsewhere(port: int, heads: int, idle: int, seconds: float) -> AsyncIterator[None]:
+    """Half heads and idle sockets out of another process, opened in so many seconds before the block begins.
 
     What measures the delay of others is not to open thousands of connections meanwhile.
     """
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos.crowd", str(port), str(heads), str(idle)),
+        *(sys.executable, "-m", "tests.chaos.crowd", *map(str, (port, heads, idle, seconds))),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -91,10 +91,10 @@ async def crowd_elsewhere(port: int, heads: int, idle: int) -> AsyncIterator[Non
         await process.wait()
 
 
-async def _hold(port: int, heads: int, idle: int) -> None:
+async def _hold(port: int, heads: int, idle: int, seconds: float) -> None:
     raise_open_files()
-    crowds = [Crowd(port, HALF_A_HEAD), Crowd(port)]
-    await asyncio.gather(*(crowd.grow(count) for crowd, count in zip(crowds, (heads, idle), strict=True)))
+    crowds = {Crowd(port, HALF_A_HEAD): heads, Crowd(port): idle}
+    await asyncio.gather(*(crowd.grow(count, seconds) for crowd, count in crowds.items()))
     sys.stdout.buffer.write(_THERE)
     sys.stdout.buffer.flush()
     await asyncio.to_thread(sys.stdin.read)
@@ -114,4 +114,5 @@ def chat(api_key: str, agent_id: str, message: str) -> bytes:
 
 
 if __name__ == "__main__":
-    asyncio.run(_hold(*map(int, sys.argv[1:])))
+    port_, heads_, idle_ = map(int, sys.argv[1:4])
+    asyncio.run(_hold(port_, heads_, idle_, float(sys.argv[4])))

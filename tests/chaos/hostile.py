@@ -34,6 +34,8 @@ _LONG_MODEL = "demo-echo?repeat=200&deltas=40&delay_ms=2000"
 _MESSAGE = "x" * 1000
 _MAX_TOKENS = 100_000
 _RAMP_SECONDS = 50.0
+_BURST_SECONDS = 6.0
+"""In which heads and idle sockets come: 1,000 connections a second, while the live streams run for 8 s."""
 _SLOWER = 1.2
 _BACK_SECONDS = 150.0
 """Of the last run's beginning: its 80 s, and what a loaded machine adds."""
@@ -160,7 +162,7 @@ class Hostile:
         samples = {"with readers": await self._stack.samples(0, [GATEWAY])}
         live = asyncio.create_task(self._live())
         readers.stop_reading()
-        async with crowd_elsewhere(self._port, self._sizes.heads, self._sizes.idle):
+        async with crowd_elsewhere(self._port, self._sizes.heads, self._sizes.idle, _BURST_SECONDS):
             samples["with hostile"] = await self._stack.samples(0, [GATEWAY])
             beside_hostile = await live
             samples["after"] = await self._gone(at_first)

@@ -1,4 +1,7 @@
-"""I14: an account gets what its plan allows, and is told when to come again."""
+"""I14: an account gets what its plan allows, and is told when to come again.
+
+The probes at the end do not count: by then the plan has no limits any more.
+"""
 
 from collections.abc import Iterator
 
@@ -13,7 +16,7 @@ def rate(view: View) -> Iterator[Violation]:
     accepted = sorted(
         (each.began, each.ended)
         for each in view.history.exchanges
-        if each.account == LIMITED and each.accepted
+        if each.account == LIMITED and each.accepted and not each.probe
     )
     for first in range(len(accepted)):
         for last in range(first, len(accepted)):
@@ -27,8 +30,9 @@ def rate(view: View) -> Iterator[Violation]:
 def concurrent(view: View) -> Iterator[Violation]:
     """I14: no more runs at once than the plan has."""
     steps: list[tuple[float, int]] = []
+    probes = {each.ask for each in view.history.exchanges if each.probe}
     for run in view.runs.values():
-        if view.account_of(run.ask) == LIMITED and run.of("run_started"):
+        if view.account_of(run.ask) == LIMITED and run.ask not in probes and run.of("run_started"):
             steps += [(run.of("run_started")[0].at, 1), (run.ended, -1)]
     running = 0
     for at, step in sorted(steps):
