@@ -20,6 +20,7 @@ from ops.harness import RunningStack, embedded_nats, embedded_servers, running_s
 from ops.prepare import migrate
 from ops.settings import Counts
 from ops.stack import Servers
+from runtime.cancellation import repair_wait_for
 from tests.scheduling import ByFile, long_ones_first
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
@@ -44,6 +45,7 @@ def _trust_one_authority() -> None:
 
 
 _trust_one_authority()
+repair_wait_for()  # as a process does
 gc.disable()  # until all is imported
 
 

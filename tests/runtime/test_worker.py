@@ -88,3 +88,18 @@ def test_main_returning_by_itself_ends_with_0() -> None:
 def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
     arguments = parse_process_args(["--name", "gateway-1", "--run-dir", ".run"])
     assert (arguments.name, arguments.run_dir) == ("gateway-1", ".run")
+
+
+def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
+    body = """
+    answered = asyncio.get_running_loop().create_future()
+    waits = asyncio.create_task(asyncio.wait_for(answered, 60))
+    await asyncio.sleep(0)
+    answered.set_result(None)
+    waits.cancel()
+    await asyncio.wait([waits])
+    assert waits.cancelled()
+    """
+    with running(body.strip()) as process:
+        _, stderr = process.communicate(timeout=10)
+    assert (process.returncode, stderr) == (0, "")

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from runtime import failpoints, logs, telemetry
+from runtime.cancellation import repair_wait_for
 from runtime.settings import SettingsError, refuse
 
 DRAIN_SECONDS = 20.0
@@ -39,6 +40,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     The first signal sets `stop`, and `main` is to drain and return. A second one, or 20 s without an end,
     ends the process with code 1 on the spot.
     """
+    repair_wait_for()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
     telemetry.shutdown()

@@ -1,0 +1,34 @@
+"""A cancelled task ends, on Python 3.11 too.
+
+Its `asyncio.wait_for` returns the result where the awaited future is done in the very moment in which the
+caller is cancelled, and the cancellation is lost (CPython gh-86296, mended in 3.12). nats-py and psycopg_pool
+wait with it: a projector that went on after SIGSTOP, with the answer of NATS and the end of its session to be
+read at once, kept a task that nobody would cancel again, and never led again.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def repair_wait_for() -> None:
+    """Give `asyncio.wait_for` the behaviour of 3.12 to every library; a process calls it before its loop."""
+    if sys.version_info < (3, 12):
+        asyncio.wait_for = asyncio.tasks.wait_for = _wait_for  # type: ignore[assignment]
+
+
+async def _wait_for(fut: Awaitable[_T], timeout: float | None) -> _T:
+    if timeout is None or timeout > 0:
+        async with asyncio.timeout(timeout):
+            return await fut
+    future = asyncio.ensure_future(fut)
+    if not future.done():
+        future.cancel()
+        await asyncio.wait((future,))
+    try:
+        return future.result()
+    except asyncio.CancelledError as error:
+        raise TimeoutError from error
