@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 
+from runtime import garbage
 from runtime.listening import listening_socket
 
 Check = Callable[[], Awaitable[None]]
@@ -51,7 +52,7 @@ class Health:
 
 @contextlib.asynccontextmanager
 async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[int]:
-    """Serve `/healthz` and `/readyz` while the block runs; yields the bound port.
+    """Serve `/healthz` and `/readyz` while the block runs; yields the bound port. All else is ready by then.
 
     Raises SettingsError where the address cannot be had.
     """
@@ -69,6 +70,7 @@ async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[in
 
     listener = listening_socket(host, port)
     server = await asyncio.start_server(answer, sock=listener, limit=_HEAD_BYTES)
+    garbage.settle()
     try:
         yield listener.getsockname()[1]
     finally:

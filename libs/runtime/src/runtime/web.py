@@ -7,7 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from runtime import logs
+from runtime import garbage, logs
 from runtime.listening import listening_socket
 
 _OPEN_MAX = 10_240
@@ -37,6 +37,7 @@ async def serve(
     stopping = asyncio.create_task(stop.wait())
     try:
         await _started(server, serving)
+        garbage.settle()
         logs.get_logger("web").info("listening", host=host, port=listener.getsockname()[1])
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         server.should_exit = True
