@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 
+import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.pq.abc import PGconn
 
@@ -23,6 +24,9 @@ LEADER_LOCK = 0x6167636800000002
 
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of who builds a read model anew."""
+
+DatabaseError = psycopg.Error
+"""What Postgres refuses or breaks off, for those who use a session and not psycopg."""
 
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
@@ -72,6 +76,13 @@ async def listen(session: Connection, channel: str) -> None:
         await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
 
+async def try_to_lead(session: Connection) -> bool:
+    """Take LEADER_LOCK for as long as the session lasts, unless another has it. Raises psycopg.Error."""
+    with bounded(session):
+        row = await (await session.execute(_TRY_TO_LEAD)).fetchone()
+    return row == (True,)
+
+
 async def server_now(pool: Pool) -> str:
     """The server's time, as events carry it. Raises StoreUnavailable."""
     async with using(pool) as conn:
@@ -91,4 +102,5 @@ def shut_down(connection: PGconn) -> None:
             duplicate.shutdown(socket.SHUT_RDWR)
 
 
+_TRY_TO_LEAD = sql.SQL("SELECT pg_try_advisory_lock({})").format(LEADER_LOCK)
 _SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

