@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterator
 
 from tests.simulator.plan import plan_of
-from tests.simulator.search import first_failure, report_of
-from tests.simulator.simulate import Outcome, run
+from tests.simulator.search import counted, report_of
+from tests.simulator.simulate import run
 from tests.simulator.substitutes import simulated
 
 _CHUNK = 500
@@ -44,7 +44,7 @@ def _search(first: int, count: int) -> int:
     began = told = time.monotonic()
     done = 0
     with multiprocessing.get_context("spawn").Pool(os.cpu_count(), gc.freeze) as pool:
-        for tried, failure in pool.imap_unordered(_try, _chunks(first, count)):
+        for tried, failure in pool.imap_unordered(counted, _chunks(first, count)):
             done += tried
             if failure is not None:
                 print(report_of(failure))
@@ -61,10 +61,6 @@ def _search(first: int, count: int) -> int:
 def _chunks(first: int, count: int) -> Iterator[range]:
     for start in range(first, first + count, _CHUNK):
         yield range(start, min(start + _CHUNK, first + count))
-
-
-def _try(seeds: range) -> tuple[int, Outcome | None]:
-    return len(seeds), first_failure(seeds)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,11 @@ def first_failure(seeds: Iterable[int]) -> Outcome | None:
     return None
 
 
+def counted(seeds: range) -> tuple[int, Outcome | None]:
+    """How many it looked at, and the first failure: for a spawned process, which finds no `__main__`."""
+    return len(seeds), first_failure(seeds)
+
+
 def report_of(failure: Outcome) -> str:
     """The failure, shrunk, with its history, and how to have it again."""
     with simulated():
