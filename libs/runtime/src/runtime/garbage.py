@@ -8,7 +8,7 @@ comes so rarely that it costs a long-lived process next to nothing.
 import gc
 
 _THRESHOLDS = (2_000, 10, 25)
-"""Objects until the young are looked at, 3 ms each tenth time; all of them after half a million, about 50 MB."""
+"""Objects until the young are looked at, 3 ms each tenth time; all after half a million, about 50 MB."""
 
 
 def settle() -> None:
