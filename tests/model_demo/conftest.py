@@ -10,6 +10,7 @@ from typing import Any
 
 import anthropic
 import httpx
+import openai
 import pytest
 
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
@@ -40,6 +41,15 @@ async def client(address: str) -> AsyncIterator[anthropic.AsyncAnthropic]:
     """The official SDK, without its retries."""
     async with anthropic.AsyncAnthropic(
         api_key="any-key", base_url=address, max_retries=0, timeout=20
+    ) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+async def openai_client(address: str) -> AsyncIterator[openai.AsyncOpenAI]:
+    """OpenAI's official SDK, without its retries."""
+    async with openai.AsyncOpenAI(
+        api_key="any-key", base_url=f"{address}/v1", max_retries=0, timeout=20
     ) as made:
         yield made
 

@@ -1,5 +1,5 @@
-"""The offline model server: Anthropic's Messages protocol over HTTP, deterministic and without a network.
+"""The offline model server: Anthropic's and OpenAI's protocols over HTTP, deterministic, without a network.
 
-`wire` is the protocol, `shop` the assistant that talks about the demo shop, `controls` what a model name
-may ask for (slow, failing, repeating); `answer` brings them together.
+`wire` holds both protocols, `shop` the assistant that talks about the demo shop, `controls` what a model
+name may ask for (slow, failing, repeating); `answer` brings them together.
 """

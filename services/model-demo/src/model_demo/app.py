@@ -1,4 +1,4 @@
-"""The HTTP surface: messages, counting tokens, the list of models, health."""
+"""The HTTP surface: messages, chat completions, counting tokens, the list of models, health."""
 
 import asyncio
 import math
@@ -14,8 +14,11 @@ from model_demo import answer, catalogue, identifiers, respond, streaming
 from model_demo.faults import Attempts, Fault
 from model_demo.pacing import Pacer
 from model_demo.streaming import Stream
-from model_demo.wire import decode, errors, messages, tokens, validation
+from model_demo.wire import decode, errors, tokens, validation
+from model_demo.wire.anthropic import ANTHROPIC
+from model_demo.wire.chat import CHAT
 from model_demo.wire.errors import ApiError
+from model_demo.wire.protocol import Head, Wire
 from runtime import logs
 
 MAX_BODY = 32 * 1024 * 1024
@@ -34,18 +37,18 @@ class Service:
         self._ids = identifiers.RequestIds()
         self._log = logs.get_logger("model")
 
-    async def create(self, request: Plain) -> ASGIApp:
-        """Answer `POST /v1/messages`."""
+    async def create(self, wire: Wire, request: Plain) -> ASGIApp:
+        """Answer `POST /v1/messages` or `POST /v1/chat/completions`."""
         began, request_id = self._pacer.now(), self._ids.next()
         try:
-            return await self._create(request, began, request_id)
+            return await self._create(wire, request, began, request_id)
         except ApiError as error:
-            return self._failed(error, request_id)
+            return self._failed(wire, error, request_id)
 
-    async def _create(self, request: Plain, began: float, request_id: str) -> ASGIApp:
-        check_headers(request)
-        asked = decode.message_request(await body_of(request))
-        validation.check_message(asked)
+    async def _create(self, wire: Wire, request: Plain, began: float, request_id: str) -> ASGIApp:
+        wire.check_headers(request.headers)
+        read = wire.asked(await body_of(request))
+        asked = read.request
         worked = time.perf_counter()
         made = answer.answer(asked)
         controls = made.model.controls
@@ -63,65 +66,75 @@ class Service:
         await asyncio.sleep(controls.head_ms / 1000)
         if fault == Fault("status"):
             raise struck(controls.fail or 500, controls.retry_after)
-        head = messages.Head(
-            identifiers.message_id(made.key, asked.model), asked.model, tokens.of_request(asked)
+        head = Head(
+            identifiers.message_id(made.key, asked.model),
+            asked.model,
+            tokens.of_request(asked),
+            read.stream_usage,
         )
         if asked.stream:
-            planned = Stream(messages.events(head, made.reply), controls, fault, request_id, began)
+            planned = Stream(wire, wire.events(head, made.reply), controls, fault, request_id, began)
             return respond.stream(planned, self._pacer)
         if fault is not None and fault.kind != "hang":
             raise struck(controls.fail or 500, controls.retry_after)
-        spent = streaming.seconds(messages.events(head, made.reply), controls)
+        spent = streaming.seconds(wire.events(head, made.reply), controls)
         due = math.inf if fault is not None else began + spent
-        return respond.later(respond.json(messages.message(head, made.reply), request_id), due, self._pacer)
+        whole = respond.json(wire, wire.message(head, made.reply), request_id)
+        return respond.later(whole, due, self._pacer)
 
     async def count(self, request: Plain) -> ASGIApp:
         """Answer `POST /v1/messages/count_tokens`."""
         request_id = self._ids.next()
         try:
-            check_headers(request)
+            ANTHROPIC.check_headers(request.headers)
             asked = decode.count_request(await body_of(request))
             catalogue.require(asked.model)
             validation.check_count(asked)
-            return respond.value({"input_tokens": tokens.of_request(asked).total}, request_id)
+            return respond.value(ANTHROPIC, {"input_tokens": tokens.of_request(asked).total}, request_id)
         except ApiError as error:
-            return self._failed(error, request_id)
+            return self._failed(ANTHROPIC, error, request_id)
 
-    async def models(self, request: Plain) -> ASGIApp:
-        """Answer `GET /v1/models`."""
-        request_id = self._ids.next()
+    def models(self, request: Plain, model_id: str | None = None) -> ASGIApp:
+        """Answer `GET /v1/models` and `GET /v1/models/{id}`, which both wires have."""
+        wire, request_id = wire_of(request), self._ids.next()
         try:
-            check_headers(request)
-            return respond.value(catalogue.page(request.query_params), request_id)
+            wire.check_headers(request.headers)
+            if wire is CHAT:
+                found = catalogue.chat_page() if model_id is None else catalogue.chat_entry(model_id)
+            else:
+                found = (
+                    catalogue.page(request.query_params) if model_id is None else catalogue.entry(model_id)
+                )
+            return respond.value(wire, found, request_id)
         except ApiError as error:
-            return self._failed(error, request_id)
+            return self._failed(wire, error, request_id)
 
-    async def model(self, request: Plain, model_id: str) -> ASGIApp:
-        """Answer `GET /v1/models/{id}`."""
-        request_id = self._ids.next()
-        try:
-            check_headers(request)
-            return respond.value(catalogue.entry(model_id), request_id)
-        except ApiError as error:
-            return self._failed(error, request_id)
-
-    def unrouted(self, _request: Plain, error: Exception) -> Response[bytes]:
+    def unrouted(self, request: Plain, error: Exception) -> Response[bytes]:
         """What the framework refuses (unknown paths and methods, bodies too large), in the API's form."""
         status = error.status_code if isinstance(error, HTTPException) else 500
         refused = ApiError(status if status in errors.TYPES else 500)
         if refused.status == 500:
             self._log.error("failed", exc_info=error)
-        request_id = self._ids.next()
+        wire, request_id = wire_of(request), self._ids.next()
         return Response(
-            errors.body(refused, request_id),
+            wire.error(refused, request_id),
             status_code=refused.status,
             media_type="application/json",
-            headers={"request-id": request_id},
+            headers={wire.request_id_header: request_id},
         )
 
-    def _failed(self, error: ApiError, request_id: str) -> ASGIApp:
+    def _failed(self, wire: Wire, error: ApiError, request_id: str) -> ASGIApp:
         self._log.info("refused", request_id=request_id, status=error.status, reason=error.message)
-        return respond.failure(error, request_id)
+        return respond.failure(wire, error, request_id)
+
+
+def wire_of(request: Plain) -> Wire:
+    """The wire that a request is meant for, by its path and, where both have the path, its headers."""
+    if request.url.path.startswith("/v1/chat/"):
+        return CHAT
+    headers = request.headers
+    bearer_alone = "authorization" in headers and not {"x-api-key", "anthropic-version"} & headers.keys()
+    return CHAT if bearer_alone and request.url.path.startswith("/v1/models") else ANTHROPIC
 
 
 def struck(status: int, retry_after: int) -> ApiError:
@@ -145,26 +158,17 @@ async def body_of(request: Plain) -> bytes:
         raise ApiError(408) from None
 
 
-def check_headers(request: Plain) -> None:
-    """Raises ApiError 401 without a key (any will do), 400 without the protocol's version.
-
-    The key comes as `x-api-key`, or as the bearer token that the Python SDK sends since its version 2.
-    """
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    if not (request.headers.get("x-api-key", "").strip() or bearer):
-        raise ApiError(401, "x-api-key or authorization header is required")
-    if not request.headers.get("anthropic-version"):
-        raise errors.invalid("anthropic-version: header is required")
-
-
 def build() -> Litestar:
     """The application. To be called within the event loop that serves it."""
     service = Service()
 
     @post("/v1/messages")
     async def create(request: Request) -> ASGIApp:  # type: ignore[type-arg]
-        return await service.create(request)
+        return await service.create(ANTHROPIC, request)
+
+    @post("/v1/chat/completions")
+    async def complete(request: Request) -> ASGIApp:  # type: ignore[type-arg]
+        return await service.create(CHAT, request)
 
     @post("/v1/messages/count_tokens")
     async def count(request: Request) -> ASGIApp:  # type: ignore[type-arg]
@@ -172,18 +176,18 @@ def build() -> Litestar:
 
     @get("/v1/models")
     async def models(request: Request) -> ASGIApp:  # type: ignore[type-arg]
-        return await service.models(request)
+        return service.models(request)
 
     @get("/v1/models/{model_id:str}")
     async def model(request: Request, model_id: str) -> ASGIApp:  # type: ignore[type-arg]
-        return await service.model(request, model_id)
+        return service.models(request, model_id)
 
     @get(["/healthz", "/readyz"])
     async def health() -> dict[str, object]:
         return {"status": "ok", "checks": {}}
 
     return Litestar(
-        [create, count, models, model, health],
+        [create, complete, count, models, model, health],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=MAX_BODY,

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from model_demo import controls
-from model_demo.wire.errors import ApiError, invalid
+from model_demo.wire.chat.completions import CREATED
+from model_demo.wire.errors import UnknownModelError, invalid
 
 _CREATED_AT = "2026-11-01T00:00:00Z"
 _MOST_INPUT = 1_000_000
@@ -17,9 +18,9 @@ def require(name: str) -> None:
 
 
 def entry(model_id: str) -> dict[str, Any]:
-    """One model. Raises ApiError 404."""
+    """One model. Raises UnknownModelError."""
     if model_id not in controls.MODELS:
-        raise ApiError(404, f"model: {model_id}")
+        raise UnknownModelError(model_id)
     return {
         "type": "model",
         "id": model_id,
@@ -48,3 +49,15 @@ def page(query: Mapping[str, str]) -> dict[str, Any]:
         "first_id": shown[0] if shown else None,
         "last_id": shown[-1] if shown else None,
     }
+
+
+def chat_page() -> dict[str, Any]:
+    """The list in OpenAI's form, which has no pages."""
+    return {"object": "list", "data": [chat_entry(model_id) for model_id in controls.MODELS]}
+
+
+def chat_entry(model_id: str) -> dict[str, Any]:
+    """One model in OpenAI's form. Raises UnknownModelError."""
+    if model_id not in controls.MODELS:
+        raise UnknownModelError(model_id)
+    return {"id": model_id, "object": "model", "created": CREATED, "owned_by": "model-demo"}

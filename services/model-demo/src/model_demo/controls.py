@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from model_demo.wire.errors import TYPES, ApiError, invalid
+from model_demo.wire.errors import TYPES, UnknownModelError, invalid
 from model_demo.wire.replies import StopReason
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
@@ -57,10 +57,10 @@ class Model(msgspec.Struct, frozen=True):
 
 
 def parse(name: str) -> Model:
-    """Take a model name apart. Raises ApiError: 404 unknown model, 400 unfit control."""
+    """Take a model name apart. Raises UnknownModelError; ApiError 400 for an unfit control."""
     model_id, _, query = name.partition("?")
     if model_id not in MODELS:
-        raise ApiError(404, f"model: {name}")
+        raise UnknownModelError(name)
     try:
         given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except (ValueError, UnicodeDecodeError):

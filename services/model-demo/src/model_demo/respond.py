@@ -10,18 +10,20 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from model_demo import streaming
 from model_demo.pacing import Pacer
 from model_demo.streaming import Stream
-from model_demo.wire import errors
 from model_demo.wire.errors import ApiError
+from model_demo.wire.protocol import Wire
 
 _LONGEST_S = 3600.0
 Headers = list[tuple[bytes, bytes]]
 
 
-def json(body: bytes, request_id: str, status: int = 200, headers: Headers | None = None) -> ASGIApp:
+def json(
+    wire: Wire, body: bytes, request_id: str, status: int = 200, headers: Headers | None = None
+) -> ASGIApp:
     """One JSON answer."""
 
     async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-        head = _headers(b"application/json", request_id)
+        head = _headers(wire, b"application/json", request_id)
         head += [(b"content-length", str(len(body)).encode()), *(headers or [])]
         await _start(send, status, head)
         await _body(send, body, more=False)
@@ -29,17 +31,17 @@ def json(body: bytes, request_id: str, status: int = 200, headers: Headers | Non
     return app
 
 
-def failure(error: ApiError, request_id: str) -> ASGIApp:
+def failure(wire: Wire, error: ApiError, request_id: str) -> ASGIApp:
     """The answer to a request that fails before anything was sent."""
     headers: Headers = []
     if error.retry_after is not None:
         headers.append((b"retry-after", str(error.retry_after).encode()))
-    return json(errors.body(error, request_id), request_id, error.status, headers)
+    return json(wire, wire.error(error, request_id), request_id, error.status, headers)
 
 
-def value(content: object, request_id: str) -> ASGIApp:
+def value(wire: Wire, content: object, request_id: str) -> ASGIApp:
     """`content` as a JSON answer."""
-    return json(msgspec.json.encode(content), request_id)
+    return json(wire, msgspec.json.encode(content), request_id)
 
 
 def stream(planned: Stream, pacer: Pacer) -> ASGIApp:
@@ -50,7 +52,7 @@ def stream(planned: Stream, pacer: Pacer) -> ASGIApp:
             await _body(send, chunk, more=True)
 
         async def deliver() -> None:
-            head = _headers(b"text/event-stream; charset=utf-8", planned.request_id)
+            head = _headers(planned.wire, b"text/event-stream; charset=utf-8", planned.request_id)
             await _start(send, 200, [*head, (b"cache-control", b"no-cache")])
             if await streaming.send(planned, pacer, write):
                 await _body(send, b"", more=False)
@@ -92,8 +94,8 @@ async def while_connected(work: Callable[[], Awaitable[None]], receive: Receive)
         working.result()
 
 
-def _headers(media_type: bytes, request_id: str) -> Headers:
-    return [(b"content-type", media_type), (b"request-id", request_id.encode())]
+def _headers(wire: Wire, media_type: bytes, request_id: str) -> Headers:
+    return [(b"content-type", media_type), (wire.request_id_header.encode(), request_id.encode())]
 
 
 async def _start(send: Send, status: int, headers: Headers) -> None:

@@ -8,18 +8,17 @@ import msgspec
 from model_demo.controls import Controls
 from model_demo.faults import Fault
 from model_demo.pacing import Pacer
-from model_demo.wire import errors
 from model_demo.wire.errors import ApiError
-from model_demo.wire.messages import PING, Events
+from model_demo.wire.protocol import Events, Wire
 
 Write = Callable[[bytes], Awaitable[None]]
 _WRITE_BYTES = 32_768
-_GARBAGE = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":\n\n'
 
 
 class Stream(msgspec.Struct, frozen=True):
     """One answer to be streamed. `began`: when the request came, by the pacer's clock."""
 
+    wire: Wire
     events: Events
     controls: Controls
     fault: Fault | None
@@ -43,13 +42,14 @@ async def send(stream: Stream, pacer: Pacer, write: Write) -> bool:
             return True
         case Fault(kind="error"):
             failure = ApiError(stream.controls.fail or 500)
-            await write(b"event: error\ndata: " + errors.body(failure, stream.request_id) + b"\n\n")
+            body = stream.wire.error(failure, stream.request_id)
+            await write(stream.wire.error_prefix + body + b"\n\n")
             return True
         case Fault(kind="garbage"):
-            await write(_GARBAGE)
+            await write(stream.wire.garbage)
             return True
         case Fault(kind="hang"):
-            await _ping_for_ever(stream.controls.ping_ms / 1000, write)
+            await _ping_for_ever(stream.wire.ping, stream.controls.ping_ms / 1000, write)
     return False
 
 
@@ -74,8 +74,8 @@ async def _send_deltas(
     await write(waiting + (stream.events.tail if whole else b""))
 
 
-async def _ping_for_ever(every: float, write: Write) -> None:
+async def _ping_for_ever(ping: bytes, every: float, write: Write) -> None:
     """Until the client goes: whoever serves the request ends this task then."""
     while True:
         await asyncio.sleep(every)
-        await write(PING)
+        await write(ping)

@@ -45,6 +45,14 @@ class ApiError(Exception):
         super().__init__(f"{status} {self.type}: {self.message}")
 
 
+class UnknownModelError(ApiError):
+    """There is no model of this name."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(404, f"model: {model}")
+        self.model = model
+
+
 def invalid(message: str) -> ApiError:
     """A 400: the request itself is wrong, and `message` names the field."""
     return ApiError(400, message)

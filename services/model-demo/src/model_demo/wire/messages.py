@@ -6,27 +6,12 @@ from typing import Any
 import msgspec
 
 from model_demo import pieces
+from model_demo.wire.protocol import Events, Head
 from model_demo.wire.replies import Call, Part, Reply, Say, Thought
 from model_demo.wire.tokens import InputUsage, of_part
 
 _encode = msgspec.json.Encoder().encode
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
-
-
-class Head(msgspec.Struct, frozen=True):
-    """What a reply says about itself."""
-
-    id: str
-    model: str
-    usage: InputUsage
-
-
-class Events(msgspec.Struct, frozen=True):
-    """A stream's bytes. Each of `deltas` ends in one content delta, with what must stand before it."""
-
-    head: bytes
-    deltas: tuple[bytes, ...]
-    tail: bytes
 
 
 def message(head: Head, reply: Reply) -> bytes:
