@@ -33,7 +33,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """From the first sample to the last; memory as the slope of a straight line through all."""
+    """Memory as the slope of a straight line through all samples. Counts: the most of the first third and the
+    least of the last: what a pool has open goes up and down, and what leaks does not come down.
+    """
 
     name: str
     mib_first: float
@@ -99,13 +101,20 @@ def growths(samples: Sequence[Sample]) -> list[Growth]:
 def _growth(name: str, samples: list[Sample]) -> Growth:
     steady = samples[len(samples) // 4 :]
     first, last = steady[0], steady[-1]
+    third = max(1, len(steady) // 3)
     kinds = ("files", "sockets", "tasks", "subscriptions")
     return Growth(
         name=name,
         mib_first=first.mib,
         mib_last=last.mib,
         mib_per_10_000=round(slope([(each.requests, each.mib) for each in steady]) * 10_000, 3),
-        counts={kind: (getattr(first, kind), getattr(last, kind)) for kind in kinds},
+        counts={
+            kind: (
+                max(getattr(each, kind) for each in steady[:third]),
+                min(getattr(each, kind) for each in steady[-third:]),
+            )
+            for kind in kinds
+        },
     )
 
 
