@@ -6,7 +6,7 @@ import pytest
 
 from bus import Bus
 from conversations.log import open_log
-from orchestrator.model import Provider
+from orchestrator.models.anthropic import open_model
 from orchestrator.settings import Settings
 from runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
@@ -23,7 +23,7 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 @pytest.fixture
 async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
     """A client of the scripted provider."""
-    client = Provider()
+    client = open_model()
     yield Caller(client, provider.url)
     await client.aclose()
 
@@ -31,7 +31,7 @@ async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
 @pytest.fixture
 async def impatient(provider: ScriptedProvider) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
-    client = Provider(idle_seconds=0.6)
+    client = open_model(idle_seconds=0.6)
     yield Caller(client, provider.url)
     await client.aclose()
 

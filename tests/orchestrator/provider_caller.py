@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, Provider, Reply
+from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, Reply
 
 
 class Caller:
     """A provider's client and what it sent on."""
 
-    def __init__(self, client: Provider, url: str) -> None:
+    def __init__(self, client: Model, url: str) -> None:
         self.client = client
         self.credentials = Credentials(url, "sk-test")
         self.said: list[str] = []

@@ -2,7 +2,8 @@
 
 import pytest
 
-from orchestrator.model.continuation import Seam, going_on, takes_prefill
+from orchestrator.models.anthropic.continuation import takes_prefill
+from orchestrator.models.continuation import Seam, going_on
 
 pytestmark = pytest.mark.requirement("RESUME")
 

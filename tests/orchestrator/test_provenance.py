@@ -8,8 +8,8 @@ import pytest
 
 from contracts import events, frames
 from contracts.values import ToolSpec
-from orchestrator.model import ModelCall
-from orchestrator.model.request import tools_sha256
+from orchestrator.models import ModelCall
+from orchestrator.models.prefix import tools_sha256
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import ScriptedProvider, says
 

@@ -6,10 +6,9 @@ import time
 
 import pytest
 
-from orchestrator.model import Credentials
-from orchestrator.model import provider as model_provider
-from orchestrator.model.reply import ReplyBuilder
-from orchestrator.model.wire import StreamBroken
+from orchestrator.models import Credentials, streaming
+from orchestrator.models.anthropic.reply import AnthropicReply
+from orchestrator.models.sse import StreamBroken
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (
     Answer,
@@ -42,7 +41,7 @@ MALFORMED = [
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once, unless the provider asks for a pause."""
-    monkeypatch.setattr(model_provider, "_FIRST_BACKOFF_SECONDS", 0.005)
+    monkeypatch.setattr(streaming, "_FIRST_BACKOFF_SECONDS", 0.005)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +213,7 @@ def test_a_stream_cut_at_any_byte_is_a_failure_and_never_a_reply() -> None:
         )
     )
     for cut in range(len(whole)):
-        builder = ReplyBuilder()
+        builder = AnthropicReply()
         said = builder.feed(whole[:cut])[0]
         with pytest.raises(StreamBroken):
             builder.whole()

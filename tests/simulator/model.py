@@ -10,7 +10,9 @@ from contracts import events
 from contracts.messages import ToolsListed
 from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
-from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
+from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
+from orchestrator.models.anthropic.continuation import messages_of
+from orchestrator.models.providers import Defaults
 from runtime.postgres import DatabaseUnavailable
 from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
@@ -125,7 +127,20 @@ class SimToolServer:
         )
 
 
-class SimProvider:
+class SimModels:
+    """What stands for `orchestrator.models.Models`."""
+
+    def __init__(self, model: "SimModel") -> None:
+        self._model = model
+
+    def defaults(self, _provider: str) -> Defaults:
+        return Defaults("", None)
+
+    async def of(self, _provider: str) -> "SimModel":
+        return self._model
+
+
+class SimModel:
     """The model of one orchestrator. `calls` counts those of all, by trace."""
 
     def __init__(self, process: Process, postgres: Postgres, asked: "Asked") -> None:
@@ -183,12 +198,13 @@ class Asked:
 
     def look(self, postgres: Postgres, call: ModelCall) -> tuple[list[str], tuple[dict[str, Any], ...]]:
         """The pieces still to say, and the blocks of the whole reply."""
-        asked = [(number, key) for number, key in _questions(call.messages) if key in self._by_key]
+        messages = messages_of(call)
+        asked = [(number, key) for number, key in _questions(messages) if key in self._by_key]
         place, key = asked[-1]
         request = self._by_key[key]
         self.calls[key] = self.calls.get(key, 0) + 1
         self._check_history(postgres, request, [key for _, key in asked])
-        behind = call.messages[place + 1 :]
+        behind = messages[place + 1 :]
         number = sum(1 for message in behind if _calls_of(message))
         self._check_results(behind)
         pieces, text = list(request.rounds[number]), "".join(request.rounds[number])

@@ -15,7 +15,7 @@ from ops.prepare import PrepareSettings
 from ops.secrets import Secrets
 from ops.services import Wiring
 from ops.settings import UpSettings
-from orchestrator.model.provider import Credentials
+from orchestrator.models import Credentials
 from orchestrator.settings import Settings as OrchestratorSettings
 from projector.settings import Settings as ProjectorSettings
 from runtime.settings import Setting

@@ -10,6 +10,8 @@ from runtime.postgres import Pool, connection
 if TYPE_CHECKING:
     from directory.secrets import Sealer
 
+DEFAULT_PROVIDER = "anthropic"
+
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
@@ -62,6 +64,7 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     agent_id: str
     account_id: str
     version: int
+    provider: str = DEFAULT_PROVIDER
 
 
 async def load_agent(

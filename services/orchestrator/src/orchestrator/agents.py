@@ -13,10 +13,9 @@ _KEYS = 1000
 class Agents:
     """Reads the directory. Every call raises DatabaseUnavailable where Postgres does not answer."""
 
-    def __init__(self, pool: Pool, sealer: Sealer, default_key: str | None) -> None:
+    def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
-        self._default_key = default_key
         self._keys: OrderedDict[tuple[str, int], str | None] = OrderedDict()
 
     async def current(self, account_id: str, agent_id: str) -> AgentConfig | None:
@@ -28,7 +27,7 @@ class Agents:
         return await load_agent(self._pool, account_id, agent_id, version)
 
     async def key_of(self, agent: AgentConfig) -> str | None:
-        """The agent's provider key or else the deployment's; None where there is neither. Raises SealBroken.
+        """The agent's provider key; None where it has none of its own. Raises SealBroken.
 
         A version never changes, so its key is read once.
         """
@@ -40,7 +39,7 @@ class Agents:
             if len(self._keys) > _KEYS:
                 self._keys.popitem(last=False)
         self._keys.move_to_end(place)
-        return self._keys[place] or self._default_key
+        return self._keys[place]
 
 
 def facts_of(agent: AgentConfig) -> AgentFacts:

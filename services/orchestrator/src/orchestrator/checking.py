@@ -11,8 +11,7 @@ from contracts.messages import ProviderCheck, ProviderCode
 from contracts.text import cleaned
 from directory.agents import AgentConfig
 from directory.errors import SealBroken
-from orchestrator.model import Credentials, ModelCall, ModelFailure
-from orchestrator.output import Output
+from orchestrator.models import Credentials, ModelCall, ModelFailure
 from orchestrator.parts import Parts
 
 _QUESTION = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
@@ -51,28 +50,33 @@ async def check_provider(parts: Parts, request: messages.CheckModel) -> Provider
     if agent is None:
         return _failed("agent_not_found", "There is no such agent, or no such version of it.")
     try:
-        key = await parts.agents.key_of(agent)
+        defaults = parts.models.defaults(agent.provider)
+        key = await parts.agents.key_of(agent) or defaults.api_key
+    except ModelFailure as failure:
+        return _failed("provider_error", str(failure))
     except SealBroken:
         return _failed(
             "key_unreadable", "The provider key cannot be read: it was sealed under another secret key."
         )
     if key is None:
         return _failed("no_key", "The agent has no provider key, and the service has none of its own.")
-    return await _called(parts, agent, key)
+    return await _called(parts, agent, Credentials(defaults.base_url, key))
 
 
-async def _called(parts: Parts, agent: AgentConfig, key: str) -> ProviderCheck:
+async def _called(parts: Parts, agent: AgentConfig, credentials: Credentials) -> ProviderCheck:
     call = ModelCall(
         model=agent.model,
         system="",
         messages=_QUESTION,
-        parameters=Output(agent, parts.schema_checks).parameters(),
+        parameters=agent.parameters,
+        output_schema=agent.output_schema if agent.output_type == "json" else None,
     )
     began = time.perf_counter()
     try:
-        await parts.provider.check(Credentials(parts.base_url, key), call)
+        model = await parts.models.of(agent.provider)
+        await model.check(credentials, call)
     except ModelFailure as failure:
-        found = _failed(_code(failure), _detail(failure, key))
+        found = _failed(_code(failure), _detail(failure, credentials.api_key))
     else:
         found = ProviderCheck(ok=True, code="ok")
     return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from orchestrator.model import Meter, ModelCall, ModelFailure, Reply
+from orchestrator.models import Meter, ModelCall, ModelFailure, Reply
 from runtime import genai, telemetry
 
 
 @contextlib.contextmanager
-def opened(call: ModelCall, meter: Meter) -> Iterator[Span]:
+def opened(provider: str, call: ModelCall, meter: Meter) -> Iterator[Span]:
     """`chat <model>` around one call, with what it cost and how it failed."""
     before = meter.usage
     with telemetry.tracer().start_as_current_span(
@@ -18,7 +18,7 @@ def opened(call: ModelCall, meter: Meter) -> Iterator[Span]:
         kind=SpanKind.CLIENT,
         attributes={
             genai.OPERATION_NAME: genai.CHAT,
-            genai.PROVIDER_NAME: "anthropic",
+            genai.PROVIDER_NAME: provider,
             genai.REQUEST_MODEL: call.model,
             genai.REQUEST_STREAM: True,
         },

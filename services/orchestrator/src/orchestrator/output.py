@@ -4,13 +4,11 @@
 enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
 """
 
-from typing import Any
-
 import msgspec
 
 from directory.agents import AgentConfig
 from directory.parameters import DEFAULT_MAX_TOKENS
-from orchestrator.model import ModelFailure, Reply, output_format
+from orchestrator.models import Model, ModelFailure, Reply
 from orchestrator.schema_checks import SchemaChecks
 
 _MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
@@ -21,34 +19,25 @@ _JSON = (
 
 
 class Output:
-    """What one agent version is to put out."""
+    """What one agent version is to put out. `schema` is that of its JSON, None for other types."""
 
-    def __init__(self, agent: AgentConfig, checks: SchemaChecks) -> None:
+    def __init__(self, agent: AgentConfig, checks: SchemaChecks, model: Model) -> None:
         self._agent = agent
         self._checks = checks
-        self._schema = agent.output_schema if agent.output_type == "json" else None
-        self._format = output_format(self._schema) if self._schema is not None else None
+        self._model = model
+        self.schema = agent.output_schema if agent.output_type == "json" else None
 
     @property
     def is_json(self) -> bool:
         """Whether a reply is sent only when it is whole and checked."""
         return self._agent.output_type == "json"
 
-    def parameters(self) -> dict[str, Any]:
-        """The agent's parameters, with the format that the provider is to enforce."""
-        if self._format is None:
-            return self._agent.parameters
-        wanted = {"format": {"type": "json_schema", "schema": self._format}}
-        return self._agent.parameters | {
-            "output_config": self._agent.parameters.get("output_config", {}) | wanted
-        }
-
     def instructed(self, system_prompt: str) -> str:
-        """The system prompt, told the form of the reply where no parameter tells it."""
+        """The system prompt, told the form of the reply where the provider does not enforce it."""
         if self._agent.output_type == "markdown":
             return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
-        if self._schema is not None and self._format is None:
-            return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self._schema).decode()}".lstrip()
+        if self.schema is not None and not self._model.enforces(self.schema):
+            return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
         return system_prompt
 
     def prepare(self) -> None:

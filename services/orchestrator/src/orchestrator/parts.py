@@ -12,14 +12,14 @@ from limits.limiter import Limiter
 from orchestrator.agents import Agents
 from orchestrator.assignment import Assignments
 from orchestrator.listing import ToolListings
-from orchestrator.model import Provider
+from orchestrator.models import Models
 from orchestrator.schema_checks import SchemaChecks
 from runtime.postgres import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """`base_url` is the model provider's; `name` this process's. `stop` is set when this worker is to end."""
+    """`name` is this process's. `stop` is set when this worker is to end."""
 
     bus: Bus
     store: ConversationStore
@@ -28,11 +28,10 @@ class Parts:
     limiter: Limiter
     agents: Agents
     listings: ToolListings
-    provider: Provider
+    models: Models
     pool: Pool
     embedder: Embedder | None = None
     schema_checks: SchemaChecks
-    base_url: str
     name: str
     run_slots: int
     stop: asyncio.Event

@@ -18,9 +18,9 @@ from orchestrator.calls import asked_for, sendable
 from orchestrator.channel import TraceChannel
 from orchestrator.clock import RunClock
 from orchestrator.listing import ToolListings
-from orchestrator.model import Credentials, Meter, ModelCall, ModelFailure, OnText, Provider, Reply
-from orchestrator.model.continuation import Seam, going_on, takes_prefill
-from orchestrator.model.request import prompt_sha256, tools_sha256
+from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
+from orchestrator.models.continuation import Seam
+from orchestrator.models.prefix import prompt_sha256, tools_sha256
 from orchestrator.output import Output
 from orchestrator.resume import AlreadySent
 from orchestrator.retrieval import Retriever
@@ -51,7 +51,7 @@ class Performer:
         *,
         agent: AgentConfig,
         credentials: Credentials,
-        provider: Provider,
+        model: Model,
         listings: ToolListings,
         desk: Desk,
         channel: TraceChannel,
@@ -62,7 +62,7 @@ class Performer:
     ) -> None:
         self._agent = agent
         self._credentials = credentials
-        self._provider = provider
+        self._model = model
         self._listings = listings
         self._desk = desk
         self._channel = channel
@@ -125,9 +125,10 @@ class Performer:
             messages=messages_for(
                 conversation, run.trace_id, tools_offered=bool(offered), documents=documents
             ),
-            parameters=self._output.parameters(),
+            parameters=self._agent.parameters,
             tools=tuple(offered.values()),
             use_tools=step.tools,
+            output_schema=self._output.schema,
         )
         self._output.prepare()
         failpoints.reach("orchestrator-before-model")
@@ -153,13 +154,11 @@ class Performer:
         if not sent:
             return await self._request(call, self._channel.say)
         seam = Seam(sent)
-        prefill = takes_prefill(call.model, call.parameters)
 
         async def say(text: str) -> None:
             await self._channel.say(seam.join(text))
 
-        messages = going_on(call.messages, sent, prefill=prefill)
-        reply = await self._request(msgspec.structs.replace(call, messages=messages), say)
+        reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say)
         await self._channel.say(seam.rest())
         return reply
 
@@ -177,8 +176,8 @@ class Performer:
         return reply
 
     async def _request(self, call: ModelCall, on_text: OnText | None) -> Reply:
-        with model_span.opened(call, self._meter) as span:
-            reply = await self._provider.stream(self._credentials, call, on_text, self._meter)
+        with model_span.opened(self._agent.provider, call, self._meter) as span:
+            reply = await self._model.stream(self._credentials, call, on_text, self._meter)
             model_span.describe(span, reply)
             return reply
 

@@ -20,7 +20,7 @@ from orchestrator.credentials import credentials_of
 from orchestrator.fence import Fence
 from orchestrator.interruption import Interrupted
 from orchestrator.listing import ToolsUnavailable
-from orchestrator.model import Credentials, ModelFailure
+from orchestrator.models import Credentials, ModelFailure
 from orchestrator.output import Output
 from orchestrator.parts import Parts
 from orchestrator.perform import Performer, said_in_round
@@ -94,17 +94,18 @@ class Attempt:
 
     async def _work(self) -> None:
         already = await self._begin()
+        model = await self._parts.models.of(self._agent.provider)
         self._performer = Performer(
             agent=self._agent,
             credentials=await self._credentials(),
-            provider=self._parts.provider,
+            model=model,
             listings=self._parts.listings,
             desk=self._desk,
             channel=self._channel,
             clock=self._clock,
             already=already,
             retriever=Retriever(self._parts.pool, self._agent, self._parts.embedder),
-            output=Output(self._agent, self._parts.schema_checks),
+            output=Output(self._agent, self._parts.schema_checks, model),
         )
         await run_turn(
             self._assignment.conversation,

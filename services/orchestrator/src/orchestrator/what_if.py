@@ -24,7 +24,7 @@ from orchestrator.clock import RunClock
 from orchestrator.credentials import credentials_of
 from orchestrator.interruption import Interrupted, Interruption
 from orchestrator.listing import ToolsUnavailable
-from orchestrator.model import Credentials, ModelFailure
+from orchestrator.models import Credentials, Model, ModelFailure
 from orchestrator.output import Output
 from orchestrator.parts import Parts
 from orchestrator.perform import Performer
@@ -108,6 +108,7 @@ class Rerun:
         self,
         parts: Parts,
         agent: AgentConfig,
+        model: Model,
         credentials: Credentials,
         passages_of: AgentConfig,
         before: Conversation,
@@ -128,14 +129,14 @@ class Rerun:
         self._performer = Performer(
             agent=agent,
             credentials=credentials,
-            provider=parts.provider,
+            model=model,
             listings=parts.listings,
             desk=self._tools,
             channel=TraceChannel(NoReaders(), self._trace_id, 1),
             clock=clock,
             already=AlreadySent(),
             retriever=self._sources,
-            output=Output(agent, parts.schema_checks),
+            output=Output(agent, parts.schema_checks, model),
         )
 
     async def go(self, interruption: Interruption) -> None:
@@ -217,6 +218,7 @@ async def _prepared(parts: Parts, question: messages.WhatIf) -> Rerun | None:
     return Rerun(
         parts,
         agent,
+        await parts.models.of(agent.provider),
         await credentials_of(parts, agent),
         await _passages_of(parts, agent, recorded),
         before,

@@ -10,6 +10,7 @@ from bus import Bus
 from conversations.leases import Leases
 from conversations.store import open_store
 from conversations.waiting import WaitingLine
+from directory.agents import DEFAULT_PROVIDER
 from directory.known_key import refuse_unknown_key
 from directory.secrets import sealer_of
 from knowledge.embedders import embedder_of
@@ -22,7 +23,7 @@ from orchestrator.exhausted import end_exhausted
 from orchestrator.heartbeat import beat
 from orchestrator.inbox import Inbox
 from orchestrator.listing import ToolListings
-from orchestrator.model import Provider
+from orchestrator.models import Models, defaults_of
 from orchestrator.parts import Parts
 from orchestrator.schema_checks import SchemaChecks
 from orchestrator.settings import Settings
@@ -96,8 +97,9 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name)
         stack.push_async_callback(limiter.aclose)
-        provider = Provider()
-        stack.push_async_callback(provider.aclose)
+        models = Models(defaults_of(settings))
+        stack.push_async_callback(models.aclose)
+        await models.of(DEFAULT_PROVIDER)
         schema_checks = SchemaChecks()
         stack.push_async_callback(schema_checks.aclose)
         yield Parts(
@@ -106,13 +108,12 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
             leases=Leases(lease_pool, name, renewals=renewals),
             line=WaitingLine(pool, name),
             limiter=limiter,
-            agents=Agents(pool, sealer, settings.anthropic_api_key),
+            agents=Agents(pool, sealer),
             listings=ToolListings(bus),
-            provider=provider,
+            models=models,
             pool=pool,
             embedder=await usable(pool, embedder),
             schema_checks=schema_checks,
-            base_url=settings.anthropic_base_url,
             name=name,
             run_slots=settings.run_slots,
             stop=stop,

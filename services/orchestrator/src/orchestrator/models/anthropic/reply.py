@@ -1,41 +1,25 @@
 """A reply while it is put together from a stream, and when it is whole."""
 
-import json
 from typing import Any
-
-import msgspec
 
 from contracts.text import cleaned, cleaned_json
 from contracts.values import Usage
-from orchestrator.model.failures import from_error_event
-from orchestrator.model.wire import EventReader, StreamBroken, WireEvent, WireUsage
+from orchestrator.models.anthropic.failures import from_error_event
+from orchestrator.models.anthropic.wire import WireEvent, WireUsage, event_of
+from orchestrator.models.port import Reply
+from orchestrator.models.sse import EventReader, StreamBroken
+from orchestrator.models.tool_input import read_input
 
-MAX_REPLY_BYTES = 32 * 1024 * 1024
 _NO_CONTENT = frozenset({"ping"})
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole reply, fit to be stored and to go back to the model.
-
-    `bad_inputs` says, by the place of a tool_use block in `blocks`, why what stood for its input is none;
-    the block's input is {} then.
-    """
-
-    blocks: tuple[dict[str, Any], ...]
-    stop_reason: str
-    message_id: str = ""
-    model: str = ""
-    bad_inputs: dict[int, str] = {}
-
-
-class ReplyBuilder:
+class AnthropicReply:
     """Takes the bytes of one stream. Raises StreamBroken, and ModelFailure for an error sent in it."""
 
     def __init__(self) -> None:
         self.finished = False
         self.usage = Usage()
         self._reader = EventReader()
-        self._bytes = 0
         self._blocks: dict[int, _Block] = {}
         self._stop_reason: str | None = None
         self._message_id = ""
@@ -48,14 +32,12 @@ class ReplyBuilder:
 
     def feed(self, chunk: bytes) -> tuple[str, bool]:
         """The text that `chunk` adds, and whether it held anything but pings."""
-        self._bytes += len(chunk)
-        if self._bytes > MAX_REPLY_BYTES:
-            raise StreamBroken("a reply without an end")
         said: list[str] = []
         alive = False
-        for event in self._reader.feed(chunk):
+        for data in self._reader.feed(chunk):
             if self.finished:
                 break
+            event = event_of(data)
             alive = alive or event.type not in _NO_CONTENT
             text = self._take(event)
             if text:
@@ -77,6 +59,7 @@ class ReplyBuilder:
         return Reply(
             blocks=tuple(blocks),
             stop_reason=self._stop_reason,
+            raw_stop_reason=self._stop_reason,
             message_id=self._message_id,
             model=self._model,
             bad_inputs=bad,
@@ -148,22 +131,13 @@ class _Block:
                 return cleaned_json(self._start), ""
 
     def _tool_use(self, added: str) -> tuple[dict[str, Any], str]:
-        given, problem = _parsed(added) if added else (self._start.get("input") or {}, "")
-        if not problem and not isinstance(given, dict):
-            problem = "The input is not a JSON object."
+        given, problem = read_input(added, self._start.get("input"))
         return {
             "type": "tool_use",
             "id": str(self._start.get("id") or ""),
             "name": str(self._start.get("name") or ""),
-            "input": {} if problem else given,
+            "input": given,
         }, problem
-
-
-def _parsed(text: str) -> tuple[Any, str]:
-    try:
-        return cleaned_json(json.loads(text)), ""
-    except (ValueError, RecursionError):
-        return None, "The input is not valid JSON."
 
 
 def _updated(usage: Usage, news: WireUsage | None) -> Usage:

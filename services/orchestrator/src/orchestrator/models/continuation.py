@@ -1,28 +1,16 @@
 """Going on with a reply that was interrupted after some of its text had been sent.
 
-Where the model takes an assistant prefill it goes on from there; else an instruction asks it to.
+Where the model takes an assistant prefill it goes on from there; else an instruction asks it to. Which of
+them take one, each provider says itself.
 """
 
-import re
-from collections.abc import Mapping
 from typing import Any
-
-# Prefill ended with the 4.6 generation (platform.claude.com, Messages API errors: prefill not supported).
-_PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[015](?!\d)|4-\d{8}|4$))|demo-")
 
 _INSTRUCTION = (
     "Your reply to the message above was interrupted after the text between the tags had reached the user. "
     "Write only what comes right after the last character of that text. Do not repeat any of it, do not "
     "mention the interruption, and begin with a space or a line break only where one belongs."
 )
-
-
-def takes_prefill(model: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether the model goes on from a partial assistant message; with thinking on, none does."""
-    thinking = parameters.get("thinking")
-    if isinstance(thinking, Mapping) and thinking.get("type") != "disabled":
-        return False
-    return _PREFILLED.match(model) is not None
 
 
 def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:

@@ -1,0 +1,52 @@
+"""The body of a model call (Messages API, `POST /v1/messages`)."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from contracts.values import ToolSpec
+from directory.parameters import DEFAULT_MAX_TOKENS
+from orchestrator.models.anthropic.continuation import messages_of
+from orchestrator.models.anthropic.schema import output_format
+from orchestrator.models.port import ModelCall
+
+_OURS = frozenset({"model", "messages", "stream", "system", "tools"})
+
+
+def body_of(call: ModelCall, base_url: str) -> dict[str, Any]:
+    """The whole JSON body for a provider at `base_url`."""
+    body = {name: value for name, value in call.parameters.items() if name not in _OURS}
+    body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
+    body |= {"model": call.model, "messages": messages_of(call), "stream": True}
+    if call.system:
+        body["system"] = call.system
+    _add_tools(body, call)
+    _add_format(body, call)
+    if _caches(base_url):
+        body.setdefault("cache_control", {"type": "ephemeral"})
+    return body
+
+
+def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
+    if not call.tools:
+        body.pop("tool_choice", None)
+        return
+    body["tools"] = [_tool(spec) for spec in call.tools]
+    if not call.use_tools:
+        body["tool_choice"] = {"type": "none"}
+
+
+def _add_format(body: dict[str, Any], call: ModelCall) -> None:
+    schema = None if call.output_schema is None else output_format(call.output_schema)
+    if schema is not None:
+        wanted = {"format": {"type": "json_schema", "schema": schema}}
+        body["output_config"] = body.get("output_config", {}) | wanted
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
+
+
+def _caches(base_url: str) -> bool:
+    """Whether the provider is Anthropic itself, whose prompt caching may be asked for in one field."""
+    host = urlsplit(base_url).hostname or ""
+    return host == "anthropic.com" or host.endswith(".anthropic.com")

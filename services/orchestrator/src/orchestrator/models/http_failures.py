@@ -1,0 +1,69 @@
+"""What an HTTP status of a model provider comes to; no text of the provider's is passed on to clients."""
+
+import email.utils
+import time
+from collections.abc import Mapping
+
+from orchestrator.models.port import ModelFailure
+
+_KEY = "The model provider does not accept the agent's key."
+_CREDIT = "The model provider account of the agent's key has no credit."
+_PERMISSION = "The agent's key may not use this model."
+_MODEL = "The model provider does not know the agent's model."
+_REQUEST = "The model provider does not accept the request: the agent's model and parameters may not agree."
+
+
+def of_status(status: int, said: str, headers: Mapping[str, str], *, too_long: bool) -> ModelFailure:
+    """`said` is the provider's own sentence; `too_long`: it says that the prompt is too long for the model.
+
+    The failure's kind is `http_<status>`.
+    """
+    code, words, transient = _of_status(status, too_long)
+    return ModelFailure(
+        code,
+        words,
+        kind=f"http_{status}",
+        transient=transient,
+        retry_after=retry_after(headers) if transient else None,
+        said=said,
+    )
+
+
+def _of_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
+    """The code, words other than its own, and whether another try may help."""
+    match status:
+        case 400 | 422 if too_long:
+            return "context_too_long", None, False
+        case 400 | 422:
+            return "provider_error", _REQUEST, False
+        case 401:
+            return "provider_error", _KEY, False
+        case 402:
+            return "provider_error", _CREDIT, False
+        case 403:
+            return "provider_error", _PERMISSION, False
+        case 404:
+            return "provider_error", _MODEL, False
+        case 413:
+            return "context_too_long", None, False
+        case 408 | 504:
+            return "provider_timeout", None, True
+        case 429 | 503 | 529:
+            return "provider_overloaded", None, True
+        case _:
+            return "provider_error", None, status == 409 or status >= 500
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3)."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        text = headers.get("retry-after", "")
+        if not text:
+            return None
+        if text.replace(".", "", 1).isdigit():
+            return float(text)
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None

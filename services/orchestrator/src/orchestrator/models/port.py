@@ -1,0 +1,146 @@
+"""The port to a model: what a call is, what comes back, and what can go wrong, in no provider's words.
+
+The shapes of content blocks are those that the log keeps (`contracts.events.ModelReplied.blocks`): text,
+thinking, tool_use and tool_result, as Anthropic's Messages API has them. A provider's folder translates them.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from contracts.values import ToolSpec, Usage
+
+OnText = Callable[[str], Awaitable[None]]
+
+StopReason = Literal[
+    "end_turn",
+    "max_tokens",
+    "stop_sequence",
+    "tool_use",
+    "refusal",
+    "model_context_window_exceeded",
+    "pause_turn",
+]
+"""Why a reply ended. Providers translate theirs; one that is new to us is passed on as it is."""
+
+
+class Credentials(msgspec.Struct, frozen=True):
+    """Where calls go and the key they carry."""
+
+    base_url: str
+    api_key: str
+
+    def __repr__(self) -> str:
+        return f"Credentials(base_url={self.base_url!r})"
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call.
+
+    `parameters` are the agent's, by the provider's own names, and go out as they are.
+    `use_tools` False: the tools are still listed, for the history's sake, and the model may not use them.
+    `output_schema`: the reply is to be JSON by this JSON Schema; the provider enforces it as far as it can.
+    `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
+    whatever means the provider has.
+    """
+
+    model: str
+    system: str
+    messages: list[dict[str, Any]]
+    parameters: dict[str, Any]
+    tools: tuple[ToolSpec, ...] = ()
+    use_tools: bool = True
+    output_schema: dict[str, Any] | None = None
+    already_sent: str = ""
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole reply, fit to be stored and to go back to the model.
+
+    `stop_reason` is a StopReason or a word that is new to us; `raw_stop_reason` is the provider's own.
+    `bad_inputs` says, by the place of a tool_use block in `blocks`, why what stood for its input is none;
+    the block's input is {} then.
+    """
+
+    blocks: tuple[dict[str, Any], ...]
+    stop_reason: str
+    raw_stop_reason: str = ""
+    message_id: str = ""
+    model: str = ""
+    bad_inputs: dict[int, str] = {}
+
+
+class Meter:
+    """Adds up what calls cost, as far as the provider told, whatever became of them."""
+
+    def __init__(self) -> None:
+        self.usage = Usage()
+
+
+class Model(Protocol):
+    """A provider's models. Any number of calls may run at once."""
+
+    async def stream(
+        self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter
+    ) -> Reply:
+        """One reply; its text goes to `on_text` as it arrives, or nowhere until the reply is whole.
+
+        Transient failures are retried only while no text has gone out. Raises ModelFailure.
+        """
+
+    async def check(self, credentials: Credentials, call: ModelCall) -> None:
+        """Make the call once and hang up as soon as the provider has taken it. Raises ModelFailure."""
+
+    def enforces(self, schema: dict[str, Any]) -> bool:
+        """Whether a call with this `output_schema` needs no instruction beside it."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+
+
+class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
+    """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the client.
+
+    `transient`: the same call may well succeed if it is made again, in `retry_after` seconds at the soonest.
+    `kind` is a word for the log. `said` is the provider's own sentence, for whoever checks an agent's
+    settings: it goes into no log and to no client.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        kind: str = "",
+        transient: bool = False,
+        retry_after: float | None = None,
+        said: str = "",
+    ) -> None:
+        super().__init__(message or _MESSAGES[code])
+        self.code = code
+        self.kind = kind or code
+        self.transient = transient
+        self.retry_after = retry_after
+        self.said = said
+
+
+def cut_short(kind: str) -> ModelFailure:
+    """The stream broke, or ended before the reply did."""
+    return ModelFailure("provider_error", _CUT, kind=kind, transient=True)
+
+
+def timed_out(kind: str) -> ModelFailure:
+    """Nothing came for too long."""
+    return ModelFailure("provider_timeout", kind=kind, transient=True)
+
+
+_CUT = "The model provider broke off its reply."
+_MESSAGES = {
+    "provider_error": "The model provider failed.",
+    "provider_timeout": "The model provider did not answer in time.",
+    "provider_overloaded": "The model provider is overloaded.",
+    "provider_refused": "The model provider declined to answer this message.",
+    "context_too_long": "The conversation is too long for the agent's model.",
+    "output_invalid": "The reply is not the JSON that the agent is to give.",
+}
