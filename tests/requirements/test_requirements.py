@@ -1,6 +1,7 @@
-"""The requirement list and the tests agree, in both directions (issue 2.11)."""
+"""docs/specification.md, the list of its requirements and the tests agree, each with each."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 pytestmark = pytest.mark.requirement("LAYOUT")
 
 TESTS = Path(__file__).parents[1]
-REQUIREMENTS = tomllib.loads((TESTS / "requirements.toml").read_text())
+REQUIREMENTS: dict[str, str] = tomllib.loads((TESTS / "requirements.toml").read_text())
+SPECIFICATION = (TESTS.parent / "docs" / "specification.md").read_text()
 
 
 def _marked(node: ast.expr) -> Iterator[str]:
@@ -40,8 +42,20 @@ def _tests() -> Iterator[tuple[str, set[str]]]:
                 yield f"{path.relative_to(TESTS)}::{node.name}", shared | own
 
 
-def test_every_requirement_has_its_source_and_says_what_it_asks() -> None:
-    assert all(entry["says"] and entry["source"] for entry in REQUIREMENTS.values())
+def _specified() -> Iterator[tuple[str, str]]:
+    """Each requirement of the specification with the number of its section."""
+    for section in re.split(r"^## ", SPECIFICATION, flags=re.MULTILINE)[1:]:
+        for name in re.findall(r"^- \*\*([A-Z0-9-]+)\*\*: \S", section, re.MULTILINE):
+            yield name, section.partition(".")[0]
+
+
+def test_the_specification_and_the_list_hold_the_same_requirements_once() -> None:
+    assert sorted(name for name, _ in _specified()) == sorted(REQUIREMENTS)
+
+
+def test_every_requirement_names_its_section_of_the_specification_first() -> None:
+    first = {name: source.split("; ")[0] for name, source in REQUIREMENTS.items()}
+    assert first == {name: f"specification {section}" for name, section in _specified()}
 
 
 def test_every_test_names_a_requirement_that_exists() -> None:
@@ -51,8 +65,5 @@ def test_every_test_names_a_requirement_that_exists() -> None:
     assert not unknown
 
 
-def test_every_requirement_is_proved_by_a_test_or_planned() -> None:
-    proved = {name for _, ids in _tests() for name in ids}
-    planned = {name for name, entry in REQUIREMENTS.items() if "planned" in entry}
-    assert REQUIREMENTS.keys() - proved - planned == set()
-    assert proved & planned == set(), "a planned requirement that is proved is no longer planned"
+def test_every_requirement_is_proved_by_a_test() -> None:
+    assert REQUIREMENTS.keys() - {name for _, ids in _tests() for name in ids} == set()
