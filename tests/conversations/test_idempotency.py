@@ -85,6 +85,17 @@ async def test_of_many_who_claim_a_key_at_once_one_is_to_publish(pool: Pool) -> 
     assert (await _claim(pool, new_id())).mine
 
 
+async def test_a_claim_is_on_disk_before_its_request_is_published(pool: Pool) -> None:
+    """A crash of Postgres would take the key, while NATS has the request, which then runs twice."""
+    for _ in range(10):
+        async with connection(pool) as conn:
+            before = await (await conn.execute("SELECT pg_current_wal_insert_lsn()")).fetchone()
+        await _claim(pool, new_id())
+        async with connection(pool) as conn:
+            query = "SELECT pg_current_wal_flush_lsn() > %s::pg_lsn"
+            assert await (await conn.execute(query, before)).fetchone() == (True,)
+
+
 async def test_another_request_under_the_key_conflicts_until_the_key_is_free(pool: Pool) -> None:
     account = new_id()
     first = await _claim(pool, account)

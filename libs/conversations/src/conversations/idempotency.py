@@ -166,16 +166,12 @@ SELECT kept.claimed_until > clock_timestamp() OR {begun}
     .as_bytes()
 )
 
-# The commit is not waited for on disk: whatever of the run is stored is stored behind it in the same log of
-# Postgres, so a crash that takes the row has taken the run.
 _CLAIM = (
     sql.SQL("""
-WITH quick AS (SELECT set_config('synchronous_commit', 'off', true))
 INSERT INTO idempotency_keys AS kept
        (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until)
-SELECT %(account)s, %(key)s, %(hash)s, %(trace)s, %(conversation)s, 1,
-       clock_timestamp() + make_interval(secs => %(seconds)s)
-  FROM quick
+VALUES (%(account)s, %(key)s, %(hash)s, %(trace)s, %(conversation)s, 1,
+       clock_timestamp() + make_interval(secs => %(seconds)s))
     ON CONFLICT (account_id, key) DO UPDATE
    SET (request_hash, trace_id, conversation_id, publication, claimed_until, created_at) = (
        SELECT excluded.request_hash,
