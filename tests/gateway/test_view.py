@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from contracts import frames
 from contracts.updates import (
@@ -12,9 +13,11 @@ from contracts.updates import (
     INTERRUPTED,
     Broken,
     Finished,
+    NextRound,
     Sources,
     Started,
     Text,
+    ToolReturned,
     ToolStarted,
     Update,
     Waiting,
@@ -107,9 +110,42 @@ def test_an_untroubled_run_is_told_as_it_happens() -> None:
         Sources((SOURCE,)),
         Text("He"),
         ToolStarted("call", "find", {"q": 1}),
+        ToolReturned("call", is_error=False),
         Text("llo"),
         Finished(message("Hello"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
+
+
+@pytest.mark.requirement("STREAM-CONCAT")
+def test_rounds_and_results_are_told_alike_live_and_out_of_the_log() -> None:
+    def piece(seq: int, number: int, text: str) -> frames.Delta:
+        return frames.Delta(seq=seq, attempt=1, round=number, text=text)
+
+    def asked(seq: int, number: int, call_id: str) -> frames.ToolCalled:
+        return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={}, round=number)
+
+    def call(call_id: str) -> Call:
+        return Call(call_id=call_id, at="2026-11-21T09:30:00.000000Z", name="find", input={}, output="1")
+
+    rounds = (
+        Round(number=1, text="a", calls=(call("x"),)),
+        Round(number=2, calls=(call("y"),)),
+        Round(number=3, text="bc", cuts=(1,)),
+    )
+    ended = run(state="completed", reply=message("abc"), rounds=rounds)
+    live = View()
+    told = feed(
+        live,
+        *(ACCEPTED, piece(2, 1, "a"), asked(3, 1, "x"), returned(4, "x"), returned(4, "x")),
+        *(asked(5, 2, "y"), returned(6, "y"), piece(7, 3, "b"), piece(8, 3, "c")),
+        completed(9, "abc", tool_calls=2),
+    )
+    told += live.feed_log(ended)
+    results = {update.call_id: update.output for update in told if isinstance(update, ToolReturned)}
+    assert results == {"x": None, "y": None}, "frames hold no outputs"
+    known = [replace(each, output="1") if isinstance(each, ToolReturned) else each for each in told]
+    assert known == View().feed_log(ended)
+    assert [update.number for update in known if isinstance(update, NextRound)] == [2, 3]
 
 
 @pytest.mark.requirement("STREAM-REPAIR")
@@ -224,6 +260,8 @@ def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
     tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
     assert view.feed_log(done) == [
         ToolStarted("call", "find", {"q": 1}),
+        ToolReturned("call", is_error=False, output="[]"),
+        NextRound(2),
         Text("ok"),
         Finished(message("ok"), tools),
     ]
@@ -358,6 +396,8 @@ def test_a_run_that_ended_before_anything_was_told_is_told_as_it_was_sent(stream
         Started(),
         Sources((SOURCE,)),
         ToolStarted("call", "find", {"q": 1}),
+        ToolReturned("call", is_error=False, output="{}"),
+        NextRound(2),
         Finished(message("Let me see.Done"), (ToolCall(name="find", input={"q": 1}, output="{}"),)),
     ]
     pieces = [update.text for update in told if isinstance(update, Text)]

@@ -223,7 +223,9 @@ class Gateway:
             return
         try:
             exchange, key = cast(Any, _Exchange()), Key(None)
-            async with launched(cast(Any, self), exchange, asked, key, cast(Any, _Slot())) as (_, run):
+            streaming = asked.form != "json"
+            slot = cast(Any, _Slot())
+            async with launched(cast(Any, self), exchange, asked, key, slot, streaming=streaming) as (_, run):
                 await self._listen(caller, run)
         except Refusal as refusal:
             caller.refused = refusal.row.code

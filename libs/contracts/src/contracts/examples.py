@@ -181,7 +181,9 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     ),
     frames.SourcesFound(seq=2, attempt=1, sources=(SOURCE,)),
     frames.Delta(seq=3, attempt=1, round=1, text="It ", offset=0),
-    frames.ToolCalled(seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}),
+    frames.ToolCalled(
+        seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
+    ),
     frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
     frames.Alive(seq=6, attempt=1),
     frames.Completed(seq=7, attempt=1, message=_MESSAGE, tool_calls=1),

@@ -65,11 +65,12 @@ class Delta(LiveFrame, frozen=True, kw_only=True):
 
 
 class ToolCalled(LiveFrame, frozen=True, kw_only=True):
-    """The agent calls a tool; sent after its round's append."""
+    """The agent calls a tool; sent after its round's append. `round` is None in frames of older workers."""
 
     call_id: str
     name: str
     input: dict[str, Any]
+    round: int | None = None
 
 
 class ToolReturned(LiveFrame, frozen=True, kw_only=True):

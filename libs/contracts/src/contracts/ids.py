@@ -1,5 +1,9 @@
-"""Identifiers: UUIDv7 as text (RFC 9562 section 5.7), so that ids sort by the time they were made."""
+"""Identifiers: UUIDv7 as text (RFC 9562 section 5.7), so that ids sort by the time they were made.
 
+Those of replies follow from their requests instead.
+"""
+
+import hashlib
 import os
 import re
 import time
@@ -16,6 +20,16 @@ def new_id() -> str:
     value |= 0b10 << 62 | random & (1 << 62) - 1
     text = f"{value:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def reply_id(trace_id: str) -> str:
+    """The id of the reply to a request, known before there is one: a UUIDv8 (RFC 9562 section 5.8).
+
+    Runs that ended before this rule came have another, which is in their saved reply.
+    """
+    text = hashlib.sha256(b"reply " + trace_id.encode()).hexdigest()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
 
 
 def is_uuid(text: str) -> bool:

@@ -4,13 +4,25 @@ Each form is one function from an update to its event, or to None where the form
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from contracts import errors, http, wire
 from contracts.marks import Mark
-from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update, Waiting
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
 
 Form = Literal["form1", "form2"]
+FORMS: tuple[Form, ...] = get_args(Form)
 
 PING = b": ping\n\n"
 HEADERS = (
@@ -55,7 +67,7 @@ class Encoder:
                 return http.DoneEvent(conversation_id=self._conversation_id, trace_id=self._trace_id)
             case Broken():
                 return _error(update)
-            case ToolStarted() | Waiting():
+            case ToolStarted() | ToolReturned() | NextRound() | Waiting():
                 return None
 
     def _form2(self, update: Update) -> http.StreamEvent | None:
@@ -70,7 +82,7 @@ class Encoder:
                 return http.MessageDoneEvent(message=update.message, tool_calls=update.tool_calls or None)
             case Broken():
                 return _error(update)
-            case Sources() | Waiting():
+            case Sources() | ToolReturned() | NextRound() | Waiting():
                 return None
 
 

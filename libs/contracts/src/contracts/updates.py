@@ -1,6 +1,7 @@
 """What a reader of a run is told, whatever form it is then given.
 
-In order: Started, Sources where retrieval ran, Text and ToolStarted as they come, Finished or Broken.
+In order: Started, Sources where retrieval ran, Text, ToolStarted, ToolReturned and NextRound as they come,
+Finished or Broken. Round 1 begins with Started. The reply will have the id `ids.reply_id(trace_id)`.
 """
 
 from typing import Any
@@ -38,6 +39,26 @@ class ToolStarted(msgspec.Struct, frozen=True):
     input: dict[str, Any]
 
 
+class ToolReturned(msgspec.Struct, frozen=True):
+    """A tool that was called has returned; `output` parses as JSON.
+
+    Frames do not carry outputs: it is None for a reader who hears of it as it happens, and then in Finished.
+    """
+
+    call_id: str
+    is_error: bool
+    output: str | None = None
+
+
+class NextRound(msgspec.Struct, frozen=True):
+    """The model is called again, with what its tools returned; `number` is at least 2, and grows.
+
+    Text behind it is of this round. One is left out where a reader missed the place where it began.
+    """
+
+    number: int
+
+
 class Finished(msgspec.Struct, frozen=True):
     """The reply is saved, and the Texts so far are its content. The last update."""
 
@@ -56,7 +77,7 @@ class Broken(msgspec.Struct, frozen=True):
     local: bool = False
 
 
-Update = Waiting | Started | Sources | Text | ToolStarted | Finished | Broken
+Update = Waiting | Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
 
 INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True

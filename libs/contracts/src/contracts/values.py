@@ -4,8 +4,11 @@ from typing import Any, Literal
 
 import msgspec
 
-Form = Literal["json", "form1", "form2"]
-"""How the first caller of a run asked to be answered: one JSON, or stream form 1 or 2."""
+Form = str
+"""The name of the gateway's door by which a run was asked for: json, form1, form2, or one added since.
+
+An open name: who meets one that he does not know reads the run all the same.
+"""
 
 Role = Literal["user", "assistant"]
 

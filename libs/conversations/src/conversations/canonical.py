@@ -1,14 +1,25 @@
 """The canonical stream of a run: what a reader who kept up was told, out of the log. Pure.
 
 It is the one order of a run's updates, live or not: of each round its text, in the pieces that it was sent
-in, and then its calls (DESIGN section 5).
+in, and then its calls and what they returned (DESIGN section 5).
 """
 
 from collections.abc import Iterator
 
 from contracts import http, sse, wire
 from contracts.problems import problem
-from contracts.updates import CANCELLED, Broken, Finished, Sources, Started, Text, ToolStarted, Update
+from contracts.updates import (
+    CANCELLED,
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+)
 from contracts.values import Form, ToolCall
 from conversations.conversation import Round, Run
 
@@ -16,9 +27,10 @@ from conversations.conversation import Round, Run
 def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
     """The bytes of the answer in a form: the events of a stream, or the one document of the JSON endpoint.
 
-    Of a run under way: as much as the log has of the stream, and no document.
+    Of a run under way: as much as the log has of the stream, and no document. A form that is another door's
+    than these three is told as the document.
     """
-    if form != "json":
+    if form in sse.FORMS:
         return sse.Encoder(form, conversation_id, run.trace_id).encode(retold(run))
     if run.state == "running":
         return b""
@@ -38,9 +50,14 @@ def retold(run: Run) -> Iterator[Update]:
     if run.sources is not None:
         yield Sources(run.sources)
     for each in run.rounds:
+        if each.number > 1:
+            yield NextRound(each.number)
         yield from _pieces(each)
         for call in each.calls:
             yield ToolStarted(call.call_id, call.name, call.input)
+        for call in each.calls:
+            if call.output is not None:
+                yield ToolReturned(call.call_id, call.is_error, call.output)
     if run.state != "running":
         yield end_of(run)
 

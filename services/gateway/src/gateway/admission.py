@@ -83,7 +83,7 @@ async def reader_of(parts: Parts, exchange: Exchange) -> Caller:
 
     Raises Refusal (401, 429 with Retry-After), DatabaseUnavailable.
     """
-    caller, _ = await auth.caller_of(exchange, parts)
+    caller, _ = await auth.caller_of(exchange, parts, auth.key_of(exchange))
     wait = await parts.limiter.admit_read(caller.account_id, caller.plan)
     if wait is not None:
         raise await _refused(parts.limiter, caller.account_id, "rate_limited", wait)

@@ -12,9 +12,12 @@ from litestar.types import ASGIApp
 from bus import BusUnavailable
 from contracts import wire
 from conversations.errors import StoreUnavailable
-from gateway import cancel, chat, deletes, events, exchange, openapi, problems, reads
+from gateway import cancel, deletes, events, exchange, openapi, problems, reads
 from gateway.admin.door import handlers
+from gateway.chat import chat
 from gateway.door import Door
+from gateway.doors import ENTRANCES
+from gateway.doors.port import Entrance
 from gateway.exchange import ClientGone, Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal
@@ -37,14 +40,6 @@ def build(parts: Parts) -> Door:
 
 
 def _chat_routes(parts: Parts) -> list[HTTPRouteHandler]:
-    @post("/v1/chat", status_code=200)
-    async def post_chat() -> ASGIApp:
-        return _endpoint(lambda e: chat.reply(parts, e))
-
-    @post("/v1/chat/stream", status_code=200)
-    async def post_chat_stream() -> ASGIApp:
-        return _endpoint(lambda e: chat.stream(parts, e))
-
     @post("/v1/chat/{trace_id:str}/cancel", status_code=202)
     async def post_cancel(trace_id: str) -> ASGIApp:
         return _endpoint(lambda e: cancel.cancel(parts, e, trace_id))
@@ -53,7 +48,15 @@ def _chat_routes(parts: Parts) -> list[HTTPRouteHandler]:
     async def get_events(trace_id: str) -> ASGIApp:
         return _endpoint(lambda e: events.events(parts, e, trace_id))
 
-    return [post_chat, post_chat_stream, post_cancel, get_events]
+    return [*(_entrance(parts, entrance) for entrance in ENTRANCES), post_cancel, get_events]
+
+
+def _entrance(parts: Parts, entrance: Entrance) -> HTTPRouteHandler:
+    @post(entrance.path, status_code=200)
+    async def post_ask() -> ASGIApp:
+        return _endpoint(lambda e: chat(parts, e, entrance))
+
+    return post_ask
 
 
 def _read_routes(parts: Parts) -> list[HTTPRouteHandler]:

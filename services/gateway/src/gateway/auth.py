@@ -18,13 +18,14 @@ _MAX_KEY_BYTES = 256
 
 
 async def caller_of(
-    exchange: Exchange, parts: Parts, agent_id: str | None = None
+    exchange: Exchange, parts: Parts, key: str, agent_id: str | None = None
 ) -> tuple[Caller, AgentSummary | None]:
-    """The caller, and the agent if `agent_id` is one of the account's; that a key counts is never cached.
+    """The caller who has `key`, and the agent if `agent_id` is one of the account's.
 
-    Raises Refusal: 401, and 429 for an address that tries many wrong keys; DatabaseUnavailable.
+    That a key counts is never cached. Raises Refusal: 401, and 429 for an address that tries many wrong keys;
+    DatabaseUnavailable.
     """
-    key, guesses = _key_of(exchange), parts.guesses
+    guesses = parts.guesses
     peer = peer_of(exchange, parts.trusted_proxies)
     if guesses.was_refused(key):
         telemetry.count(REFUSED, reason="again")
@@ -63,7 +64,8 @@ def check_agent(agent_id: str | None, agent: AgentSummary | None) -> AgentSummar
     return agent
 
 
-def _key_of(exchange: Exchange) -> str:
+def key_of(exchange: Exchange) -> str:
+    """The X-Api-Key of the request. Raises Refusal: 401."""
     values = exchange.header(_KEY_HEADER)
     if not values or not values[0]:
         raise Refusal("missing_api_key")

@@ -1,21 +1,16 @@
-"""Both chat endpoints: the checks in their order, the request onto the bus, the answer as it comes.
+"""A run that is asked for: the checks in their order, the request onto the bus, the answer as it comes.
 
 Order of checks: key, limits and plan, headers and agent, body, conversation (DESIGN section 6). HTTP 200 goes
-out only when the user's message is saved (DESIGN section 3).
+out only when the user's message is saved (DESIGN section 3). What is said in which words is the door's.
 """
 
-import contextlib
-from collections.abc import AsyncIterator, Callable
-
-from contracts import http, ids, messages, sse, wire
-from contracts.updates import Broken, Finished
-from contracts.values import Form
-from conversations.idempotency import Claim
+from contracts import ids, messages
+from contracts.updates import Broken
 from directory.caller import Caller
-from gateway import auth, body
+from gateway import auth
 from gateway.admission import admitted
+from gateway.doors.port import Ask, Asker, Encoder, Entrance
 from gateway.exchange import Exchange
-from gateway.forms import check_plan, default_form, form_of
 from gateway.idempotency import key_of
 from gateway.launch import launched, wait_for
 from gateway.live import LiveRun
@@ -24,84 +19,58 @@ from gateway.problems import Refusal
 from gateway.stream import EventStream
 
 
-async def stream(parts: Parts, exchange: Exchange) -> None:
-    """POST /v1/chat/stream."""
+async def chat(parts: Parts, exchange: Exchange, entrance: Entrance) -> None:
+    """Check the request, send it off, and answer once its message is saved.
 
-    def chosen() -> sse.Form:
-        return form_of(exchange) or default_form(parts.stream_form)
-
-    async with _accepted(parts, exchange, chosen) as (claim, run):
-        encoder = sse.Encoder(chosen(), claim.conversation_id, claim.trace_id)
-        await EventStream(exchange, run, lambda: encoder.encode(run.take())).serve()
-
-
-async def reply(parts: Parts, exchange: Exchange) -> None:
-    """POST /v1/chat."""
-    async with _accepted(parts, exchange, lambda: "json") as (claim, run):
-        while not run.ended:
-            await wait_for(run)
-        last = run.take()[-1]
-        if isinstance(last, Broken):
-            raise Refusal(last.code, last.message)
-        assert isinstance(last, Finished)
-        answer = http.ChatReply(
-            conversation_id=claim.conversation_id,
-            message=last.message,
-            tool_calls=last.tool_calls or None,
-        )
-        await exchange.json(wire.encode(answer))
-
-
-@contextlib.asynccontextmanager
-async def _accepted(
-    parts: Parts, exchange: Exchange, chosen: Callable[[], Form]
-) -> AsyncIterator[tuple[Claim, LiveRun]]:
-    """Check the request, send it off and wait until its message is saved; the run is followed in the block.
-
-    The run is an earlier request's where this one repeats that by its Idempotency-Key.
-
-    `chosen` gives the form of the answer; it may raise Refusal, in the order of the checks. Raises Refusal,
+    The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
     ClientGone.
     """
     parts.runs.check()
-    agent_id = auth.agent_id_of(exchange)
-    caller, found = await auth.caller_of(exchange, parts, agent_id)
+    api_key, agent_id = entrance.who(exchange)
+    caller, agent = await auth.caller_of(exchange, parts, api_key, agent_id)
     key = await key_of(exchange, parts.pool, caller.account_id)
     async with admitted(exchange, parts.limiter, caller, repeats=key.repeats) as slot:
-        form = chosen()
-        check_plan(form, caller)
+        door = entrance.door(parts, exchange)
+        door.check(caller)
         key.check()
-        agent = auth.check_agent(agent_id, found)
         async with parts.runs.receiving():
-            content = await body.read(exchange, caller.plan.max_message_bytes)
-        request = _request(exchange.trace_id, caller, agent.agent_id, content, form)
-        async with launched(parts, exchange, request, key, slot) as (claim, run):
+            ask = await door.read(parts, exchange, Asker(caller, agent_id, agent))
+        request = _request(exchange.trace_id, caller, ask, door.name)
+        async with launched(parts, exchange, request, key, slot, streaming=ask.streamed) as (claim, run):
+            encoder = door.encoder(ask, claim.conversation_id, claim.trace_id)
             try:
-                yield claim, run
+                if ask.streamed:
+                    await EventStream(exchange, run, lambda: encoder.encode(run.take())).serve()
+                else:
+                    await _answer_whole(exchange, run, encoder)
             finally:
                 if run.ended:
                     parts.limiter.ended(caller.account_id, claim.trace_id)
 
 
-def _request(
-    trace_id: str, caller: Caller, agent_id: str, content: http.ChatBody, form: Form
-) -> messages.ChatRequested:
-    """Its times are those of its claim, once that is made. Raises Refusal for an id that cannot be one."""
-    conversation_id = (content.conversation_id or "").lower()
-    is_new = content.conversation_id is None
-    if not is_new and not ids.is_uuid(conversation_id):
-        raise Refusal("conversation_not_found")
+async def _answer_whole(exchange: Exchange, run: LiveRun, encoder: Encoder) -> None:
+    while not run.ended:
+        await wait_for(run)
+    updates = run.take()
+    last = updates[-1]
+    if isinstance(last, Broken):
+        raise Refusal(last.code, last.message)
+    await exchange.json(encoder.encode(updates))
+
+
+def _request(trace_id: str, caller: Caller, ask: Ask, form: str) -> messages.ChatRequested:
+    """Its times are those of its claim, once that is made."""
     return messages.ChatRequested(
         trace_id=trace_id,
         attempt=1,
         account_id=caller.account_id,
-        agent_id=agent_id,
-        conversation_id=ids.new_id() if is_new else conversation_id,
-        new_conversation=is_new,
+        agent_id=ask.agent_id,
+        conversation_id=ask.conversation_id or ids.new_id(),
+        new_conversation=ask.conversation_id is None,
         message_id=ids.new_id(),
-        message=content.message,
+        message=ask.message,
         form=form,
         requested_at=caller.now,
         deadline=caller.now,
-        prompt=content.prompt,
+        prompt=ask.prompt,
     )

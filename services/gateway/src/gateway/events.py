@@ -66,12 +66,10 @@ async def _serve(exchange: Exchange, reader: Reader, form: sse.Form, encoder: ss
 
 
 async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: Found) -> sse.Form:
-    """That of the request that began the run; the deployment's where that one asked for JSON."""
+    """That of the request that began the run; the deployment's where that asked for no stream of ours."""
     if found.form is None:  # it stood in line
         found = await run_of(parts, caller, trace_id)
-    if found.form is None or found.form == "json":
-        return default_form(parts.stream_form)
-    return found.form
+    return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
 
 
 async def _begun(reader: Reader, seconds: float) -> None:

@@ -31,12 +31,13 @@ _NOT_TAKEN = "No worker has taken the request in time."
 
 @contextlib.asynccontextmanager
 async def launched(
-    parts: Parts, exchange: Exchange, request: ChatRequested, key: Key, slot: Slot
+    parts: Parts, exchange: Exchange, request: ChatRequested, key: Key, slot: Slot, *, streaming: bool
 ) -> AsyncIterator[tuple[Claim, LiveRun]]:
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
-    That is the run of an earlier request where its key is that one's: then the answer has its trace. Raises
-    Refusal, ClientGone, BusUnavailable, StoreUnavailable.
+    That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
+    is not `streaming` gives no text but the whole reply. Raises Refusal, ClientGone, BusUnavailable,
+    StoreUnavailable.
     """
     launch = _Launch(parts, request, key, slot)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
@@ -45,7 +46,7 @@ async def launched(
         following = parts.runs.follow(
             claim.trace_id,
             claim.conversation_id,
-            streaming=request.form != "json",
+            streaming=streaming,
             from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,

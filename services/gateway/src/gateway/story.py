@@ -9,7 +9,18 @@ from msgspec.structs import replace
 
 from contracts import sse
 from contracts.marks import BEGUN, ENDED, SOURCED, Mark, digest_of, shortened
-from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update, Waiting
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
 from gateway.told import Said
 
 EXPIRED = Broken("cursor_expired", "The reply was begun anew behind this cursor.", local=True)
@@ -70,6 +81,8 @@ class Story:
                 mark = replace(self.mark, length=self._said.length, digest=shortened(self._said.sha256))
             case ToolStarted():
                 mark = replace(self.mark, calls=self.mark.calls + 1)
+            case ToolReturned() | NextRound():
+                mark = self.mark
             case _:
                 mark = replace(self.mark, stage=ENDED)
         if isinstance(update, Finished | Broken):
@@ -131,6 +144,8 @@ def _behind(mark: Mark, entry: Entry) -> Entry | None:
                 update = Text(update.text[mark.length - after.length :])
         case ToolStarted():
             is_known = after.calls <= mark.calls
+        case ToolReturned() | NextRound():
+            is_known = after.is_within(mark)
         case _:
             is_known = mark.stage == ENDED
     if is_known:

@@ -36,6 +36,7 @@ class Tools:
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
+        self._ended: set[str] = set()
         self._returned: set[str] = set()
 
     def call(self, call_id: str, name: str, given: dict[str, Any]) -> bool:
@@ -43,6 +44,13 @@ class Tools:
         if call_id in self._calls:
             return False
         self._calls[call_id] = ToolCall(name=name, input=given, output="")
+        return True
+
+    def ended(self, call_id: str) -> bool:
+        """Note that a call has returned; False if that was known, or the call is not."""
+        if call_id in self._ended or call_id not in self._calls:
+            return False
+        self._ended.add(call_id)
         return True
 
     def returned(self, call_id: str, output: str) -> None:

@@ -13,16 +13,18 @@ from contracts.updates import (
     INTERRUPTED,
     Broken,
     Finished,
+    NextRound,
     Sources,
     Started,
     Text,
+    ToolReturned,
     ToolStarted,
     Update,
     Waiting,
 )
 from contracts.values import Message, Source
 from conversations.canonical import end_of, retold
-from conversations.conversation import Run
+from conversations.conversation import Round, Run
 from gateway.told import Said, Tools
 
 _HELD_FRAMES = 20_000
@@ -55,6 +57,7 @@ class View:
         self._placed = 1  # the attempt whose offsets count: its beginning is known
         self._said = Said()
         self._tools = Tools()
+        self._round = 1
         self._sourced = False
         self._completed: frames.Completed | None = None  # waits for tool outputs out of the log
 
@@ -104,10 +107,7 @@ class View:
             return self._retell(run)
         self._start(updates)
         self._take_sources(run.sources, updates)
-        for call in (call for each in run.rounds for call in each.calls):
-            self._call(call.call_id, call.name, call.input, updates)
-            if call.output is not None:
-                self._tools.returned(call.call_id, call.output)
+        self._take_rounds(run.rounds, updates)
         if run.state == "completed" and run.reply is not None:
             self._finish(run.reply, updates)
         elif run.state != "running":
@@ -117,6 +117,19 @@ class View:
             self._place_later(updates)
         self.wants_log = self._completed is not None and not self.ended
         return updates
+
+    def _take_rounds(self, rounds: Iterable[Round], updates: list[Update]) -> None:
+        """The calls of recorded rounds. A round that comes behind text yet to be told begins with its own."""
+        before = 0
+        for each in rounds:
+            if self._said.length == before:
+                self._begin_round(each.number, updates)
+            before += len(each.text)
+            for call in each.calls:
+                self._call(call.call_id, call.name, call.input, updates)
+                if call.output is not None:
+                    self._tools.returned(call.call_id, call.output)
+                    self._return(call.call_id, call.is_error, call.output, updates)
 
     def feed_erased(self) -> list[Update]:
         """The conversation was erased: what ran in it was cancelled before."""
@@ -174,6 +187,10 @@ class View:
                     behind = max(0, behind - len(update.text))
                 case ToolStarted():
                     self._call(update.call_id, update.name, update.input, updates)
+                case ToolReturned():
+                    self._return(update.call_id, update.is_error, update.output, updates)
+                case NextRound():
+                    self._begin_round(update.number, updates)
                 case Sources():
                     self._take_sources(update.sources, updates)
                 case Started():
@@ -212,7 +229,10 @@ class View:
             case frames.SourcesFound():
                 self._take_sources(frame.sources, updates)
             case frames.ToolCalled():
+                self._begin_round(frame.round or 1, updates)
                 self._call(frame.call_id, frame.name, frame.input, updates)
+            case frames.ToolReturned():
+                self._return(frame.call_id, frame.is_error, None, updates)
             case frames.Completed():
                 self._complete(frame, updates)
             case frames.Failed():
@@ -225,8 +245,9 @@ class View:
             self.started = True
             updates.append(Started())
 
-    def _say(self, text: str, updates: list[Update]) -> None:
+    def _say(self, text: str, updates: list[Update], number: int = 1) -> None:
         if text and self._streaming:
+            self._begin_round(number, updates)
             self._said.add(text)
             updates.append(Text(text))
 
@@ -236,7 +257,7 @@ class View:
             return
         if frame.offset is None or frame.attempt != self._placed:
             if not self.blind:
-                self._say(frame.text, updates)
+                self._say(frame.text, updates, frame.round)
         elif frame.offset > self._said.length:
             self.wants_log = self.wants_log or not self.blind
             self.blind = True
@@ -244,7 +265,7 @@ class View:
                 self._later.append(frame)
         else:
             self.blind = False
-            self._say(frame.text[self._said.length - frame.offset :], updates)
+            self._say(frame.text[self._said.length - frame.offset :], updates, frame.round)
 
     def _place_later(self, updates: list[Update]) -> None:
         later, self._later = self._later, []
@@ -273,6 +294,15 @@ class View:
     def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
         if self._tools.call(call_id, name, given):
             updates.append(ToolStarted(call_id, name, given))
+
+    def _return(self, call_id: str, is_error: bool, output: str | None, updates: list[Update]) -> None:
+        if self._tools.ended(call_id):
+            updates.append(ToolReturned(call_id, is_error, output))
+
+    def _begin_round(self, number: int, updates: list[Update]) -> None:
+        if number > self._round:
+            self._round = number
+            updates.append(NextRound(number))
 
     def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
         if len(self._tools) < frame.tool_calls:

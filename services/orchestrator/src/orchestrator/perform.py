@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from contracts import events
-from contracts.ids import new_id
+from contracts.ids import reply_id
 from contracts.values import ToolSpec, Usage
 from conversations.conversation import Call, Conversation, Run, evolve_all
 from conversations.history import messages_for
@@ -206,7 +206,7 @@ class Performer:
         done: list[events.Event] = [*said_in_round(self._channel, run.trace_id, now), replied]
         done += asked_for(replied, offered, bad_inputs)
         after = run_of(evolve_all(conversation, done), run.trace_id)
-        done += conclude(after, message_id=new_id(), now=now)
+        done += conclude(after, message_id=reply_id(run.trace_id), now=now)
         return done
 
 

@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanKind
 
 from bus import BusUnavailable
 from contracts import events, frames
-from contracts.ids import new_id
+from contracts.ids import reply_id
 from contracts.values import Usage
 from conversations.conversation import Conversation, Run
 from conversations.errors import StoreUnavailable, VersionConflict
@@ -141,7 +141,7 @@ class Attempt:
         for each in run.rounds:
             for call in each.calls:
                 if call.call_id not in already.called:
-                    await self._channel.send(_called_frame(call.call_id, call.name, call.input))
+                    await self._channel.send(_called_frame(each.number, call.call_id, call.name, call.input))
                 if call.output is not None and call.call_id not in already.returned:
                     await self._channel.send(_returned_frame(call.call_id, call.is_error))
 
@@ -181,7 +181,9 @@ class Attempt:
         for event in done:
             match event:
                 case events.ToolCalled():
-                    await self._channel.send(_called_frame(event.call_id, event.name, event.input))
+                    await self._channel.send(
+                        _called_frame(event.round, event.call_id, event.name, event.input)
+                    )
                 case events.ToolReturned():
                     await self._channel.send(_returned_frame(event.call_id, event.is_error))
                 case events.SourcesRetrieved():
@@ -195,7 +197,7 @@ class Attempt:
 
     async def _conclude(self) -> None:
         """For a log whose last reply asked for no tool and that has no end yet."""
-        end = conclude(self.run, message_id=new_id(), now=self._clock.now())
+        end = conclude(self.run, message_id=reply_id(self.run.trace_id), now=self._clock.now())
         await self._append(self._assignment.conversation, end)
 
     async def fail(self, code: str, message: str) -> Run:
@@ -245,8 +247,8 @@ class Attempt:
         return self._performer.unrecorded if self._performer is not None else Usage()
 
 
-def _called_frame(call_id: str, name: str, arguments: dict[str, object]) -> frames.ToolCalled:
-    return frames.ToolCalled(seq=0, attempt=0, call_id=call_id, name=name, input=arguments)
+def _called_frame(round_: int, call_id: str, name: str, arguments: dict[str, object]) -> frames.ToolCalled:
+    return frames.ToolCalled(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=arguments)
 
 
 def _returned_frame(call_id: str, is_error: bool) -> frames.ToolReturned:

@@ -1,56 +1,31 @@
-"""Asking: both chat endpoints, their stream in both forms, and cancelling."""
+"""What is asked of an agent and told of its runs: what the doors' descriptions share; cancelling; joining."""
 
 import json
 from typing import Any
 
 from contracts import http, sse, wire
-from contracts.examples import AT, CONVERSATION, REPLY, SOURCE, TRACE
+from contracts.examples import AT, CONVERSATION, REPLY, TRACE
 from contracts.updates import Finished, Started, Text, ToolStarted, Update
 from contracts.values import Message, ToolCall
-from gateway.openapi.answers import KEYED, RATE_LIMIT, READING, refusals, success
+from gateway.openapi.answers import KEYED, READING, refusals, success
 from gateway.openapi.operations import (
-    AGENT_ID,
     EVENT_CURSOR,
-    IDEMPOTENCY_KEY,
     LAST_EVENT_ID,
     RUN_FORM,
-    STREAM_FORM,
     TRACE_ID,
     operation,
 )
 from gateway.openapi.schemas import ref
 from gateway.story import Story
 
-_MESSAGE = Message(
+MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
-_TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
-_DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
-_ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
-STREAMS: dict[str, tuple[http.StreamEvent, ...]] = {
-    "form 1": (
-        http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE),
-        *_DELTAS,
-        http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE),
-    ),
-    "form 1, with retrieval": (
-        http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE),
-        http.SourcesEvent(sources=(SOURCE,)),
-        *_DELTAS,
-        http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE),
-    ),
-    "form 1, failed": (http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE), _DELTAS[0], _ERROR),
-    "form 2": (
-        http.StartEvent(conversation_id=CONVERSATION),
-        http.ToolCallEvent(name=_TOOL_CALL.name, input=_TOOL_CALL.input),
-        *_DELTAS,
-        http.MessageDoneEvent(message=_MESSAGE, tool_calls=(_TOOL_CALL,)),
-    ),
-    "form 2, failed": (http.StartEvent(conversation_id=CONVERSATION), _ERROR),
-}
-"""An example of each kind of stream."""
+TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
+DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
+ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
 
-_BODY = {
+BODY = {
     "required": True,
     "description": "At most 1 MiB and 32 levels deep, every name once. A field that is not known is refused.",
     "content": {
@@ -70,7 +45,7 @@ _BODY = {
         }
     },
 }
-_EVENT: dict[str, Any] = {
+EVENT: dict[str, Any] = {
     "description": "One event: one line of JSON. Lines that begin with a colon are to be ignored.",
     "type": "object",
     "required": ["data"],
@@ -83,25 +58,25 @@ _EVENT: dict[str, Any] = {
     },
 }
 _MARKED_EVENT = {
-    **_EVENT,
+    **EVENT,
     "description": "One event: a line with its id, and one of JSON. Lines that begin with a colon are to be "
     "ignored.",
-    "properties": {"id": {"type": "string"}, **_EVENT["properties"]},
+    "properties": {"id": {"type": "string"}, **EVENT["properties"]},
 }
 _TOLD: tuple[Update, ...] = (
     Started(),
-    ToolStarted("call_1", _TOOL_CALL.name, _TOOL_CALL.input),
+    ToolStarted("call_1", TOOL_CALL.name, TOOL_CALL.input),
     Text("It has "),
     Text("shipped."),
-    Finished(_MESSAGE, (_TOOL_CALL,)),
+    Finished(MESSAGE, (TOOL_CALL,)),
 )
-_ASKING = (
+ASKING = (
     *KEYED,
     *("agent_not_found", "conversation_not_found", "conversation_busy", "idempotency_conflict", "cancelled"),
     *("unsupported_media_type", "message_too_large", "rate_limited", "quota_exceeded"),
     *("server_shutdown", "deadline_exceeded"),
 )
-_FAILING = (
+FAILING = (
     *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
     *("output_invalid", "generation_interrupted"),
 )
@@ -110,52 +85,9 @@ _FAILING = (
 def paths() -> dict[str, Any]:
     """The addresses by their paths."""
     return {
-        "/v1/chat": {"post": _post_chat()},
-        "/v1/chat/stream": {"post": _post_stream()},
         "/v1/chat/{trace_id}/cancel": {"post": _post_cancel()},
         "/v1/chat/{trace_id}/events": {"get": _get_events()},
     }
-
-
-def _post_chat() -> dict[str, Any]:
-    reply = http.ChatReply(conversation_id=CONVERSATION, message=_MESSAGE)
-    with_tools = http.ChatReply(conversation_id=CONVERSATION, message=_MESSAGE, tool_calls=(_TOOL_CALL,))
-    examples = {"text": json.loads(wire.encode(reply)), "with tools": json.loads(wire.encode(with_tools))}
-    return operation(
-        "chat",
-        "chat",
-        "Send a message, get the reply as JSON.",
-        {
-            **success("The saved reply.", ref(http.ChatReply), examples, headers=RATE_LIMIT),
-            **refusals(*_ASKING, *_FAILING, headers=RATE_LIMIT),
-        },
-        parameters=[AGENT_ID, IDEMPOTENCY_KEY],
-        body=_BODY,
-    )
-
-
-def _post_stream() -> dict[str, Any]:
-    examples = {name: b"".join(map(wire.encode_sse, events)).decode() for name, events in STREAMS.items()}
-    return operation(
-        "streamChat",
-        "chat",
-        "Send a message, get the reply as server-sent events.",
-        {
-            **success(
-                "The message is saved, and these are the events of its reply. The contents of the `delta` "
-                "events, joined, are the reply; the last event is one `done` or one `error`.",
-                _EVENT,
-                examples,
-                media_type="text/event-stream",
-                headers=RATE_LIMIT,
-            ),
-            **refusals(*_ASKING, "plan_upgrade_required", *_FAILING, headers=RATE_LIMIT),
-        },
-        description="Form 1 has the events meta, sources (where retrieval ran), delta, done, error. Form 2 "
-        "has start, delta, tool_call, done (with the saved message and the calls' outputs), error.",
-        parameters=[AGENT_ID, STREAM_FORM, IDEMPOTENCY_KEY],
-        body=_BODY,
-    )
 
 
 def _post_cancel() -> dict[str, Any]:

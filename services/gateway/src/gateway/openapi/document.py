@@ -33,7 +33,10 @@ _KEY = {
 
 def document(admin: bool = False) -> dict[str, Any]:
     """The document, OpenAPI 3.1; with the addresses of administration where that door is open."""
-    paths: dict[str, Any] = {**chat.paths(), **conversations.paths(), **plain.paths()}
+    from gateway.doors import ENTRANCES  # which are described in the words of this package
+
+    asking: dict[str, Any] = {entrance.path: {"post": entrance.describe()} for entrance in ENTRANCES}
+    paths: dict[str, Any] = {**asking, **chat.paths(), **conversations.paths(), **plain.paths()}
     tags: list[Any] = [*_TAGS]
     schemes: dict[str, Any] = {"key": _KEY}
     types = schemas.TYPES

@@ -1,0 +1,38 @@
+"""Our own API (the specification): X-Api-Key, X-Agent-Id, and a body with one message."""
+
+from contracts import ids
+from gateway import auth, body
+from gateway.doors.port import Ask, Asker
+from gateway.exchange import Exchange
+from gateway.parts import Parts
+from gateway.problems import Refusal
+
+
+def who(exchange: Exchange) -> tuple[str, str | None]:
+    """The key, and the agent's id where one is given. Raises Refusal."""
+    return auth.key_of(exchange), auth.agent_id_of(exchange)
+
+
+async def streamed(_parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
+    """A request for a stream. Raises Refusal, ClientGone."""
+    return await _read(exchange, asker, streamed=True)
+
+
+async def whole(_parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
+    """A request for a document. Raises Refusal, ClientGone."""
+    return await _read(exchange, asker, streamed=False)
+
+
+async def _read(exchange: Exchange, asker: Asker, *, streamed: bool) -> Ask:
+    agent = auth.check_agent(asker.agent_id, asker.agent)
+    content = await body.read(exchange, asker.caller.plan.max_message_bytes)
+    conversation_id = None if content.conversation_id is None else content.conversation_id.lower()
+    if conversation_id is not None and not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    return Ask(
+        agent_id=agent.agent_id,
+        message=content.message,
+        conversation_id=conversation_id,
+        prompt=content.prompt,
+        streamed=streamed,
+    )
