@@ -30,12 +30,12 @@ from conversations.projections.follower import Follower
 from conversations.store import open_store
 from directory.agents import Retrieval, load_agent, provider_key
 from directory.secrets import Sealer
+from net_guard import Guard, Resolver
 from runtime.postgres import Pool
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
 from tool_runner.agents import Agents
 from tool_runner.checking import Checking
-from tool_runner.guard import Guard, Resolver
 from tool_runner.servers import Servers
 
 pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
@@ -233,3 +233,39 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
 async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
     with pytest.raises(Unavailable, match="bus"):
         await agents.check(admin, await make(admin, account))
+
+
+@pytest.mark.requirement("MODEL-ADDRESS")
+async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    local = "http://127.0.0.1:11434/v1"
+    with pytest.raises(Invalid, match="base_url"):
+        await make(admin, account, base_url=local)
+    agent = await make(admin, account, base_url="https://models.example")
+    for url in ("https://169.254.169.254", "https://localhost", "http://models.example", "https://[::"):
+        with pytest.raises(Invalid, match="base_url"):
+            await agents.change(admin, agent, AgentChanges(base_url=url, provider_key="new"))
+    listing = Admin(pool=pool, sealer=SEALER, actor="ada@cli", model_hosts=Guard(("127.0.0.1:*",)))
+    moved = await agents.change(listing, agent, AgentChanges(base_url=local, provider_key=None))
+    assert (moved.base_url, moved.version) == (local, 2)
+    await agents.change(admin, agent, AgentChanges(base_url=None))
+    with pytest.raises(Invalid, match="base_url"):
+        await agents.restore(admin, agent, 2)
+
+
+@pytest.mark.requirement("MODEL-ADDRESS")
+async def test_a_key_is_given_anew_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
+    agent = await make(admin, account)
+    with pytest.raises(Invalid, match="provider_key"):
+        await agents.change(admin, agent, AgentChanges(base_url="https://models.example"))
+    moved = await agents.change(
+        admin, agent, AgentChanges(base_url="https://models.example", provider_key="sk-other-0123456789ab")
+    )
+    assert (moved.provider, moved.base_url, moved.provider_key.last4) == (
+        "anthropic",
+        "https://models.example",
+        "89ab",
+    )
+    with pytest.raises(Invalid, match="provider"):
+        await agents.change(admin, agent, AgentChanges(provider="nobody"))

@@ -235,3 +235,23 @@ def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bo
         assert not any(
             block["type"].startswith("tool_") for message in messages for block in message["content"]
         )
+
+
+@pytest.mark.requirement("MODEL-PROVIDERS")
+def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
+    signed = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+    kept = text("Hi") | {"provider_data": {"openai": {"id": "o"}, "anthropic": {"id": "a"}}}
+    stored = (asked("b", "Hello"), started("b"), *wanted([signed, kept, use("c1")], "b"))
+    conversation = given(began(), *stored, returned("c1", word="b"))
+
+    def blocks(provider: str) -> list[Message]:
+        shown = messages_for(conversation, trace("b"), tools_offered=True, provider=provider)
+        return list(shown[1]["content"])
+
+    assert blocks("anthropic") == [
+        signed,
+        text("Hi") | {"provider_data": {"anthropic": {"id": "a"}}},
+        use("c1"),
+    ]
+    assert blocks("openai") == [text("Hi") | {"provider_data": {"openai": {"id": "o"}}}, use("c1")]
+    assert blocks("other") == [text("Hi"), use("c1")]

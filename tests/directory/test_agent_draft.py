@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
 from directory.errors import Invalid
-from directory.parameters import Parameters
+from directory.parameters.anthropic import Parameters
 
 pytestmark = pytest.mark.requirement("DIRECTORY")
 
@@ -57,6 +57,7 @@ def nested(depth: int) -> Any:
         draft(mcp_servers=(SERVER, McpServer(name="b", url="http://127.0.0.1:8081/mcp", allowed_tools=()))),
         draft(retrieval=Retrieval(knowledge_base_id="kb")),
         draft(provider_key="sk-ant-x"),
+        draft(provider="anthropic", base_url="https://models.example/v1"),
     ],
 )
 def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
@@ -69,6 +70,12 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (draft(name=""), "name"),
         (draft(name="x\x00"), "name"),
         (draft(model="x" * 201), "model"),
+        (draft(provider="nobody"), "provider"),
+        (draft(base_url="models.example"), "base_url"),
+        (draft(base_url="ftp://models.example"), "base_url"),
+        (draft(base_url="https://u:p@models.example"), "base_url"),
+        (draft(base_url="https://models.example/?key=1"), "base_url"),
+        (draft(base_url="https://models.example/" + "x" * 2048), "base_url"),
         (draft(system_prompt="\ud800"), "system_prompt"),
         (draft(system_prompt="x" * 65_537), "system_prompt"),
         (draft(max_tool_rounds=-1), "max_tool_rounds"),

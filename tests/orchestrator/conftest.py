@@ -1,11 +1,13 @@
 """An orchestrator in this process on real servers, with a scripted provider behind it."""
 
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
 
 import pytest
 
 from bus import Bus
 from conversations.log import open_log
+from net_guard import Guard
 from orchestrator.models.anthropic import open_model
 from orchestrator.settings import Settings
 from runtime.postgres import open_pool
@@ -23,7 +25,7 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 @pytest.fixture
 async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
     """A client of the scripted provider."""
-    client = open_model()
+    client = open_model(Guard(()))
     yield Caller(client, provider.url)
     await client.aclose()
 
@@ -31,7 +33,7 @@ async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
 @pytest.fixture
 async def impatient(provider: ScriptedProvider) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
-    client = open_model(idle_seconds=0.6)
+    client = open_model(Guard(()), idle_seconds=0.6)
     yield Caller(client, provider.url)
     await client.aclose()
 
@@ -48,6 +50,7 @@ async def world(
         secret_key=SECRET,
         health_port=0,
         anthropic_base_url=provider.url,
+        model_allow=(urlsplit(provider.url).netloc,),
     )
     async with (
         Bus.connect(fresh_nats_url, name="tests") as bus,

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from contracts.values import ToolSpec, Usage
+from net_guard import Guard
 from orchestrator.models.anthropic import open_model
 from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
@@ -82,7 +83,7 @@ async def test_as_many_replies_are_streamed_at_once_as_are_asked_for(provider: S
         await says("ok")(exchange)
 
     provider.will(answer)
-    client = open_model()
+    client = open_model(Guard(()))
     async with asyncio.timeout(20):
         replies = await asyncio.gather(*(Caller(client, provider.url).stream() for _ in range(calls)))
     await client.aclose()
@@ -97,7 +98,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_the_way_to_this_host(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
-    client = open_model()
+    client = open_model(Guard(()))
     provider.will(says("ok"))
     reply = await Caller(client, provider.url).stream()
     await client.aclose()

@@ -10,8 +10,8 @@ import pytest
 from mcp_types import CallToolResult
 
 from directory.agents import McpServer
+from net_guard import Guard, Resolver
 from tests.tool_runner.scripted import ScriptedServer
-from tool_runner.guard import Guard, Resolver
 from tool_runner.servers import Server, Servers
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"

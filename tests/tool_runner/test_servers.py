@@ -9,11 +9,11 @@ import httpx2
 import pytest
 
 from directory.agents import McpServer
+from net_guard import Guard, Resolver
 from tests.tool_runner.conftest import ACCOUNT, Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner import servers as module
 from tool_runner.faults import ToolFailed
-from tool_runner.guard import Guard, Resolver
 from tool_runner.servers import Servers
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS")

@@ -12,6 +12,7 @@ from directory.secrets import Sealer
 from knowledge.audit import Audit
 from knowledge.embedding import Embedder
 from limits import Limiter
+from net_guard import Guard
 from runtime import postgres
 from runtime.postgres import Connection, Pool
 
@@ -22,7 +23,8 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """`actor` stands in the audit rows: "admin-api", "ada@cli".
 
     Without `bus` no conversation can be deleted and no agent checked. `embedder` is the one that is set,
-    whether or not the database can hold its vectors.
+    whether or not the database can hold its vectors. `model_hosts` judges the agents' base URLs, as the
+    orchestrators will at each call.
     """
 
     pool: Pool
@@ -31,6 +33,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus | None = None
     limiter: Limiter | None = None
     embedder: Embedder | None = None
+    model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
 
     @property
     def audit(self) -> Audit:

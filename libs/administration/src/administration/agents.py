@@ -15,6 +15,7 @@ from directory.administration import agent_rows
 from directory.administration.agent_rows import Row, config_of
 from directory.agents import Retrieval
 from knowledge import administration as knowledge
+from net_guard import AddressRefused
 from runtime.postgres import Connection
 
 _OURS = ("account_id", "id")
@@ -23,6 +24,7 @@ _OURS = ("account_id", "id")
 async def create(admin: Admin, new: NewAgent) -> Agent:
     """At version 1. Raises Invalid (for the account and the knowledge base too), Conflict."""
     new = checked(new)
+    _check_base_url(admin, new.base_url)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     account_id = new.account_id.lower()
     async with admin.transaction() as conn:
@@ -64,6 +66,7 @@ async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     """A new version, unless only `disabled` changes. Raises NotFound, Invalid."""
     changes = checked(changes)
     given = changes.given()
+    _check_base_url(admin, given.get("base_url"))
     disabled = given.pop("disabled", None)
     async with admin.transaction() as conn:
         account_id, agent_id = await owner(conn, agent_id)
@@ -112,7 +115,9 @@ async def restore(admin: Admin, agent_id: str, version: int) -> Agent:
     async with admin.transaction() as conn:
         account_id, agent_id = await owner(conn, agent_id)
         old = await found(conn, agent_id, version)
-        await _check_retrieval(conn, account_id, config_of(old.config).retrieval)
+        settings = config_of(old.config)
+        _check_base_url(admin, settings.base_url)
+        await _check_retrieval(conn, account_id, settings.retrieval)
         await directory.restore_agent(conn, account_id, agent_id, version, actor=admin.actor)
         return agent_of(admin, await found(conn, agent_id))
 
@@ -179,6 +184,18 @@ async def found(conn: Connection, agent_id: str, version: int | None = None) -> 
 def _in_use(uses: tuple[Use, ...]) -> Conflict:
     listed = " and ".join(f"{use.count} {use.kind if use.count > 1 else use.kind[:-1]}" for use in uses)
     return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
+
+
+def _check_base_url(admin: Admin, url: str | None) -> None:
+    """Whether a call may go there, as far as that is known without asking a name server. Raises Invalid."""
+    if url is None:
+        return
+    try:
+        admin.model_hosts.check_url(url)
+    except AddressRefused as error:
+        raise Invalid.of("base_url", f"may not be called: {error}") from None
+    except ValueError:
+        return  # not well-formed: the configuration's own check says how
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:

@@ -218,7 +218,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     changed_at: datetime
     name: str
+    provider: str
     model: str
+    base_url: str | None
     system_prompt: str
     parameters: dict[str, Any]
     max_tool_rounds: int

@@ -75,12 +75,15 @@ class ModelReplied(Fact, frozen=True, kw_only=True, tag="model_replied.v1"):
 
     `prompt_sha256` is of the system prompt as it was sent, `tools_sha256` of the tools that were offered with
     it, both in hexadecimal: replies with equal ones were asked for with the same prefix.
+    The blocks have the shapes of Anthropic's Messages API, whichever `provider` answered. A block may carry
+    `provider_data`, by provider: what that provider alone gets back with it.
     """
 
     round: int
     blocks: tuple[dict[str, Any], ...]
     stop_reason: str
     usage: Usage
+    provider: str = "anthropic"
     prompt_sha256: str | None = None
     tools_sha256: str | None = None
 

@@ -139,6 +139,7 @@ ProviderCode = Literal[
     "overloaded",
     "timeout",
     "unreachable",
+    "address_refused",
     "no_key",
     "key_unreadable",
     "agent_not_found",

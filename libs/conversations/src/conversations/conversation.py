@@ -39,6 +39,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     cuts: tuple[int, ...] = ()
     blocks: tuple[dict[str, Any], ...] | None = None
     stop_reason: str | None = None
+    provider: str = "anthropic"
     usage: Usage = Usage()
     calls: tuple[Call, ...] = ()
 
@@ -239,7 +240,9 @@ def _started(run: Run, event: events.RunStarted) -> Run:
 
 
 def _replied(run: Run, event: events.ModelReplied) -> Run:
-    change = _changer(blocks=event.blocks, stop_reason=event.stop_reason, usage=event.usage)
+    change = _changer(
+        blocks=event.blocks, stop_reason=event.stop_reason, provider=event.provider, usage=event.usage
+    )
     return replace(
         run,
         rounds=_with_round(run.rounds, event.round, change),

@@ -18,14 +18,20 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def messages_for(
-    conversation: Conversation, trace_id: str, *, tools_offered: bool, documents: str = ""
+    conversation: Conversation,
+    trace_id: str,
+    *,
+    tools_offered: bool,
+    documents: str = "",
+    provider: str = "anthropic",
 ) -> list[dict[str, Any]]:
     """The messages for the next model call of that run: all earlier runs, then what it has done itself.
 
     The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
     was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
-    Thinking blocks are kept of this run alone. Where no tools are offered, earlier calls appear as text.
-    `documents`, what was retrieved for this run, stands before its question.
+    Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
+    own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
+    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question.
     """
     thread = _Thread(tools_offered)
     for run in conversation.runs:
@@ -34,7 +40,7 @@ def messages_for(
             thread.user(_text_block(documents))
         thread.user(_text_block(run.user_text or _BLANK))
         for each in run.rounds:
-            _add_round(thread, each, current=current)
+            _add_round(thread, each, provider, current=current)
         if run.reply is not None and not run.rounds:
             thread.assistant(_text_block(run.reply.content))
         if current:
@@ -42,14 +48,14 @@ def messages_for(
     return thread.messages
 
 
-def _add_round(thread: "_Thread", each: Round, *, current: bool) -> None:
+def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:
     if each.blocks is None:
         if not current:
             thread.assistant(_text_block(each.text))
         return
     for block in each.blocks:
-        if current or block.get("type") not in _THINKING:
-            thread.assistant(block)
+        if block.get("type") not in _THINKING or (current and each.provider == provider):
+            thread.assistant(_for(provider, block))
     returned = {call.call_id: call for call in each.calls}
     for block in each.blocks:
         if block.get("type") == "tool_use":
@@ -58,6 +64,15 @@ def _add_round(thread: "_Thread", each: Round, *, current: bool) -> None:
                 thread.result(block, INTERRUPTED, is_error=True)
             else:
                 thread.result(block, call.output, is_error=call.is_error)
+
+
+def _for(provider: str, block: Block) -> Block:
+    """The block with no provider's data but its own."""
+    if "provider_data" not in block:
+        return block
+    data = block["provider_data"].get(provider)
+    rest = {name: value for name, value in block.items() if name != "provider_data"}
+    return rest if data is None else rest | {"provider_data": {provider: data}}
 
 
 class _Thread:

@@ -31,7 +31,9 @@ class AgentChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Fields to change; those left out stay. `mcp_servers` are replaced together, headers included."""
 
     name: Name | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
     model: Name | UnsetType = UNSET
+    base_url: str | UnsetType | None = UNSET
     system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] | UnsetType = UNSET
     parameters: dict[str, Any] | UnsetType = UNSET
     max_tool_rounds: int | UnsetType = UNSET
@@ -62,7 +64,10 @@ def checked(draft: AgentDraft) -> AgentDraft:
     _check_line(draft.name, "name")
     _check_line(draft.model, "model")
     _check_text(draft.system_prompt, "system_prompt")
-    _check_parameters(draft.parameters)
+    _check_json(draft.parameters, "parameters", _DEPTH)
+    check_parameters(draft.provider, draft.parameters)
+    if draft.base_url is not None:
+        _check_base_url(draft.base_url)
     _check_output(draft)
     _check_servers(draft.mcp_servers)
     if draft.provider_key is not None and not is_value(draft.provider_key):
@@ -78,11 +83,6 @@ def _check_text(text: str, field: str) -> None:
 def _check_line(text: str, field: str) -> None:
     if not text.strip() or not is_line(text):
         raise Invalid(field, "is blank, or holds control characters or lone surrogates")
-
-
-def _check_parameters(parameters: dict[str, Any]) -> None:
-    _check_json(parameters, "parameters", _DEPTH)
-    check_parameters(parameters)
 
 
 def _check_output(draft: AgentDraft) -> None:
@@ -118,6 +118,12 @@ def _check_url(url: str, field: str) -> None:
         raise Invalid(field, "must be an http or https address")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise Invalid(field, "must carry no credentials and no fragment; use headers")
+
+
+def _check_base_url(url: str) -> None:
+    _check_url(url, "base_url")
+    if "?" in url:
+        raise Invalid("base_url", "must carry no query: paths are put behind it")
 
 
 def _check_json(value: Any, field: str, depth: int) -> None:

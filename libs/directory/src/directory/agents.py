@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from directory.caller import OnInterruption, OutputType
+from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
 if TYPE_CHECKING:
     from directory.secrets import Sealer
-
-DEFAULT_PROVIDER = "anthropic"
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
@@ -43,11 +42,14 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an agent is told to be, without its provider key.
 
-    `parameters` go to the provider as they are (max_tokens, temperature, stop_sequences, thinking, ...).
+    `base_url` None: the deployment's own for the provider. `parameters` go to the provider as they are
+    (max_tokens, temperature, stop_sequences, thinking, ...).
     """
 
     name: Name
+    provider: str = DEFAULT_PROVIDER
     model: Name
+    base_url: Annotated[str, msgspec.Meta(max_length=2048)] | None = None
     system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] = ""
     parameters: dict[str, Any] = {}
     max_tool_rounds: Annotated[int, msgspec.Meta(ge=0, le=100)] = 8
@@ -64,7 +66,6 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     agent_id: str
     account_id: str
     version: int
-    provider: str = DEFAULT_PROVIDER
 
 
 async def load_agent(

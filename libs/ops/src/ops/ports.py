@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from ops.errors import SetupError
 
 LOOPBACK = "127.0.0.1"
+ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
+"""Where the models of a stack on this machine may be, beside the Internet."""
 _TRIES = 200
 
 

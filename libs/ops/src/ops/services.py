@@ -17,6 +17,7 @@ from runtime.roles import Service
 PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
 _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
+_MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
 _PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 _SECRETS = {
     _PROVISIONER_URL,
@@ -66,6 +67,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     previous_secret_keys: tuple[str, ...]
     admin_token: str
     mcp_allow: tuple[str, ...]
+    model_allow: tuple[str, ...]
     provider_url: str
     provider_key: str
     """For agents that have none of their own."""
@@ -108,6 +110,7 @@ class Services:
             "AGENTCHAT_HOST": self._wiring.host,
             "AGENTCHAT_PORT": str(port),
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
+            _MODEL_ALLOW: ",".join(self._wiring.model_allow),
         }
         host = reachable(self._wiring.host)
         env = self._servers("gateway") | self._secret | self._embeddings | own
@@ -120,6 +123,7 @@ class Services:
             | {
                 "ANTHROPIC_BASE_URL": self._wiring.provider_url,
                 "ANTHROPIC_API_KEY": self._wiring.provider_key,
+                _MODEL_ALLOW: ",".join(self._wiring.model_allow),
             }
         )
         return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)

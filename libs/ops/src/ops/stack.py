@@ -11,7 +11,7 @@ from ops import demo
 from ops.demo import Demo
 from ops.environment import Environment
 from ops.folder import RunFolder
-from ops.ports import LOOPBACK, Ports
+from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
 from ops.process import Process
 from ops.secrets import Secrets
 from ops.servers import nats, valkey
@@ -113,6 +113,7 @@ def describe(
         previous_secret_keys=_previous_keys(secrets, settings),
         admin_token=settings.admin_token or secrets.admin_token,
         mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
+        model_allow=(*settings.model_allow, *ANY_LOOPBACK),
         provider_url=f"http://{LOOPBACK}:{model_port}" if offline else settings.anthropic_base_url,
         provider_key=settings.anthropic_api_key or demo.OFFLINE_KEY,
         host=settings.host,

@@ -7,6 +7,8 @@ import msgspec
 from directory.secrets import Sealer, sealer_of
 from gateway.peers import networks_of
 from knowledge.settings import EmbedderSettings
+from net_guard import Guard
+from net_guard.settings import guard_of
 from runtime.settings import Setting, SettingsError
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -38,6 +40,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     previous_secret_keys: Annotated[
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
+    model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
@@ -47,6 +50,11 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         networks_of(self.trusted_proxies)
         if self.admin_token is not None:
             self.sealer()
+        self.model_hosts()
+
+    def model_hosts(self) -> Guard:
+        """What judges the agents' base URLs. Raises SettingsError."""
+        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
     def sealer(self) -> Sealer:
         """What seals the agents' secrets. Raises SettingsError."""

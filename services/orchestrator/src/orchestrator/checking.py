@@ -10,7 +10,7 @@ from contracts import messages, subjects, wire
 from contracts.messages import ProviderCheck, ProviderCode
 from contracts.text import cleaned
 from directory.agents import AgentConfig
-from directory.errors import SealBroken
+from orchestrator.credentials import credentials_of
 from orchestrator.models import Credentials, ModelCall, ModelFailure
 from orchestrator.parts import Parts
 
@@ -24,6 +24,9 @@ _CODES: dict[str, ProviderCode] = {
     "http_403": "permission",
     "http_404": "model_not_found",
     "connection": "unreachable",
+    "address": "address_refused",
+    "no_key": "no_key",
+    "key_unreadable": "key_unreadable",
 }
 # Where the provider's own words name what is to be changed.
 _TELLING = frozenset({"bad_parameter", "model_not_found"})
@@ -50,17 +53,10 @@ async def check_provider(parts: Parts, request: messages.CheckModel) -> Provider
     if agent is None:
         return _failed("agent_not_found", "There is no such agent, or no such version of it.")
     try:
-        defaults = parts.models.defaults(agent.provider)
-        key = await parts.agents.key_of(agent) or defaults.api_key
+        credentials = await credentials_of(parts, agent)
     except ModelFailure as failure:
-        return _failed("provider_error", str(failure))
-    except SealBroken:
-        return _failed(
-            "key_unreadable", "The provider key cannot be read: it was sealed under another secret key."
-        )
-    if key is None:
-        return _failed("no_key", "The agent has no provider key, and the service has none of its own.")
-    return await _called(parts, agent, Credentials(defaults.base_url, key))
+        return _failed(_code(failure), str(failure))
+    return await _called(parts, agent, credentials)
 
 
 async def _called(parts: Parts, agent: AgentConfig, credentials: Credentials) -> ProviderCheck:

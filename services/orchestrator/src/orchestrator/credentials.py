@@ -5,9 +5,13 @@ from directory.errors import SealBroken
 from orchestrator.models import Credentials, ModelFailure
 from orchestrator.parts import Parts
 
+_UNREADABLE = "The agent's provider key cannot be read."
+_NONE = "The agent has no provider key."
+_NONE_FOR_URL = "The agent has a base URL of its own, and no provider key of its own to go there with."
+
 
 async def credentials_of(parts: Parts, agent: AgentConfig) -> Credentials:
-    """The agent's own key, or else the deployment's.
+    """The agent's own address and key, or else the deployment's, whose key goes to its own address alone.
 
     Raises ModelFailure where there is none that can be read, DatabaseUnavailable.
     """
@@ -15,8 +19,10 @@ async def credentials_of(parts: Parts, agent: AgentConfig) -> Credentials:
     try:
         key = await parts.agents.key_of(agent)
     except SealBroken as error:
-        raise ModelFailure("provider_error", "The agent's provider key cannot be read.") from error
-    key = key or defaults.api_key
+        raise ModelFailure("provider_error", _UNREADABLE, kind="key_unreadable") from error
+    if agent.base_url is None:
+        key = key or defaults.api_key
     if key is None:
-        raise ModelFailure("provider_error", "The agent has no provider key.")
-    return Credentials(defaults.base_url, key)
+        why = _NONE if agent.base_url is None else _NONE_FOR_URL
+        raise ModelFailure("provider_error", why, kind="no_key")
+    return Credentials(agent.base_url or defaults.base_url, key, guarded=agent.base_url is not None)

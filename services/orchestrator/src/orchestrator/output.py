@@ -7,7 +7,7 @@ enforces the schema as far as it can, and the reply is saved only if it is JSON 
 import msgspec
 
 from directory.agents import AgentConfig
-from directory.parameters import DEFAULT_MAX_TOKENS
+from directory.parameters import max_tokens
 from orchestrator.models import Model, ModelFailure, Reply
 from orchestrator.schema_checks import SchemaChecks
 
@@ -51,7 +51,7 @@ class Output:
         if not problem:
             return
         if reply.stop_reason == "max_tokens":
-            limit = self._agent.parameters.get("max_tokens", DEFAULT_MAX_TOKENS)
+            limit = max_tokens(self._agent.provider, self._agent.parameters)
             raise ModelFailure(
                 "output_invalid",
                 f"The reply reached max_tokens ({limit}) before its JSON was whole.",

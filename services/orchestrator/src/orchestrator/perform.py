@@ -123,7 +123,11 @@ class Performer:
             model=run.model,
             system=self._output.instructed(self._retriever.instructed(system)),
             messages=messages_for(
-                conversation, run.trace_id, tools_offered=bool(offered), documents=documents
+                conversation,
+                run.trace_id,
+                tools_offered=bool(offered),
+                documents=documents,
+                provider=self._agent.provider,
             ),
             parameters=self._agent.parameters,
             tools=tuple(offered.values()),
@@ -200,6 +204,7 @@ class Performer:
             blocks=_kept(blocks, said, tools=step.tools, as_said=not self._output.is_json),
             stop_reason=reply.stop_reason,
             usage=self._meter.usage,
+            provider=self._agent.provider,
             prompt_sha256=prompt_sha256(call),
             tools_sha256=tools_sha256(call),
         )

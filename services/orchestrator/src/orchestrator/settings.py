@@ -5,13 +5,19 @@ from typing import Annotated, Literal
 import msgspec
 
 from knowledge.settings import EmbedderSettings
+from net_guard import Guard
+from net_guard.settings import guard_of
 from runtime.settings import Setting
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(EmbedderSettings, frozen=True, kw_only=True):
-    """`anthropic_api_key` serves agents that have no provider key of their own."""
+    """`anthropic_api_key` serves agents that have no provider key and no base URL of their own.
+
+    `model_allow` lists host:port pairs that an agent's base URL may have though they are not public, or not
+    https.
+    """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
@@ -21,9 +27,14 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
+    model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     previous_secret_keys: Annotated[
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     run_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000), Setting("AGENTCHAT_RUN_SLOTS")] = 200
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
+
+    def guard(self) -> Guard:
+        """What judges the agents' own base URLs. Raises SettingsError."""
+        return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")

@@ -10,8 +10,8 @@ from bus import Bus
 from conversations.leases import Leases
 from conversations.store import open_store
 from conversations.waiting import WaitingLine
-from directory.agents import DEFAULT_PROVIDER
 from directory.known_key import refuse_unknown_key
+from directory.parameters import DEFAULT_PROVIDER
 from directory.secrets import sealer_of
 from knowledge.embedders import embedder_of
 from knowledge.embeddings import usable
@@ -97,7 +97,7 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         await refuse_unknown_key(pool, sealer)
         limiter = Limiter(settings.redis_url, instance=name)
         stack.push_async_callback(limiter.aclose)
-        models = Models(defaults_of(settings))
+        models = Models(defaults_of(settings), settings.guard())
         stack.push_async_callback(models.aclose)
         await models.of(DEFAULT_PROVIDER)
         schema_checks = SchemaChecks()

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
 
 import httpx2
 
+from net_guard.network import ERRORS
 from runtime.turns import Share
 from tool_runner.exchange import Exchange, TooLarge
 from tool_runner.faults import Fault
-from tool_runner.network import ERRORS, fault_of
+from tool_runner.network import fault_of
 from tool_runner.surrogates import LoneSurrogates
 
 _STEP = 64 * 1024

@@ -13,13 +13,13 @@ from typing import Any
 from mcp_types import CallToolResult
 
 from directory.agents import McpServer
+from net_guard import Guard
 from runtime import logs
 from runtime.turns import Share, Turns
 from tool_runner.discretion import secrets_of
 from tool_runner.exchange import LARGE_AT_ONCE
 from tool_runner.explain import GRACE_SECONDS
 from tool_runner.faults import ToolFailed
-from tool_runner.guard import Guard
 from tool_runner.link import Link, MakeSession, shared
 from tool_runner.session import Session
 from tool_runner.tools import LeftOut, Tool, kept_tools

@@ -5,8 +5,9 @@ from typing import Annotated
 import msgspec
 
 from directory.secrets import Sealer, sealer_of
-from runtime.settings import ServiceSettings, Setting, SettingsError
-from tool_runner.guard import Guard, Resolver
+from net_guard import Guard
+from net_guard.settings import guard_of
+from runtime.settings import ServiceSettings, Setting
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
@@ -30,10 +31,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     def guard(self) -> Guard:
         """What judges the addresses of tool servers. Raises SettingsError."""
-        try:
-            return Guard(self.mcp_allow, Resolver())
-        except ValueError as error:
-            raise SettingsError(f"AGENTCHAT_MCP_ALLOW cannot be used: {error}") from None
+        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
     def sealer(self) -> Sealer:
         """What opens the agents' headers. Raises SettingsError."""

@@ -14,12 +14,13 @@ import httpcore2
 import httpx2
 import msgspec
 
+from net_guard import Guard
+from net_guard.network import CONNECT_SECONDS, ERRORS, GuardedBackend
 from runtime.turns import Share
 from tool_runner.body import BoundedBody
 from tool_runner.exchange import Exchange, current
 from tool_runner.faults import Fault
-from tool_runner.guard import Guard
-from tool_runner.network import CONNECT_SECONDS, ERRORS, GuardedBackend, fault_of
+from tool_runner.network import fault_of
 
 # Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
 _KEEPALIVE_SECONDS = 4.0

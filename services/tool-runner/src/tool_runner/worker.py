@@ -15,6 +15,7 @@ from contracts.ids import new_id
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer
 from journal import Journal
+from net_guard import Guard
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
@@ -24,7 +25,6 @@ from tool_runner.allowance import Allowance
 from tool_runner.checking import Checking
 from tool_runner.clock import ServerClock
 from tool_runner.execute import Executor
-from tool_runner.guard import Guard
 from tool_runner.inbox import HELD_PER_SLOT, Inbox
 from tool_runner.listing import Listing
 from tool_runner.servers import Servers

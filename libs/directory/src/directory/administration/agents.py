@@ -12,7 +12,7 @@ from directory.administration.agent_secrets import Sealed, open_headers, seal_he
 from directory.administration.audit import record
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer
-from directory.errors import Conflict, NotFound
+from directory.errors import Conflict, Invalid, NotFound
 from directory.secrets import Sealer
 from runtime.postgres import Connection
 
@@ -65,6 +65,8 @@ async def change_agent(
         # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
         draft = checked(AgentDraft(**_fields(before.config) | given))
         key, headers = before.sealed.provider_key, before.sealed.mcp_headers
+        if "provider_key" not in given and key is not None:
+            _check_key_stays(before.config, draft)
         if "provider_key" in given:
             key = seal_key(sealer, account_id, agent_id, draft.provider_key)
         if "mcp_servers" in given:
@@ -183,6 +185,13 @@ def _config(draft: AgentDraft) -> str:
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()
+
+
+def _check_key_stays(config: str, draft: AgentDraft) -> None:
+    """A key goes nowhere but where it was given for. Raises Invalid."""
+    before = config_of(config)
+    if (before.provider, before.base_url) != (draft.provider, draft.base_url):
+        raise Invalid("provider_key", "must be given anew, or null, where provider or base_url changes")
 
 
 def _fields(config: str) -> dict[str, Any]:

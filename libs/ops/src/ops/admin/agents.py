@@ -18,7 +18,11 @@ app.add_typer(mcp_servers.app, name="mcp-servers")
 
 Id = Annotated[str, typer.Argument(metavar="AGENT", help="An agent's id.")]
 _Account = Annotated[str | None, typer.Option(metavar="ACCOUNT", help="The account's id.")]
+_Provider = Annotated[str | None, typer.Option(help="Whose model it is: anthropic if unset.")]
 _Model = Annotated[str | None, typer.Option()]
+_BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL|none", help="Where its model is, with a provider key of its own.")
+]
 _Prompt = Annotated[str | None, typer.Option(help="Its system prompt.")]
 _PromptFile = Annotated[str | None, typer.Option(metavar="FILE", help="The same from a file; `-`: stdin.")]
 _Parameters = Annotated[
@@ -62,7 +66,9 @@ _VERSIONS = {
 def create(
     account: _Account = None,
     name: Annotated[str | None, typer.Option()] = None,
+    provider: _Provider = None,
     model: _Model = None,
+    base_url: _BaseUrl = None,
     system_prompt: _Prompt = None,
     system_prompt_file: _PromptFile = None,
     parameters: _Parameters = None,
@@ -97,8 +103,8 @@ def create(
         account_id=account,
         id=own_id,
         **_options(
-            name, model, system_prompt, system_prompt_file, parameters, max_tool_rounds, output_type,
-            output_schema, on_interruption, knowledge_base, top_k,
+            name, provider, model, base_url, system_prompt, system_prompt_file, parameters,
+            max_tool_rounds, output_type, output_schema, on_interruption, knowledge_base, top_k,
         ),
         provider_key=_key(provider_key_env, provider_key_file, ask_provider_key),
     )  # fmt: skip
@@ -140,7 +146,9 @@ def show(
 def change(
     agent: Id,
     name: Annotated[str | None, typer.Option()] = None,
+    provider: _Provider = None,
     model: _Model = None,
+    base_url: _BaseUrl = None,
     system_prompt: _Prompt = None,
     system_prompt_file: _PromptFile = None,
     parameters: _Parameters = None,
@@ -164,8 +172,8 @@ def change(
 
     fields = _read(from_) | given(
         **_options(
-            name, model, system_prompt, system_prompt_file, parameters, max_tool_rounds, output_type,
-            output_schema, on_interruption, knowledge_base, top_k,
+            name, provider, model, base_url, system_prompt, system_prompt_file, parameters,
+            max_tool_rounds, output_type, output_schema, on_interruption, knowledge_base, top_k,
         ),
         provider_key=_key(provider_key_env, provider_key_file, ask_provider_key),
     )  # fmt: skip
@@ -173,6 +181,8 @@ def change(
         fields.setdefault("output_schema", None)
     if knowledge_base == "none":
         fields["retrieval"] = None
+    if base_url == "none":
+        fields["base_url"] = None
     if no_provider_key:
         fields["provider_key"] = None
     if not fields:
@@ -288,7 +298,9 @@ def _holds_secrets(fields: dict[str, Any]) -> bool:
 
 def _options(
     name: str | None,
+    provider: str | None,
     model: str | None,
+    base_url: str | None,
     system_prompt: str | None,
     system_prompt_file: str | None,
     parameters: str | None,
@@ -313,7 +325,9 @@ def _options(
         retrieval = given(knowledge_base_id=knowledge_base, top_k=top_k)
     return given(
         name=name,
+        provider=provider,
         model=model,
+        base_url=None if base_url == "none" else base_url,
         system_prompt=system_prompt,
         parameters=None if parameters is None else _object(parameters, "--parameters"),
         max_tool_rounds=max_tool_rounds,

@@ -13,6 +13,7 @@ from ops import environment
 from ops.database import DATABASE_URL
 from ops.environment import Environment
 from ops.errors import NotRunningError, SetupError
+from ops.ports import ANY_LOOPBACK
 from ops.secrets import Secrets
 from ops.servers import nats
 
@@ -21,6 +22,8 @@ PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 REDIS_URL = "AGENTCHAT_REDIS_URL"
 SECRET_KEY = "AGENTCHAT_SECRET_KEY"  # noqa: S105 - a name
 PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY_PREVIOUS"
+
+MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,7 @@ class Reach:
     redis_url: str | None = field(repr=False)
     secret_key: str = field(repr=False)
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
+    model_allow: tuple[str, ...] = ()
 
 
 def find(environ: Mapping[str, str]) -> Reach:
@@ -55,6 +59,7 @@ def find(environ: Mapping[str, str]) -> Reach:
         redis_url=_given(environ, REDIS_URL) or (stack.redis_url if stack else None),
         secret_key=secret_key,
         previous_secret_keys=previous,
+        model_allow=(*_list(environ.get(MODEL_ALLOW, "")), *(ANY_LOOPBACK if stack else ())),
     )
 
 
@@ -79,12 +84,15 @@ def _stack(environ: Mapping[str, str], *, needed: bool) -> Environment | None:
 def _keys(environ: Mapping[str, str], stack: Environment | None) -> tuple[str, tuple[str, ...]]:
     key = _given(environ, SECRET_KEY)
     if key is not None:
-        previous = environ.get(PREVIOUS_KEYS, "").split(",")
-        return key, tuple(text.strip() for text in previous if text.strip())
+        return key, _list(environ.get(PREVIOUS_KEYS, ""))
     if stack is None:
         raise SetupError(f"{SECRET_KEY} is not set: give the one that the services have")
     kept = _kept(environ, SECRET_KEY)
     return kept.secret_key, kept.previous_secret_keys
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None:

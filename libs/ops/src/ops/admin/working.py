@@ -19,6 +19,7 @@ from knowledge.embedders import embedder_of
 from knowledge.embeddings import usable
 from knowledge.settings import EmbedderSettings
 from limits import Limiter
+from net_guard.settings import guard_of
 from ops.admin import reach as reaching
 from ops.admin.errors import RefusedError, refused
 from ops.admin.reach import Reach
@@ -103,6 +104,7 @@ async def _run(
                 bus=await open_.enter_async_context(_bus(reach, bus)),
                 limiter=await open_.enter_async_context(_limiter(reach)) if limiter else None,
                 embedder=await usable(pool, embeds) if embeds else None,
+                model_hosts=guard_of(reach.model_allow, reaching.MODEL_ALLOW),
             )
         )
 

@@ -52,7 +52,15 @@ async def opened(settings: Settings, bus: Bus, limiter: Limiter) -> AsyncIterato
         postgres.open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS) as pool,
         embedder_of(settings) as embedder,
     ):
-        admin = Admin(pool=pool, sealer=sealer, actor=ACTOR, bus=bus, limiter=limiter, embedder=embedder)
+        admin = Admin(
+            pool=pool,
+            sealer=sealer,
+            actor=ACTOR,
+            bus=bus,
+            limiter=limiter,
+            embedder=embedder,
+            model_hosts=settings.model_hosts(),
+        )
         yield AdminDoor(token=settings.admin_token.encode(), admin=admin)
 
 

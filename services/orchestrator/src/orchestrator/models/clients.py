@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from net_guard import Guard
+from net_guard.transport import GuardedTransport
 from orchestrator.models.port import Credentials
 
 _CONNECT_SECONDS = 5.0
@@ -25,8 +27,11 @@ class Clients(Generic[Client]):
         self,
         http: Callable[..., httpx2.AsyncClient],
         sdk: Callable[[Credentials, httpx2.AsyncClient], Client],
+        guard: Guard,
     ) -> None:
         self._sdk = sdk
+        self._guard = guard
+        self._guarded: httpx2.AsyncClient | None = None
         self._clients: OrderedDict[Credentials, Client] = OrderedDict()
         self._http = _http_client(http, trust_env=True)
         self._loopback = _http_client(http, trust_env=False)  # no proxy of the environment leads to this host
@@ -35,8 +40,7 @@ class Clients(Generic[Client]):
         """The client for these; the one that was used longest ago is forgotten for it."""
         client = self._clients.get(credentials)
         if client is None:
-            http = self._loopback if _is_loopback(credentials.base_url) else self._http
-            client = self._clients[credentials] = self._sdk(credentials, http)
+            client = self._clients[credentials] = self._sdk(credentials, self._way(credentials))
             if len(self._clients) > _CLIENTS:
                 self._clients.popitem(last=False)
         self._clients.move_to_end(credentials)
@@ -46,6 +50,14 @@ class Clients(Generic[Client]):
         """Close the connections."""
         await self._http.aclose()
         await self._loopback.aclose()
+        if self._guarded is not None:
+            await self._guarded.aclose()
+
+    def _way(self, credentials: Credentials) -> httpx2.AsyncClient:
+        if credentials.guarded:
+            self._guarded = self._guarded or _guarded_client(self._guard)
+            return self._guarded
+        return self._loopback if _is_loopback(credentials.base_url) else self._http
 
 
 def _http_client(http: Callable[..., httpx2.AsyncClient], *, trust_env: bool) -> httpx2.AsyncClient:
@@ -55,6 +67,17 @@ def _http_client(http: Callable[..., httpx2.AsyncClient], *, trust_env: bool) ->
         limits=httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_SECONDS),
         follow_redirects=False,
         trust_env=trust_env,
+    )
+
+
+def _guarded_client(guard: Guard) -> httpx2.AsyncClient:
+    """No proxy: it would connect to what it finds behind a name, whatever was judged here."""
+    tls = httpx2.create_ssl_context()
+    return httpx2.AsyncClient(
+        transport=GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS),
+        timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
+        follow_redirects=False,
+        trust_env=False,
     )
 
 

@@ -26,10 +26,11 @@ StopReason = Literal[
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Where calls go and the key they carry."""
+    """Where calls go and the key they carry. `guarded`: the address is an agent's own, and is judged."""
 
     base_url: str
     api_key: str
+    guarded: bool = False
 
     def __repr__(self) -> str:
         return f"Credentials(base_url={self.base_url!r})"

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from net_guard import Guard
 from orchestrator.models.port import Model, ModelFailure
 from orchestrator.settings import Settings
 
@@ -16,7 +17,7 @@ _UNKNOWN = "This service does not know the agent's model provider."
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`module` has `open_model() -> Model`; the others name settings: the deployment's address and key."""
+    """`module` has `open_model(guard) -> Model`; the others name the settings of address and key."""
 
     module: str
     base_url: str
@@ -47,10 +48,11 @@ def defaults_of(settings: Settings) -> dict[str, Defaults]:
 
 
 class Models:
-    """The models of all providers."""
+    """The models of all providers. `guard` judges the addresses that agents name."""
 
-    def __init__(self, defaults: Mapping[str, Defaults]) -> None:
+    def __init__(self, defaults: Mapping[str, Defaults], guard: Guard) -> None:
         self._defaults = defaults
+        self._guard = guard
         self._open: dict[str, Model] = {}
 
     def defaults(self, provider: str) -> Defaults:
@@ -67,7 +69,7 @@ class Models:
             # An SDK takes a second to import: not on the loop, which renews leases.
             module = await asyncio.to_thread(importlib.import_module, PROVIDERS[provider].module)
             if provider not in self._open:  # another call may have been as quick
-                self._open[provider] = module.open_model()
+                self._open[provider] = module.open_model(self._guard)
         return self._open[provider]
 
     async def aclose(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import httpx2
 
 from contracts.values import Usage
+from net_guard import AddressRefused
 from orchestrator.models.port import (
     Credentials,
     Meter,
@@ -32,6 +33,7 @@ _RETRY_BUDGET_SECONDS = 20.0
 _FIRST_BACKOFF_SECONDS = 0.25
 _TAIL_SECONDS = 0.2
 _CHECK_SECONDS = 15.0
+_REFUSED = "The agent's base URL leads to an address that may not be called."
 _FAULTS = (StreamBroken, httpx2.HTTPError, httpx2.StreamError, OSError)
 
 
@@ -132,7 +134,7 @@ class StreamingModel:
         except TimeoutError as error:
             raise timed_out("timeout") from error
         except self._wire.faults as error:
-            raise self._wire.failure(error) from error
+            raise self._failure(error) from error
         except _FAULTS as error:
             raise _failure(error) from error
 
@@ -147,7 +149,7 @@ class StreamingModel:
         except TimeoutError as error:
             raise timed_out("idle" if idle.expired() else "timeout") from error
         except self._wire.faults as error:
-            raise self._wire.failure(error) from error
+            raise self._failure(error) from error
         except _FAULTS as error:
             raise _failure(error) from error
 
@@ -171,6 +173,15 @@ class StreamingModel:
             if builder.finished:
                 break
         await _to_the_end(chunks)
+
+    def _failure(self, error: Exception) -> ModelFailure:
+        """What one of the wire's faults comes to."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, AddressRefused):
+                return ModelFailure("provider_error", _REFUSED, kind="address")
+            cause = cause.__cause__
+        return self._wire.failure(error)
 
 
 def _failure(error: Exception) -> ModelFailure:

@@ -7,6 +7,7 @@ from typing import Any
 import anthropic
 import httpx2
 
+from net_guard import Guard
 from orchestrator.models.anthropic.failures import from_sdk
 from orchestrator.models.anthropic.reply import AnthropicReply
 from orchestrator.models.anthropic.request import body_of
@@ -20,8 +21,8 @@ class AnthropicWire:
 
     faults = (anthropic.AnthropicError,)
 
-    def __init__(self) -> None:
-        self._clients = Clients(anthropic.DefaultAioHttpClient, _client)
+    def __init__(self, guard: Guard) -> None:
+        self._clients = Clients(anthropic.DefaultAioHttpClient, _client, guard)
 
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[AsyncIterator[bytes]]:

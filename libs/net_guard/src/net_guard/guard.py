@@ -1,4 +1,4 @@
-"""Which addresses a tool server may have (RELIABILITY S7; OWASP API7:2023, server-side request forgery).
+"""Which addresses others may have us call (RELIABILITY S7; OWASP API7:2023, server-side request forgery).
 
 Names are resolved here, every address is judged, and the connection goes to the judged address: a name that
 resolves to something else a moment later gains nothing.
@@ -10,6 +10,7 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from urllib.parse import urlsplit
 
 from runtime.turns import Turns
 
@@ -32,6 +33,7 @@ _NEVER = tuple(
         ),
     )
 )
+_NOT_OF_THE_INTERNET = (".localhost", ".local", ".internal", ".home.arpa")  # RFC 6761, 6762, 8375; ICANN 2024
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -45,14 +47,14 @@ class Unresolved(Exception):  # noqa: N818 - an outcome
 
 
 class Guard:
-    """Judges addresses. `allow` lists host:port pairs that are let through as they are (AGENTCHAT_MCP_ALLOW).
+    """Judges addresses. `allow` lists host:port pairs that are let through as they are; port `*` is any.
 
     Raises ValueError for an entry that is not host:port.
     """
 
-    def __init__(self, allow: Iterable[str], resolve: Resolve) -> None:
+    def __init__(self, allow: Iterable[str], resolve: Resolve | None = None) -> None:
         self._allow = frozenset(map(_host_and_port, allow))
-        self._resolve = resolve
+        self._resolve = resolve or Resolver()
 
     def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
         """Judge a URL by its parts, as the HTTP client has taken it apart. Raises AddressRefused."""
@@ -67,6 +69,19 @@ class Guard:
             raise AddressRefused("not https")
         if number != _HTTPS_PORT:
             raise AddressRefused(f"port {number}")
+
+    def check_url(self, url: str) -> None:
+        """Judge a well-formed URL as far as that goes without asking a name server. Raises AddressRefused."""
+        parts = urlsplit(url)
+        host = (parts.hostname or "").rstrip(".")
+        self.check(parts.scheme, host, parts.port, userinfo=parts.username is not None)
+        if self._listed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
+            return
+        if _is_literal(host):
+            if not is_public(host):
+                raise AddressRefused(f"{host} is not a public address")
+        elif "." not in host or host.endswith(_NOT_OF_THE_INTERNET):
+            raise AddressRefused(f"{host} is not a name of the Internet")
 
     async def addresses(self, host: str, port: int, account_id: str) -> list[str]:
         """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved."""
@@ -83,7 +98,8 @@ class Guard:
         return found
 
     def _listed(self, host: str, port: int) -> bool:
-        return (host.lower(), port) in self._allow
+        name = host.lower()
+        return (name, port) in self._allow or (name, None) in self._allow
 
 
 def is_public(address: str) -> bool:
@@ -109,8 +125,20 @@ def _embedded(address: _IPv6) -> _IPv4 | None:
     return address.ipv4_mapped or address.sixtofour
 
 
-def _host_and_port(entry: str) -> tuple[str, int]:
+def _is_literal(host: str) -> bool:
+    """Whether it is an address, in any form that resolvers take: 127.1, 0x7f000001, 2130706433, ::1."""
+    if ":" in host:
+        return True
+    with contextlib.suppress(OSError):
+        socket.inet_aton(host)
+        return True
+    return False
+
+
+def _host_and_port(entry: str) -> tuple[str, int | None]:
     host, separator, port = entry.rpartition(":")
+    if separator and host and port == "*":
+        return host.strip("[]").lower(), None
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"not host:port: {entry}")
     return host.strip("[]").lower(), int(port)

@@ -1,0 +1,42 @@
+"""The parameters of a model call that an agent may set: a table of each provider's own.
+
+What the service says itself, an agent cannot say instead. Which of them a model takes is the model's affair:
+`agents check` asks it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from directory.errors import Invalid
+from directory.parameters import anthropic
+from directory.parameters.shape import DEFAULT_MAX_TOKENS
+
+__all__ = ["DEFAULT_MAX_TOKENS", "DEFAULT_PROVIDER", "PROVIDERS", "check_parameters", "max_tokens"]
+
+DEFAULT_PROVIDER = "anthropic"
+
+
+class _Table(msgspec.Struct, frozen=True):
+    """`check` raises Invalid for what the provider would refuse; `max_tokens` is what a call may write."""
+
+    check: Callable[[dict[str, Any]], None]
+    max_tokens: Callable[[dict[str, Any]], int]
+
+
+PROVIDERS = {
+    "anthropic": _Table(anthropic.check, anthropic.max_tokens),
+}
+
+
+def check_parameters(provider: str, parameters: dict[str, Any]) -> None:
+    """Raises Invalid, with the field's path, for an unknown provider, and for what it would always refuse."""
+    if provider not in PROVIDERS:
+        raise Invalid("provider", f"must be one of {', '.join(PROVIDERS)}")
+    PROVIDERS[provider].check(parameters)
+
+
+def max_tokens(provider: str, parameters: dict[str, Any]) -> int:
+    """What a call with these parameters may write."""
+    return PROVIDERS[provider].max_tokens(parameters)

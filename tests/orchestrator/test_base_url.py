@@ -1,0 +1,44 @@
+"""An agent whose model is at an address of its own: called through the guard, with its own key alone."""
+
+import pytest
+
+from contracts import events, frames
+from tests.orchestrator.given import World
+from tests.orchestrator.scripted import ScriptedProvider, says
+from tests.orchestrator.test_checking import check
+
+pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
+
+
+async def test_the_call_goes_there_with_the_agents_key(world: World, provider: ScriptedProvider) -> None:
+    provider.will(says("Well", " then"))
+    async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
+        asked = await world.ask(await world.agent(base_url=provider.url, provider_key="sk-own"), "Hi")
+        await asked.until(frames.Completed)
+    (call,) = provider.calls
+    assert "sk-own" in call.headers.get("x-api-key", "") + call.headers.get("authorization", "")
+    (replied,) = [each for each in await world.events(asked) if isinstance(each, events.ModelReplied)]
+    assert replied.provider == "anthropic"
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1", "https://localhost", "http://127.0.0.1:1", "https://[::1]"]
+)
+async def test_a_refused_address_is_not_called(working: World, url: str) -> None:
+    agent = await working.agent(base_url=url)
+    asked = await working.ask(agent, "Hi")
+    failed = await asked.until(frames.Failed)
+    assert (failed.code, "may not be called" in failed.message) == ("provider_error", True)
+    assert (await check(working, agent)).provider.code == "address_refused"
+
+
+async def test_the_services_own_key_goes_to_no_other_address(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("no"))
+    async with world.worker("keyed", anthropic_api_key="sk-of-the-service"):
+        agent = await world.agent(base_url=provider.url, provider_key=None)
+        asked = await world.ask(agent, "Hi")
+        assert (await asked.until(frames.Failed)).code == "provider_error"
+        assert (await check(world, agent)).provider.code == "no_key"
+    assert provider.calls == []
