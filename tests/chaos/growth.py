@@ -33,8 +33,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory as the slope of a straight line through all samples. Counts: the most of the first third and the
-    least of the last: what a pool has open goes up and down, and what leaks does not come down.
+    """Memory as the slope of a straight line through all samples. Counts: the most of the first third and those
+    of the last sample, at rest: what a pool opens it has closed by then, and what leaks is still there.
     """
 
     name: str
@@ -109,11 +109,7 @@ def _growth(name: str, samples: list[Sample]) -> Growth:
         mib_last=last.mib,
         mib_per_10_000=round(slope([(each.requests, each.mib) for each in steady]) * 10_000, 3),
         counts={
-            kind: (
-                max(getattr(each, kind) for each in steady[:third]),
-                min(getattr(each, kind) for each in steady[-third:]),
-            )
-            for kind in kinds
+            kind: (max(getattr(each, kind) for each in steady[:third]), getattr(last, kind)) for kind in kinds
         },
     )
 

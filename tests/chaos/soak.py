@@ -28,6 +28,8 @@ _AT_ONCE = 32
 _SAMPLES = 20
 _LEAVING = 0.3
 _QUIET_SECONDS = 2.0
+_REST_SECONDS = 65.0
+"""Behind the last request: connections that nobody uses are closed after a minute."""
 _LONGEST_THREAD = 5
 
 
@@ -50,6 +52,8 @@ class Soak:
             done += part
             await asyncio.sleep(_QUIET_SECONDS)
             await self._sample(done)
+        await asyncio.sleep(_REST_SECONDS)
+        await self._sample(done)
 
     async def _part(self, count: int) -> None:
         left = iter(range(count))
