@@ -33,8 +33,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """Memory as the slope of a straight line through all samples. Counts: the most of the first third and those
-    of the last sample, at rest: what a pool opens it has closed by then, and what leaks is still there.
+    """Memory as the slope of a straight line through all samples; counts as the most of the first third and
+    as the last sample's, at rest: what a pool opens it has closed by then, and what leaks is still there.
     """
 
     name: str
