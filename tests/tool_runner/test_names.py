@@ -11,7 +11,7 @@ from tool_runner.names import visible_names
 
 pytestmark = pytest.mark.requirement("TOOLS-NAMES")
 
-PROVIDER_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")
+PROVIDER_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 
 def test_names_that_do_not_collide_stay_as_they_are() -> None:
@@ -49,5 +49,5 @@ def test_names_are_unique_fit_and_independent_of_order(places: list[tuple[str, s
 
 def test_a_long_name_is_cut_and_stays_its_own() -> None:
     names = visible_names([("s", "x" * 200 + "1"), ("s", "x" * 200 + "2")])
-    assert {len(name) for name in names.values()} == {128}
+    assert {len(name) for name in names.values()} == {64}
     assert len(set(names.values())) == 2

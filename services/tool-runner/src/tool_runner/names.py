@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-MAX_LENGTH = 128  # the provider's pattern is ^[a-zA-Z0-9_-]{1,128}$
+MAX_LENGTH = 64  # ^[a-zA-Z0-9_-]{1,64}$ is what every provider takes: OpenAI 64, Anthropic 128
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST = 8
 
