@@ -51,6 +51,7 @@ async def world(
         health_port=0,
         anthropic_base_url=provider.url,
         model_allow=(urlsplit(provider.url).netloc,),
+        openai_base_url=provider.url,
     )
     async with (
         Bus.connect(fresh_nats_url, name="tests") as bus,

@@ -17,8 +17,8 @@ from contracts.ids import new_id
 from contracts.messages import ChatRequested, DeadLettered
 from conversations.conversation import Conversation, Run
 from conversations.log import Log
-from directory.administration import create_account, create_agent
-from directory.agent_draft import AgentDraft
+from directory.administration import change_agent, create_account, create_agent
+from directory.agent_draft import AgentChanges, AgentDraft
 from directory.secrets import Sealer
 from orchestrator.settings import Settings
 from orchestrator.worker import work
@@ -103,6 +103,17 @@ class World:
                 Sealer.from_setting(SECRET),
                 self.account_id,
                 AgentDraft(model=model, **wanted),
+                actor="tests",
+            )
+
+    async def change_agent(self, agent_id: str, **changes: Any) -> None:
+        async with connection(self._pool, seconds=10) as conn:
+            await change_agent(
+                conn,
+                Sealer.from_setting(SECRET),
+                self.account_id,
+                agent_id,
+                AgentChanges(**changes),
                 actor="tests",
             )
 

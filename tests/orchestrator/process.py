@@ -74,4 +74,5 @@ def _environment(settings: Settings) -> dict[str, str]:
         "AGENTCHAT_SECRET_KEY": settings.secret_key,
         "AGENTCHAT_HEALTH_PORT": "0",
         "ANTHROPIC_BASE_URL": settings.anthropic_base_url,
+        "OPENAI_BASE_URL": settings.openai_base_url,
     }

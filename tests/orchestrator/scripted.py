@@ -40,10 +40,13 @@ class Exchange:
         self._writer.write("\r\n".join([*lines, "", ""]).encode())
         await self._writer.drain()
 
-    async def begin(self, **usage: int) -> None:
+    async def open_stream(self) -> None:
         self._writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )
+
+    async def begin(self, **usage: int) -> None:
+        await self.open_stream()
         message = {"id": "msg_1", "model": "m", "usage": usage or {"input_tokens": 10, "output_tokens": 1}}
         await self.event("message_start", message=message)
 

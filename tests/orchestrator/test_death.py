@@ -12,6 +12,7 @@ import pytest
 
 from contracts import events, frames
 from contracts.messages import ToolRequested
+from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
@@ -39,7 +40,8 @@ class Aftermath:
 
 
 def _name(exchange: Exchange) -> str:
-    return str(exchange.body["messages"][0]["content"][0]["text"])
+    content = exchange.body["messages"][0]["content"]
+    return str(content if isinstance(content, str) else content[0]["text"])
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +55,14 @@ async def after(world: World, provider: ScriptedProvider) -> AsyncIterator[After
             "quiet": plain,
             "talking": plain,
             "told": await world.agent("claude-opus-5"),
+            "openai": await world.agent("gpt-5", provider="openai"),
             "failing": await world.agent("demo-shop-1", on_interruption="fail"),
             "tooling": await world.agent("demo-shop-1", **SHOP),
         }
         async with orchestrator(world.settings, "first") as first:
             for name, agent in agents.items():
                 aftermath.callers[name] = await world.ask(agent, name)
-            for name in ("talking", "told", "failing"):
+            for name in ("talking", "told", "openai", "failing"):
                 await aftermath.callers[name].until_said("It has ")
             await box.until_requested(3)
             await aftermath.callers["quiet"].until(frames.Accepted)
@@ -92,6 +95,8 @@ class _Model:
         match name:
             case "quiet":
                 answer = breaks(how="hang") if first else says("It ", "has ", "shipped.")
+            case "openai":
+                answer = chat.breaks("It ", "has ", how="hang") if first else chat.says("shipped.")
             case "tooling":
                 calls = (("a", "order", "{}"), ("b", "find", "{}"), ("c", "order", '{"again": true}'))
                 answer = asks(*calls, text="Let me see. ") if first else says("Done.")
@@ -123,7 +128,7 @@ async def test_a_run_that_had_said_nothing_begins_anew(after: Aftermath) -> None
 
 
 @pytest.mark.requirement("STREAM-CONCAT")
-@pytest.mark.parametrize("name", ["talking", "told"])
+@pytest.mark.parametrize("name", ["talking", "told", "openai"])
 async def test_a_reply_goes_on_behind_what_was_sent(after: Aftermath, name: str) -> None:
     caller = after.callers[name]
     (resumed,) = caller.of(frames.Resumed)

@@ -11,7 +11,7 @@ import pytest
 
 from contracts import events, frames
 from directory.agents import AgentConfig, McpServer
-from orchestrator.models.anthropic.schema import output_format
+from orchestrator.models.schema import output_format
 from orchestrator.schema_checks import SchemaChecks
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, says

@@ -22,6 +22,7 @@ _ENVIRONMENT = Environment(
     mcp_base_url="http://127.0.0.1:8090",
     nats_url="nats://127.0.0.1:4222",
     retrieval_agent_id="retrieval",
+    openai_agent_id="openai",
     database_url="postgresql://o:p%20w@127.0.0.1:5432/db?sslmode=require&application_name=it's",
     redis_url="redis://127.0.0.1:6379/0",
     api_key="sk-ac-a",
@@ -45,7 +46,14 @@ def test_demo_env_has_the_keys_of_the_design_and_a_shell_can_source_it(folder: R
     keys = [line.split("=")[0] for line in folder.demo_env.read_text().splitlines()]
     assert keys == [
         *("BASE_URL", "GATEWAY_URLS", "MCP_BASE_URL", "NATS_URL", "DATABASE_URL", "REDIS_URL"),
-        *("API_KEY", "AGENT_ID", "RETRIEVAL_AGENT_ID", "STARTER_API_KEY", "STARTER_AGENT_ID"),
+        *(
+            "API_KEY",
+            "AGENT_ID",
+            "RETRIEVAL_AGENT_ID",
+            "OPENAI_AGENT_ID",
+            "STARTER_API_KEY",
+            "STARTER_AGENT_ID",
+        ),
         *("LOAD_API_KEY", "LOAD_AGENT_ID", "ADMIN_TOKEN"),
     ]
     assert stat.S_IMODE(folder.demo_env.stat().st_mode) == 0o600

@@ -50,7 +50,7 @@ HOLDERS = [
     *map(_filled, (GatewaySettings, OrchestratorSettings, ProjectorSettings, ToolRunnerSettings)),
     *map(_filled, (PrepareSettings, UpSettings)),
     Secrets(secret_key=SECRET, api_key=SECRET),
-    Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", provider_key=SECRET),
+    Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", anthropic_key=SECRET),
     _full(Environment, base_url="u", gateway_urls=("u",)),
     _full(Wiring, host="h", after=()),
     Credentials("https://provider.example", SECRET),

@@ -78,7 +78,7 @@ async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_the
     migrated_database_url: str,
 ) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    with_key = msgspec.structs.replace(_DEMO, provider_key="sk-ant-a-key")
+    with_key = msgspec.structs.replace(_DEMO, anthropic_key="sk-ant-a-key")
     await seed(migrated_database_url, _SECRETS.secret_key, with_key)
     agent = await _agent(migrated_database_url)
     assert agent.model == demo.ANTHROPIC_MODEL
@@ -86,6 +86,20 @@ async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_the
         sealed_for = (pool, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, agent.version)
         assert await provider_key(*sealed_for) == "sk-ant-a-key"
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
+
+
+@pytest.mark.requirement("OPENAI-DEMO")
+async def test_one_agent_is_on_openais_wire_whichever_model_answers(migrated_database_url: str) -> None:
+    async def found() -> AgentConfig:
+        return await _agent(migrated_database_url, agent_id=demo.OPENAI_AGENT_ID)
+
+    await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
+    assert ((await found()).provider, (await found()).model) == ("openai", demo.OFFLINE_MODEL)
+    assert (await found()).mcp_servers
+    with_key = msgspec.structs.replace(_DEMO, openai_key="sk-a-key")
+    await seed(migrated_database_url, _SECRETS.secret_key, with_key)
+    assert ((await found()).provider, (await found()).model) == ("openai", demo.OPENAI_MODEL)
     assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
 
 

@@ -37,6 +37,13 @@ def policies(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
 
 
 @pytest.fixture
+def on_openai(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
+    """The Pro account with the demo agent on OpenAI's wire."""
+    found = stack.environment
+    return Caller(http, found.base_url, found.api_key, found.openai_agent_id)
+
+
+@pytest.fixture
 def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
     """The Starter account with its agent."""
     found = stack.environment

@@ -34,11 +34,12 @@ async def test_a_client_that_disconnects_finds_the_whole_reply_in_the_history(ma
     assert await _reply_of(slow, thread) == whole
 
 
-@pytest.mark.requirement("RESUME", "STREAM-TAKEOVER", "STREAM-CONCAT", "LEASE")
+@pytest.mark.requirement("RESUME", "STREAM-TAKEOVER", "STREAM-CONCAT", "LEASE", "OPENAI-TURNS")
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_an_orchestrator_killed_mid_stream_is_replaced_and_no_text_is_lost(
-    stack: RunningStack, make_agent: MakeAgent
+    stack: RunningStack, make_agent: MakeAgent, provider: str
 ) -> None:
-    slow = await make_agent(SLOW)
+    slow = await make_agent(SLOW, provider=provider)
     whole = text_of(await slow.stream("tell me"))
     events = []
     async with slow.opened("tell me") as response:

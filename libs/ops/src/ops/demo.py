@@ -5,6 +5,7 @@ import msgspec
 ACCOUNT_ID = "019a0000-0000-7000-8000-000000000001"
 AGENT_ID = "019a0000-0000-7000-8000-000000000011"
 RETRIEVAL_AGENT_ID = "019a0000-0000-7000-8000-000000000014"
+OPENAI_AGENT_ID = "019a0000-0000-7000-8000-000000000015"
 STARTER_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000002"
 STARTER_AGENT_ID = "019a0000-0000-7000-8000-000000000012"
 LOAD_ACCOUNT_ID = "019a0000-0000-7000-8000-000000000003"
@@ -14,8 +15,9 @@ SHOP_SERVER = "demo-shop"
 OFFLINE_MODEL = "demo-shop-1?delay_ms=10"  # so that a stream is seen to be one
 OFFLINE_LOAD_MODEL = "demo-load"
 OFFLINE_KEY = "offline"
-"""The offline model asks for a key, as Anthropic does, and takes any."""
+"""The offline model asks for a key, as providers do, and takes any."""
 ANTHROPIC_MODEL = "claude-sonnet-5-5"
+OPENAI_MODEL = "gpt-5-mini"
 
 SHOP_PROMPT = """\
 You are the assistant of a small online shop. You help customers with their orders, with finding products \
@@ -32,18 +34,15 @@ LOAD_PROMPT = "You answer briefly."
 
 
 class Demo(msgspec.Struct, frozen=True, kw_only=True):
-    """What `ops.seed` is to see to. `provider_key` is an Anthropic key; None: the offline model answers."""
+    """What `ops.seed` is to see to. Keys of providers; None: the offline model answers on that wire."""
 
     api_key: str
     starter_api_key: str
     load_api_key: str
     mcp_url: str
-    provider_key: str | None = None
+    anthropic_key: str | None = None
+    openai_key: str | None = None
 
     def __repr__(self) -> str:
         """Without the keys."""
         return f"Demo(mcp_url={self.mcp_url!r})"
-
-    @property
-    def offline(self) -> bool:
-        return self.provider_key is None

@@ -18,7 +18,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
 
     The servers' addresses are an operator's, who reads everything and changes no event. `load_*` belong to an
     account without limits, its agent has no tools. `retrieval_agent_id` answers from the demo's knowledge
-    base.
+    base; `openai_agent_id` is the shop's, on OpenAI's wire.
     """
 
     base_url: str
@@ -30,6 +30,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, rename="upper", omi
     api_key: str
     agent_id: str
     retrieval_agent_id: str
+    openai_agent_id: str
     starter_api_key: str
     starter_agent_id: str
     load_api_key: str

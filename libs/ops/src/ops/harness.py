@@ -180,7 +180,8 @@ def start_stack(
         *("--tool-runners", str(counts.tool_runners)),
     )
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-    inherited.pop("ANTHROPIC_API_KEY", None)
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        inherited.pop(key, None)
     ours = {"AGENTCHAT_RUN_DIR": str(folder.path), "AGENTCHAT_PORT": "0"}
     with log.open("ab") as output:
         up = subprocess.Popen(

@@ -38,7 +38,8 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
 
     AGENTCHAT_PORT (8080; 0: any free port), AGENTCHAT_MCP_PORT and AGENTCHAT_RUN_DIR (.run) let several run
     side by side. AGENTCHAT_DATABASE_URL, AGENTCHAT_NATS_URL and AGENTCHAT_REDIS_URL name servers to use
-    instead of embedded ones. With ANTHROPIC_API_KEY the demo agents use Anthropic, else an offline model.
+    instead of embedded ones. With ANTHROPIC_API_KEY or OPENAI_API_KEY the demo agents use
+    that provider, else an offline model.
     """
     from ops.settings import Counts
     from ops.up import up as run

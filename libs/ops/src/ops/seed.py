@@ -1,7 +1,7 @@
 """Sees to it that the demo's accounts, keys and agents exist and fit the stack that is starting.
 
 What an administrator has changed since stays, but for what depends on the start: the shop server's address,
-and the provider.
+and the providers.
 """
 
 import contextlib
@@ -61,9 +61,9 @@ def _accounts(wanted: Demo) -> list[tuple[str, str, str, str]]:
 
 
 def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
-    key = wanted.provider_key or demo.OFFLINE_KEY
-    model = demo.OFFLINE_MODEL if wanted.offline else demo.ANTHROPIC_MODEL
-    load_model = demo.OFFLINE_LOAD_MODEL if wanted.offline else demo.ANTHROPIC_MODEL
+    key = wanted.anthropic_key or demo.OFFLINE_KEY
+    model = demo.ANTHROPIC_MODEL if wanted.anthropic_key else demo.OFFLINE_MODEL
+    load_model = demo.ANTHROPIC_MODEL if wanted.anthropic_key else demo.OFFLINE_LOAD_MODEL
     shop = AgentDraft(
         name="Shop assistant",
         model=model,
@@ -71,6 +71,14 @@ def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
         parameters={"max_tokens": 4096},
         mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=wanted.mcp_url),),
         provider_key=key,
+    )
+    openai = msgspec.structs.replace(
+        shop,
+        name="Shop assistant, by OpenAI",
+        provider="openai",
+        model=demo.OPENAI_MODEL if wanted.openai_key else demo.OFFLINE_MODEL,
+        parameters={},
+        provider_key=wanted.openai_key or demo.OFFLINE_KEY,
     )
     load = AgentDraft(
         name="Load",
@@ -90,6 +98,7 @@ def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
     return [
         (demo.ACCOUNT_ID, demo.AGENT_ID, shop),
         (demo.ACCOUNT_ID, demo.RETRIEVAL_AGENT_ID, policies),
+        (demo.ACCOUNT_ID, demo.OPENAI_AGENT_ID, openai),
         (demo.STARTER_ACCOUNT_ID, demo.STARTER_AGENT_ID, shop),
         (demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID, load),
     ]

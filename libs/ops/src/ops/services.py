@@ -25,6 +25,7 @@ _SECRETS = {
     _NATS_URL,
     _REDIS_URL,
     "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
     "AGENTCHAT_SECRET_KEY",
     "AGENTCHAT_SECRET_KEY_PREVIOUS",
     "AGENTCHAT_ADMIN_TOKEN",
@@ -58,6 +59,17 @@ class Addresses(msgspec.Struct, frozen=True, kw_only=True):
         return "Addresses()"
 
 
+class ModelServer(msgspec.Struct, frozen=True):
+    """Where agents of one provider find it that name no place, and the key of those that have none."""
+
+    base_url: str
+    api_key: str
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"ModelServer(base_url={self.base_url!r})"
+
+
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """What the services have to know of each other and of the servers."""
 
@@ -68,9 +80,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     admin_token: str
     mcp_allow: tuple[str, ...]
     model_allow: tuple[str, ...]
-    provider_url: str
-    provider_key: str
-    """For agents that have none of their own."""
+    anthropic: ModelServer
+    openai: ModelServer
     host: str
     """Where gateways listen; everything else is on loopback."""
     after: tuple[str, ...]
@@ -121,9 +132,11 @@ class Services:
             self._secret
             | self._embeddings
             | {
-                "ANTHROPIC_BASE_URL": self._wiring.provider_url,
-                "ANTHROPIC_API_KEY": self._wiring.provider_key,
                 _MODEL_ALLOW: ",".join(self._wiring.model_allow),
+                "ANTHROPIC_BASE_URL": self._wiring.anthropic.base_url,
+                "ANTHROPIC_API_KEY": self._wiring.anthropic.api_key,
+                "OPENAI_BASE_URL": self._wiring.openai.base_url,
+                "OPENAI_API_KEY": self._wiring.openai.api_key,
             }
         )
         return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)

@@ -34,6 +34,8 @@ class UpSettings(ServiceSettings, frozen=True, kw_only=True):
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
+    openai_api_key: Annotated[str | None, Setting("OPENAI_API_KEY", secret=True)] = None
+    openai_base_url: Annotated[str, Setting("OPENAI_BASE_URL")] = "https://api.openai.com/v1"
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from ops.secrets import Secrets
 from ops.servers import nats, valkey
 from ops.servers.logins import OWNER, SUPERUSER
 from ops.servers.postgres import Cluster
-from ops.services import Addresses, Rank, Services, Wiring, numbered, reachable
+from ops.services import Addresses, ModelServer, Rank, Services, Wiring, numbered, reachable
 from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
 from runtime.roles import OPERATOR, SERVICES, Service, role_of
 
@@ -105,7 +105,7 @@ def describe(
     mcp_port, model_port = ports.take(MCP_PORT, settings.mcp_port), ports.free()
     servers = describe_servers(folder, ports, secrets.servers_key, settings)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
-    offline = settings.anthropic_api_key is None
+    model_url = f"http://{LOOPBACK}:{model_port}"
     wiring = Wiring(
         owner=servers.owner,
         services=servers.services,
@@ -114,8 +114,8 @@ def describe(
         admin_token=settings.admin_token or secrets.admin_token,
         mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
         model_allow=(*settings.model_allow, *ANY_LOOPBACK),
-        provider_url=f"http://{LOOPBACK}:{model_port}" if offline else settings.anthropic_base_url,
-        provider_key=settings.anthropic_api_key or demo.OFFLINE_KEY,
+        anthropic=_model_server(settings.anthropic_base_url, settings.anthropic_api_key, model_url),
+        openai=_model_server(settings.openai_base_url, settings.openai_api_key, f"{model_url}/v1"),
         host=settings.host,
         after=tuple(process.name for process in servers.processes),
     )
@@ -125,7 +125,8 @@ def describe(
         starter_api_key=secrets.starter_api_key,
         load_api_key=secrets.load_api_key,
         mcp_url=f"{mcp_base_url}/api/mcp",
-        provider_key=settings.anthropic_api_key,
+        anthropic_key=settings.anthropic_api_key,
+        openai_key=settings.openai_api_key,
     )
     processes = (
         *servers.processes,
@@ -141,6 +142,11 @@ def describe(
     shown_host = f"[{host}]" if ":" in host else host
     gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
     return Stack(processes, _environment(gateway_urls, mcp_base_url, servers.operator, wiring, secrets))
+
+
+def _model_server(base_url: str, api_key: str | None, offline_url: str) -> ModelServer:
+    """The provider, where there is a key for it, else the offline model."""
+    return ModelServer(base_url, api_key) if api_key else ModelServer(offline_url, demo.OFFLINE_KEY)
 
 
 def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
@@ -166,6 +172,7 @@ def _environment(
         api_key=secrets.api_key,
         agent_id=demo.AGENT_ID,
         retrieval_agent_id=demo.RETRIEVAL_AGENT_ID,
+        openai_agent_id=demo.OPENAI_AGENT_ID,
         starter_api_key=secrets.starter_api_key,
         starter_agent_id=demo.STARTER_AGENT_ID,
         load_api_key=secrets.load_api_key,

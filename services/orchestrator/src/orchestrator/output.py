@@ -21,11 +21,11 @@ _JSON = (
 class Output:
     """What one agent version is to put out. `schema` is that of its JSON, None for other types."""
 
-    def __init__(self, agent: AgentConfig, checks: SchemaChecks, model: Model) -> None:
+    def __init__(self, agent: AgentConfig, checks: SchemaChecks, model: Model, base_url: str) -> None:
         self._agent = agent
         self._checks = checks
-        self._model = model
         self.schema = agent.output_schema if agent.output_type == "json" else None
+        self._told = self.schema is not None and not model.enforces(base_url, agent.parameters, self.schema)
 
     @property
     def is_json(self) -> bool:
@@ -36,7 +36,7 @@ class Output:
         """The system prompt, told the form of the reply where the provider does not enforce it."""
         if self._agent.output_type == "markdown":
             return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
-        if self.schema is not None and not self._model.enforces(self.schema):
+        if self._told:
             return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
         return system_prompt
 
@@ -52,9 +52,10 @@ class Output:
             return
         if reply.stop_reason == "max_tokens":
             limit = max_tokens(self._agent.provider, self._agent.parameters)
+            bound = "the model's limit" if limit is None else f"max_tokens ({limit})"
             raise ModelFailure(
                 "output_invalid",
-                f"The reply reached max_tokens ({limit}) before its JSON was whole.",
+                f"The reply reached {bound} before its JSON was whole.",
                 kind="cut",
             )
         if reply.stop_reason == "stop_sequence":

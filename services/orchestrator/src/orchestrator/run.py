@@ -95,9 +95,10 @@ class Attempt:
     async def _work(self) -> None:
         already = await self._begin()
         model = await self._parts.models.of(self._agent.provider)
+        credentials = await self._credentials()
         self._performer = Performer(
             agent=self._agent,
-            credentials=await self._credentials(),
+            credentials=credentials,
             model=model,
             listings=self._parts.listings,
             desk=self._desk,
@@ -105,7 +106,7 @@ class Attempt:
             clock=self._clock,
             already=already,
             retriever=Retriever(self._parts.pool, self._agent, self._parts.embedder),
-            output=Output(self._agent, self._parts.schema_checks, model),
+            output=Output(self._agent, self._parts.schema_checks, model, credentials.base_url),
         )
         await run_turn(
             self._assignment.conversation,

@@ -13,7 +13,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(EmbedderSettings, frozen=True, kw_only=True):
-    """`anthropic_api_key` serves agents that have no provider key and no base URL of their own.
+    """A provider's key serves agents that have no provider key and no base URL of their own.
 
     `model_allow` lists host:port pairs that an agent's base URL may have though they are not public, or not
     https.
@@ -27,6 +27,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     anthropic_base_url: Annotated[str, Setting("ANTHROPIC_BASE_URL")] = "https://api.anthropic.com"
     anthropic_api_key: Annotated[str | None, Setting("ANTHROPIC_API_KEY", secret=True)] = None
+    openai_base_url: Annotated[str, Setting("OPENAI_BASE_URL")] = "https://api.openai.com/v1"
+    openai_api_key: Annotated[str | None, Setting("OPENAI_API_KEY", secret=True)] = None
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     previous_secret_keys: Annotated[
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)

@@ -136,7 +136,7 @@ class Rerun:
             clock=clock,
             already=AlreadySent(),
             retriever=self._sources,
-            output=Output(agent, parts.schema_checks, model),
+            output=Output(agent, parts.schema_checks, model, credentials.base_url),
         )
 
     async def go(self, interruption: Interruption) -> None:

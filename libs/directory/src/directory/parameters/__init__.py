@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from directory.errors import Invalid
-from directory.parameters import anthropic
+from directory.parameters import anthropic, openai
 from directory.parameters.shape import DEFAULT_MAX_TOKENS
 
 __all__ = ["DEFAULT_MAX_TOKENS", "DEFAULT_PROVIDER", "PROVIDERS", "check_parameters", "max_tokens"]
@@ -19,14 +19,18 @@ DEFAULT_PROVIDER = "anthropic"
 
 
 class _Table(msgspec.Struct, frozen=True):
-    """`check` raises Invalid for what the provider would refuse; `max_tokens` is what a call may write."""
+    """`check` raises Invalid for what the provider would refuse; `max_tokens` is what a call may write.
+
+    None: as much as the provider lets it.
+    """
 
     check: Callable[[dict[str, Any]], None]
-    max_tokens: Callable[[dict[str, Any]], int]
+    max_tokens: Callable[[dict[str, Any]], int | None]
 
 
 PROVIDERS = {
     "anthropic": _Table(anthropic.check, anthropic.max_tokens),
+    "openai": _Table(openai.check, openai.max_tokens),
 }
 
 
@@ -37,6 +41,6 @@ def check_parameters(provider: str, parameters: dict[str, Any]) -> None:
     PROVIDERS[provider].check(parameters)
 
 
-def max_tokens(provider: str, parameters: dict[str, Any]) -> int:
-    """What a call with these parameters may write."""
+def max_tokens(provider: str, parameters: dict[str, Any]) -> int | None:
+    """What a call with these parameters may write; None: as much as the provider lets it."""
     return PROVIDERS[provider].max_tokens(parameters)

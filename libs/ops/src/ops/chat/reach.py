@@ -85,6 +85,7 @@ def _demo(stack: Environment) -> list[Agent]:
     return [
         Agent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
         Agent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
+        Agent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
         Agent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
         Agent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
     ]

@@ -93,8 +93,8 @@ class Model(Protocol):
     async def check(self, credentials: Credentials, call: ModelCall) -> None:
         """Make the call once and hang up as soon as the provider has taken it. Raises ModelFailure."""
 
-    def enforces(self, schema: dict[str, Any]) -> bool:
-        """Whether a call with this `output_schema` needs no instruction beside it."""
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """Whether a call there, with these parameters and this `output_schema`, needs no instruction."""
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -26,6 +26,7 @@ class Provider(msgspec.Struct, frozen=True):
 
 PROVIDERS = {
     "anthropic": Provider("orchestrator.models.anthropic", "anthropic_base_url", "anthropic_api_key"),
+    "openai": Provider("orchestrator.models.openai", "openai_base_url", "openai_api_key"),
 }
 
 

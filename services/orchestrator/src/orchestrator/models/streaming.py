@@ -79,7 +79,7 @@ class Wire(Protocol):
     def failure(self, error: Exception) -> ModelFailure:
         """What one of `faults` comes to."""
 
-    def enforces(self, schema: dict[str, Any]) -> bool:
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """As `Model.enforces`."""
 
     async def aclose(self) -> None:
@@ -97,9 +97,9 @@ class StreamingModel:
         """Close the connections."""
         await self._wire.aclose()
 
-    def enforces(self, schema: dict[str, Any]) -> bool:
+    def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """As `Model.enforces`."""
-        return self._wire.enforces(schema)
+        return self._wire.enforces(base_url, parameters, schema)
 
     async def stream(
         self, credentials: Credentials, call: ModelCall, on_text: OnText | None, meter: Meter

@@ -11,9 +11,9 @@ from net_guard import Guard
 from orchestrator.models.anthropic.failures import from_sdk
 from orchestrator.models.anthropic.reply import AnthropicReply
 from orchestrator.models.anthropic.request import body_of
-from orchestrator.models.anthropic.schema import output_format
 from orchestrator.models.clients import Clients
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure
+from orchestrator.models.schema import output_format
 
 
 class AnthropicWire:
@@ -44,7 +44,7 @@ class AnthropicWire:
         assert isinstance(error, self.faults), "the caller asks for faults alone"
         return from_sdk(error)
 
-    def enforces(self, schema: dict[str, Any]) -> bool:
+    def enforces(self, _base_url: str, _parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """Whether structured output has a form for it."""
         return output_format(schema) is not None
 

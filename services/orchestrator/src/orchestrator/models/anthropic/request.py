@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 from contracts.values import ToolSpec
 from directory.parameters import DEFAULT_MAX_TOKENS
 from orchestrator.models.anthropic.continuation import messages_of
-from orchestrator.models.anthropic.schema import output_format
 from orchestrator.models.port import ModelCall
+from orchestrator.models.schema import output_format
 
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 

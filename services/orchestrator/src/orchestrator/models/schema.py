@@ -1,7 +1,8 @@
-"""A JSON Schema in the dialect of the provider's structured output; what that has no words for is described.
+"""A JSON Schema in the form that structured output takes; what that has no words for is described.
 
 Objects are closed, references local and not recursive, numbers and lengths unbounded (platform.claude.com,
-structured outputs, JSON Schema limitations). A reply is validated against the schema itself all the same.
+structured outputs, JSON Schema limitations; OpenAI's are narrower still: `openai.schema`). A reply is
+validated against the schema itself all the same.
 """
 
 from typing import Any

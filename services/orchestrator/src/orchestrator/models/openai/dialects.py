@@ -1,0 +1,94 @@
+"""How servers of the Chat Completions API differ, as data (docs/decisions/, the provider `openai`).
+
+The dialect is known by the host that calls go to. Where that says nothing (a server of one's own) it is
+COMPATIBLE, or the one that the agent's parameter `dialect` names.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+_ANY_ID = re.compile(r"[!-~]{1,40}")
+
+
+class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server wants otherwise than others. The defaults are what most take, vLLM and Ollama among them.
+
+    hosts: names it is known by; one that begins with a dot stands for every name that ends so.
+    cap: what the bound of a reply's tokens is called.
+    stream_usage: a stream tells its usage only where asked to.
+    schema: the output format: `strict` enforces a schema that is closed and complete, `plain` takes any and
+        enforces it as far as it can, `object` promises JSON of any kind.
+    schema_with_tools: a format may stand beside tools. Elsewhere it keeps the model from calling them.
+    reasoning: whether what the model has thought in this run goes back: `never`, as it `came`, or `always`,
+        which is a field of every assistant message, however empty.
+    call_id: the ids of calls that it takes.
+    extra_content: calls carry an opaque `extra_content` that must come back.
+    user_after_tool: a user's message may follow the results of tools.
+    """
+
+    hosts: tuple[str, ...] = ()
+    cap: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    stream_usage: bool = True
+    schema: Literal["strict", "plain", "object"] = "plain"
+    schema_with_tools: bool = False
+    reasoning: Literal["never", "came", "always"] = "came"
+    call_id: re.Pattern[str] = _ANY_ID
+    extra_content: bool = False
+    user_after_tool: bool = True
+
+
+COMPATIBLE = "compatible"
+
+DIALECTS: dict[str, Dialect] = {
+    COMPATIBLE: Dialect(),
+    "openai": Dialect(
+        hosts=("api.openai.com", ".api.openai.com"),
+        cap="max_completion_tokens",
+        schema="strict",
+        schema_with_tools=True,
+        reasoning="never",
+    ),
+    "azure": Dialect(
+        hosts=(".openai.azure.com", ".services.ai.azure.com", ".cognitiveservices.azure.com"),
+        cap="max_completion_tokens",
+        schema="strict",
+        schema_with_tools=True,
+        reasoning="never",
+    ),
+    "deepseek": Dialect(hosts=("api.deepseek.com",), schema="object", reasoning="always"),
+    "gemini": Dialect(
+        hosts=("generativelanguage.googleapis.com", ".aiplatform.googleapis.com"),
+        reasoning="never",
+        extra_content=True,
+    ),
+    "groq": Dialect(hosts=("api.groq.com",), cap="max_completion_tokens", schema="object", reasoning="never"),
+    "mistral": Dialect(
+        hosts=("api.mistral.ai",),
+        stream_usage=False,
+        reasoning="never",
+        call_id=re.compile(r"[a-zA-Z0-9]{9}"),
+        user_after_tool=False,
+    ),
+    "moonshot": Dialect(hosts=("api.moonshot.ai", "api.moonshot.cn"), schema="object"),
+    "ollama": Dialect(hosts=("ollama.com",)),
+    "openrouter": Dialect(hosts=("openrouter.ai",)),
+    "vllm": Dialect(),
+    "xai": Dialect(hosts=("api.x.ai",), reasoning="never"),
+    "zai": Dialect(hosts=("api.z.ai", "open.bigmodel.cn"), schema="object"),
+}
+
+
+def dialect_of(base_url: str, parameters: Mapping[str, Any]) -> Dialect:
+    """The dialect of the server at `base_url`, for an agent with these parameters."""
+    named = parameters.get("dialect")
+    if named is not None:
+        return DIALECTS.get(named, DIALECTS[COMPATIBLE])
+    host = urlsplit(base_url).hostname or ""
+    for dialect in DIALECTS.values():
+        if any(host == name or (name[0] == "." and host.endswith(name)) for name in dialect.hosts):
+            return dialect
+    return DIALECTS[COMPATIBLE]

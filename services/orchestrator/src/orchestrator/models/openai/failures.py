@@ -1,0 +1,116 @@
+"""What can go wrong with a call, told apart into our codes by status, error code, type and, last, words.
+
+Servers of this API agree on the statuses and on little else, so the tables hold what each is known to say.
+"""
+
+from typing import Any
+
+import openai
+
+from orchestrator.models.http_failures import of_status
+from orchestrator.models.port import ModelFailure, cut_short, timed_out
+
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}) | {
+    "exceeded_current_quota_error",  # Moonshot
+    "1113",  # Z.ai
+}
+_NO_MODEL = frozenset({"model_not_found", "invalid_model", "1211"})
+_NO_MODEL_WORDS = ("model not exist", "invalid model", "model does not exist")
+_TOO_LONG = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_TOO_LONG_WORDS = (
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "maximum number of tokens",
+)
+_FILTERED = frozenset({"content_filter", "content_policy_violation", "responsibleaipolicyviolation"})
+_BAD_CALL = "tool_use_failed"  # Groq: the model wrote a call that is none; the next try may not
+_BUSY = frozenset(
+    {"rate_limit_exceeded", "overloaded", "overloaded_error", "rate_limit_error", "unavailable"}
+)
+_TIMEOUT = frozenset({"timeout", "timeout_error"})
+
+
+def from_sdk(error: openai.OpenAIError) -> ModelFailure:
+    """What the SDK raises before a stream begins."""
+    if isinstance(error, openai.APIStatusError):
+        return _from_status(error.status_code, error.body, dict(error.response.headers))
+    if isinstance(error, openai.APITimeoutError) and not _was_refused(error):
+        return timed_out("connect_timeout")
+    if isinstance(error, openai.APIConnectionError):
+        return ModelFailure("provider_error", kind="connection", transient=True)
+    return ModelFailure("provider_error", kind=type(error).__name__)
+
+
+def from_error(error: Any) -> ModelFailure:
+    """An error in the middle of a stream, where the status was 200: its `code` may be one (OpenRouter)."""
+    words, said = _words(error)
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, int) and 400 <= code <= 599:
+        return _from_status(code, error, {})
+    if known := _known(words, said, {}):
+        return known
+    kind = next(iter(sorted(words)), "error")
+    if words & _BUSY:
+        return ModelFailure("provider_overloaded", kind=kind, transient=True)
+    if words & _TIMEOUT:
+        return timed_out(kind)
+    if "invalid_request_error" in words:
+        return ModelFailure("provider_error", kind=kind, said=said)
+    return cut_short(kind)
+
+
+def unfinished(finish_reason: str) -> ModelFailure | None:
+    """A finish reason that is none: the server gave up (DeepSeek; Mistral and OpenRouter)."""
+    if finish_reason == "insufficient_system_resource":
+        return ModelFailure("provider_overloaded", kind=finish_reason, transient=True)
+    return cut_short("finish_error") if finish_reason == "error" else None
+
+
+def _was_refused(error: openai.APITimeoutError) -> bool:
+    """The SDK's aiohttp transport takes a connection that was refused for one that timed out (3.54)."""
+    cause = error.__cause__.__cause__ if error.__cause__ else None
+    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
+
+
+def _from_status(status: int, body: Any, headers: dict[str, str]) -> ModelFailure:
+    words, said = _words(body)
+    return _known(words, said, headers) or of_status(
+        status, said, headers, too_long=status in (400, 413, 422) and _says_too_long(said)
+    )
+
+
+def _known(words: frozenset[str], said: str, headers: dict[str, str]) -> ModelFailure | None:
+    """What a code or a type says more exactly than any status."""
+    if words & _NO_CREDIT:
+        return of_status(402, said, headers, too_long=False)
+    if words & _TOO_LONG:
+        return of_status(413, said, headers, too_long=True)
+    if words & _FILTERED:
+        return ModelFailure("provider_refused", kind="content_filter", said=said)
+    if words & _NO_MODEL or any(phrase in said.lower() for phrase in _NO_MODEL_WORDS):
+        return of_status(404, said, headers, too_long=False)
+    if _BAD_CALL in words:
+        return ModelFailure("provider_error", kind=_BAD_CALL, transient=True, said=said)
+    return None
+
+
+def _words(error: Any) -> tuple[frozenset[str], str]:
+    """The error's code and type, in small letters, and its sentence."""
+    if isinstance(error, str):
+        return frozenset(), error
+    if not isinstance(error, dict):
+        return frozenset(), ""
+    inner = error.get("innererror") or error.get("inner_error")
+    found = [error.get("code"), error.get("type"), error.get("status")]
+    found.append(inner.get("code") if isinstance(inner, dict) else None)
+    said = error.get("message") or error.get("detail")
+    return frozenset(str(word).lower() for word in found if word), said if isinstance(said, str) else ""
+
+
+def _says_too_long(said: str) -> bool:
+    lowered = said.lower()
+    return any(words in lowered for words in _TOO_LONG_WORDS)

@@ -1,0 +1,224 @@
+"""What goes wrong with a server of this API, told apart, and tried again or not."""
+
+from typing import Any
+
+import pytest
+
+from contracts.values import Usage
+from orchestrator.models import Credentials, ModelCall
+from tests.orchestrator.provider_caller import Caller
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, page
+from tests.orchestrator.scripted_chat import (
+    DONE,
+    asks,
+    breaks,
+    calls,
+    chunk,
+    counted,
+    fails,
+    says,
+    sends,
+    text,
+)
+
+pytestmark = pytest.mark.requirement("OPENAI-FAILURES")
+
+
+def error(message: str = "no", kind: str | None = None, code: Any = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+QUOTA = error("You exceeded your current quota.", "insufficient_quota", "insufficient_quota")
+LONG = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens."
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "code", "tries"),
+    [
+        (401, error("Incorrect API key", "invalid_request_error", "invalid_api_key"), "provider_error", 1),
+        (404, error("The model does not exist", None, "model_not_found"), "provider_error", 1),
+        (429, QUOTA, "provider_error", 1),
+        (429, error("quota", "exceeded_current_quota_error"), "provider_error", 1),
+        (402, error("Insufficient Balance", "unknown_error", "invalid_request_error"), "provider_error", 1),
+        (429, error("Rate limit reached", "requests", "rate_limit_exceeded"), "provider_overloaded", 3),
+        # Gemini says this of a minute's limit too.
+        (429, [error("You exceeded your current quota", None, 429)], "provider_overloaded", 3),
+        (500, error("oops", "server_error"), "provider_error", 3),
+        (503, error("busy", "service_unavailable"), "provider_overloaded", 3),
+        (504, error("late"), "provider_timeout", 3),
+        (400, error(LONG, "invalid_request_error", "context_length_exceeded"), "context_too_long", 1),
+        (
+            400,
+            {"object": "error", "message": LONG, "type": "BadRequestError", "code": 400},
+            "context_too_long",
+            1,
+        ),
+        (400, error("too big", "exceed_context_size_error", 400), "context_too_long", 1),
+        (422, {"detail": "the context window is full"}, "context_too_long", 1),
+        (413, error("large"), "context_too_long", 1),
+        (400, error("The response was filtered", None, "content_filter"), "provider_refused", 1),
+        (400, error("Unknown parameter", "invalid_request_error", "unknown_parameter"), "provider_error", 1),
+        (400, error("bad call", "invalid_request_error", "tool_use_failed"), "provider_error", 3),
+        (400, "not even an object", "provider_error", 1),
+    ],
+)
+async def test_errors_before_a_stream_are_told_apart_and_tried_again_or_not(
+    provider: ScriptedProvider, caller: Caller, status: int, answer: Any, code: str, tries: int
+) -> None:
+    provider.will(fails(status, answer, retry_after_ms="1"))
+    failure = await caller.failure()
+    assert (failure.code, failure.transient) == (code, tries > 1)
+    assert len(provider.calls) == tries
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "words"),
+    [
+        (429, QUOTA, "no credit"),
+        (404, error("gone", None, "model_not_found"), "does not know the agent's model"),
+        (400, error("Model Not Exist", "invalid_request_error"), "does not know the agent's model"),
+        (
+            400,
+            {"object": "error", "message": "Invalid model: x", "code": "1500"},
+            "does not know the agent's model",
+        ),
+        (401, error("bad key"), "key"),
+    ],
+)
+async def test_what_an_operator_can_mend_is_named_and_the_providers_words_stay_within(
+    provider: ScriptedProvider, caller: Caller, status: int, answer: dict[str, Any], words: str
+) -> None:
+    provider.will(fails(status, answer))
+    failure = await caller.failure()
+    said = answer.get("error", answer)["message"]
+    assert words in str(failure)
+    assert said not in str(failure)
+    assert failure.said == said
+
+
+@pytest.mark.parametrize(
+    ("told", "code", "transient"),
+    [
+        (error("oops", "server_error"), "provider_error", True),
+        (error("oops", None, 502), "provider_error", True),
+        (error("busy", None, 429), "provider_overloaded", True),
+        (error("busy", "overloaded"), "provider_overloaded", True),
+        (error("UNAVAILABLE", None, "unavailable"), "provider_overloaded", True),
+        (error("late", "timeout"), "provider_timeout", True),
+        (QUOTA, "provider_error", False),
+        (error("wrong", "invalid_request_error"), "provider_error", False),
+        (error(LONG, None, "context_length_exceeded"), "context_too_long", False),
+        (error(LONG, "BadRequestError", 400), "context_too_long", False),
+        ({"error": "a sentence"}, "provider_error", True),
+        (
+            {"object": "error", "message": "oops", "type": "InternalServerError", "code": 500},
+            "provider_error",
+            True,
+        ),
+    ],
+)
+async def test_errors_in_a_stream_are_told_apart(
+    provider: ScriptedProvider, caller: Caller, told: dict[str, Any], code: str, transient: bool
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        """The error comes when the text has gone out."""
+        await exchange.open_stream()
+        await exchange.raw(text("a"))
+        await caller.began.wait()
+        await exchange.raw(chunk(**{"choices": None, "object": "chat.completion.chunk", **told}))
+        await exchange.close()
+
+    provider.will(answer)
+    failure = await caller.failure()
+    assert (failure.code, failure.transient, len(provider.calls)) == (code, transient, 1)
+
+
+@pytest.mark.parametrize(
+    ("finish", "code"), [("error", "provider_error"), ("insufficient_system_resource", "provider_overloaded")]
+)
+async def test_a_finish_reason_that_gives_up_is_a_failure(
+    provider: ScriptedProvider, caller: Caller, finish: str, code: str
+) -> None:
+    provider.will(says("ok", finish=finish))
+    failure = await caller.failure()
+    assert (failure.code, failure.transient) == (code, True)
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
+async def test_a_cut_before_any_text_is_tried_again(
+    provider: ScriptedProvider, caller: Caller, how: str
+) -> None:
+    provider.will(breaks(how=how), says("ok"))
+    assert [block["text"] for block in (await caller.stream()).blocks] == ["ok"]
+    assert len(provider.calls) == 2
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
+async def test_a_cut_behind_text_is_left_to_the_caller(
+    provider: ScriptedProvider, caller: Caller, how: str
+) -> None:
+    provider.will(breaks("so ", "far", how=how))
+    failure = await caller.failure()
+    assert (failure.code, failure.transient) == ("provider_error", True)
+    assert ("".join(caller.said), len(provider.calls)) == ("so far", 1)
+
+
+async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider, caller: Caller) -> None:
+    """Up to the event that says why it ends: behind that one, it is whole."""
+    call = calls({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}})
+    whole = [
+        chunk({"role": "assistant", "content": ""}),
+        text("a"),
+        call,
+        chunk(finish="tool_calls"),
+        counted(),
+        DONE,
+    ]
+    for count in range(2, len(whole) + 1):
+        provider.will(sends(*whole[:count]))
+        if count < 4:
+            assert (await caller.failure()).kind == "broken_stream"
+        else:
+            assert len((await caller.stream()).blocks) == 2
+
+
+@pytest.mark.parametrize("how", ["hang", "ping"])
+async def test_a_silent_stream_is_given_up(provider: ScriptedProvider, impatient: Caller, how: str) -> None:
+    provider.will(breaks("so far", how=how))
+    failure = await impatient.failure()
+    assert (failure.code, failure.kind) == ("provider_timeout", "idle")
+
+
+async def test_a_page_that_is_no_stream_is_a_failure(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(page("<html>hello</html>"))
+    assert (await caller.failure()).code == "provider_error"
+
+
+async def test_nobody_listens(caller: Caller) -> None:
+    caller.credentials = Credentials("http://127.0.0.1:1", "sk-test")
+    failure = await caller.failure()
+    assert (failure.code, failure.kind) == ("provider_error", "connection")
+
+
+async def test_every_try_is_paid_for(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(sends(counted(), b"data: {no\n\n"), says("ok"))
+    await caller.stream()
+    assert caller.meter.usage == Usage(input_tokens=20, output_tokens=10)
+
+
+@pytest.mark.requirement("AGENT-CHECK")
+async def test_a_check_hangs_up_at_the_first_event(provider: ScriptedProvider, caller: Caller) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.open_stream()
+        await exchange.raw(chunk({"role": "assistant"}))
+        await exchange.until_left()
+
+    provider.will(answer)
+    call = ModelCall(model="m", system="", messages=[], parameters={})
+    await caller.client.check(caller.credentials, call)
+    await provider.calls[0].until_left()
+
+
+async def test_calls_are_asked_for(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(fails(429, error("slow down"), retry_after_ms="1"), asks(("c", "f", "{}")))
+    assert (await caller.stream()).stop_reason == "tool_use"

@@ -1,0 +1,281 @@
+"""Replies put together from the streams of many servers of one API (DOORS section B)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from contracts.values import Usage
+from tests.orchestrator.provider_caller import Caller
+from tests.orchestrator.scripted import ScriptedProvider
+from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, says, sends, text
+
+pytestmark = pytest.mark.requirement("OPENAI-REPLIES")
+
+Blocks = list[dict[str, Any]]
+
+
+def function(name: str, arguments: Any = "{}") -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}}
+
+
+async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(says("Grüß ", "Gott, ", "Welt \N{WAVING HAND SIGN}"))
+    reply = await caller.stream()
+    assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
+    assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
+    assert (reply.stop_reason, reply.raw_stop_reason) == ("end_turn", "stop")
+    assert (reply.message_id, reply.model) == ("chatcmpl-1", "m")
+
+
+async def test_events_may_be_cut_anywhere(provider: ScriptedProvider, caller: Caller) -> None:
+    whole = b"".join(
+        (text("ä€"), calls({"index": 0, "id": "c", **function("find")}), chunk(finish="stop"), DONE)
+    )
+    for at in range(1, len(whole), 7):
+        provider.will(sends(whole[:at], whole[at:]))
+        reply = await caller.stream()
+        assert "".join(caller.said) == "ä€"
+        assert [block["type"] for block in reply.blocks] == ["text", "tool_use"]
+
+
+async def test_parallel_calls_come_in_pieces_that_alternate(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(
+        sends(
+            calls(
+                {"index": 0, "id": "a", **function("find", "")},
+                {"index": 1, "id": "b", **function("look", "")},
+            ),
+            calls({"index": 1, "function": {"arguments": '{"y":'}}),
+            calls({"index": 0, "function": {"arguments": '{"x":1}'}}),
+            calls({"index": 1, "function": {"arguments": "2}"}}),
+            chunk(finish="tool_calls"),
+            DONE,
+        )
+    )
+    reply = await caller.stream()
+    assert reply.blocks == (
+        {"type": "tool_use", "id": "a", "name": "find", "input": {"x": 1}},
+        {"type": "tool_use", "id": "b", "name": "look", "input": {"y": 2}},
+    )
+    assert reply.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "found"),
+    [
+        # Ollama: every call has index 0, and its id; Gemini: index 0 and no ids; some: no index at all.
+        ([{"index": 0, "id": "a", **function("x")}, {"index": 0, "id": "b", **function("y")}], ["a", "b"]),
+        ([{"index": 0, "id": "", **function("x")}, {"index": 0, "id": "", **function("y")}], ["", ""]),
+        ([{"index": None, **function("x")}, function("y")], ["", ""]),
+        ([{"id": "a", **function("x")}, {"id": "b", **function("y")}], ["a", "b"]),
+        ([{"index": 0, "id": "a", **function("x")}, {"index": 1, "id": "a", **function("y")}], ["a", ""]),
+        ([{"index": 1, "id": "a", **function("x")}, {"index": 7, "id": "b", **function("y")}], ["a", "b"]),
+    ],
+)
+async def test_calls_without_ids_or_indexes_are_told_apart(
+    provider: ScriptedProvider, caller: Caller, pieces: list[dict[str, Any]], found: list[str]
+) -> None:
+    for sent in ([calls(*pieces)], [calls(piece) for piece in pieces]):
+        provider.will(sends(*sent, chunk(finish="stop"), DONE))
+        reply = await caller.stream()
+        assert [(block["id"], block["name"]) for block in reply.blocks] == list(zip(found, "xy", strict=True))
+        assert reply.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize(
+    "named", [{}, {"id": "a"}, {"index": 0}, {"index": 0, "id": "a", "function": {"name": "find"}}]
+)
+async def test_pieces_of_arguments_belong_to_the_call_begun_last(
+    provider: ScriptedProvider, caller: Caller, named: dict[str, Any]
+) -> None:
+    """Also where every piece says the id and the name again."""
+    first = {"index": 0, "id": "a", **function("find", '{"x"')}
+    rest = named | {"function": named.get("function", {}) | {"arguments": ":1}"}}
+    provider.will(sends(calls(first), calls(rest), chunk(finish="tool_calls"), DONE))
+    assert [block["input"] for block in (await caller.stream()).blocks] == [{"x": 1}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "problem"),
+    [
+        ("", {}, ""),
+        (None, {}, ""),
+        (" \n", {}, ""),
+        ({"x": 1}, {"x": 1}, ""),
+        ('{"x": ', {}, "not valid JSON"),
+        ("[1]", {}, "not a JSON object"),
+    ],
+)
+async def test_arguments_are_an_object_or_the_model_is_told(
+    provider: ScriptedProvider, caller: Caller, arguments: Any, given: dict[str, Any], problem: str
+) -> None:
+    provider.will(
+        sends(calls({"index": 0, "id": "a", **function("find", arguments)}), chunk(finish="stop"), DONE)
+    )
+    reply = await caller.stream()
+    assert reply.blocks[0]["input"] == given
+    assert problem in reply.bad_inputs.get(0, "")
+    assert bool(reply.bad_inputs) == bool(problem)
+
+
+async def test_what_a_provider_alone_knows_of_a_call_is_kept_for_it(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    """Gemini's signature, and ids that the log's alphabet does not have (Kimi)."""
+    extra = {"google": {"thought_signature": "c2ln"}}
+    provider.will(
+        sends(calls({"index": 0, "id": "functions.f:0", "extra_content": extra, **function("f")}), DONE)
+    )
+    (block,) = (await caller.stream()).blocks
+    assert block["provider_data"] == {"openai": {"id": "functions.f:0", "extra_content": extra}}
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+async def test_reasoning_is_thinking_and_is_not_sent_on(
+    provider: ScriptedProvider, caller: Caller, field: str
+) -> None:
+    provider.will(
+        sends(chunk({field: "Let me "}), chunk({field: "see."}), text("4"), chunk(finish="stop"), DONE)
+    )
+    thinking, said = (await caller.stream()).blocks
+    assert thinking == {
+        "type": "thinking",
+        "thinking": "Let me see.",
+        "signature": "",
+        "provider_data": {"openai": {"field": field}},
+    }
+    assert said["text"] == "".join(caller.said) == "4"
+
+
+async def test_reasoning_that_is_told_twice_is_kept_once(provider: ScriptedProvider, caller: Caller) -> None:
+    both = chunk({"reasoning_content": "Hm.", "reasoning": "Hm."})
+    provider.will(sends(both, both, chunk(finish="stop"), DONE))
+    assert [block["thinking"] for block in (await caller.stream()).blocks] == ["Hm.Hm."]
+
+
+async def test_content_may_be_parts(provider: ScriptedProvider, caller: Caller) -> None:
+    """As Mistral's reasoning models send it."""
+    thought = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}]
+    said = [{"type": "text", "text": "4"}, {"type": "reference", "reference_ids": [1]}]
+    provider.will(sends(chunk({"content": thought}), chunk({"content": said}), chunk(finish="stop"), DONE))
+    reply = await caller.stream()
+    assert [block.get("thinking", block.get("text")) for block in reply.blocks] == ["Hm.", "4"]
+    assert caller.said == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("stop", "end_turn"),
+        ("tool_calls", "end_turn"),
+        ("length", "max_tokens"),
+        ("model_length", "max_tokens"),
+        ("content_filter", "refusal"),
+        ("something_new", "something_new"),
+    ],
+)
+async def test_finish_reasons_become_ours_and_the_raw_word_stays(
+    provider: ScriptedProvider, caller: Caller, raw: str, reason: str
+) -> None:
+    provider.will(says("ok", finish=raw))
+    reply = await caller.stream()
+    assert (reply.stop_reason, reply.raw_stop_reason) == (reason, raw)
+
+
+async def test_a_refusal_is_one_whatever_the_finish_reason(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(sends(chunk({"refusal": "I can't help with that."}), chunk(finish="stop"), DONE))
+    assert (await caller.stream()).stop_reason == "refusal"
+    assert caller.said == []
+
+
+async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(
+        sends(calls({"index": 0, "id": "a", **function("f", '{"x": "ab')}), chunk(finish="length"), DONE)
+    )
+    reply = await caller.stream()
+    assert reply.stop_reason == "max_tokens"
+    assert reply.bad_inputs
+
+
+@pytest.mark.parametrize(
+    "end", [[DONE], [counted()], [chunk(finish="stop")], [chunk(finish="stop"), counted()]]
+)
+async def test_a_clean_end_without_a_stop_is_an_end_where_the_stream_said_its_last(
+    provider: ScriptedProvider, caller: Caller, end: list[bytes]
+) -> None:
+    provider.will(sends(text("all"), *end))
+    reply = await caller.stream()
+    assert (reply.stop_reason, len(provider.calls)) == ("end_turn", 1)
+
+
+@pytest.mark.parametrize(
+    ("usage", "found"),
+    [
+        ({"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107}, (100, 7, 0, 0)),
+        (
+            {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 64}},
+            (36, 7, 64, 0),
+        ),
+        # OpenRouter, DeepSeek, Moonshot; xAI, which leaves reasoning out of completion_tokens; nulls.
+        (
+            {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
+            (10, 0, 60, 30),
+        ),
+        ({"prompt_tokens": 100, "completion_tokens": 7, "prompt_cache_hit_tokens": 64}, (36, 7, 64, 0)),
+        ({"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 64}, (36, 7, 64, 0)),
+        ({"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 150}, (100, 50, 0, 0)),
+        ({"prompt_tokens": 100, "completion_tokens": None, "prompt_tokens_details": None}, (100, 0, 0, 0)),
+    ],
+)
+async def test_usage_includes_the_cached_which_ours_counts_apart(
+    provider: ScriptedProvider, caller: Caller, usage: dict[str, Any], found: tuple[int, int, int, int]
+) -> None:
+    told = [
+        counted(**usage),
+        chunk(finish="stop", x_groq={"usage": usage}),
+        chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}]),
+    ]
+    for each in told:
+        provider.will(sends(text("a"), chunk(finish="stop"), each, DONE))
+        await caller.stream()
+        fresh, output, read, written = found
+        assert caller.meter.usage == Usage(
+            input_tokens=fresh, output_tokens=output, cache_read_tokens=read, cache_creation_tokens=written
+        )
+
+
+async def test_usage_that_grows_is_counted_once(provider: ScriptedProvider, caller: Caller) -> None:
+    so_far = [
+        chunk({"content": "a"}, usage={"prompt_tokens": 10, "completion_tokens": count})
+        for count in (1, 2, 3)
+    ]
+    provider.will(sends(*so_far, chunk(finish="stop"), DONE))
+    await caller.stream()
+    assert caller.meter.usage == Usage(input_tokens=10, output_tokens=3)
+
+
+async def test_what_is_new_null_or_left_out_is_let_pass(provider: ScriptedProvider, caller: Caller) -> None:
+    odd: list[dict[str, Any]] = [
+        {"choices": None},
+        {"choices": [{"delta": None, "finish_reason": None}]},
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": None, "tool_calls": None}}]},
+        {"prompt_filter_results": [{"a": 1}], "choices": [], "obfuscation": "x"},
+    ]
+    lines = [b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in odd]
+    provider.will(sends(b": comment\n\n", *lines, text("a"), chunk(finish="stop"), DONE))
+    assert [block["text"] for block in (await caller.stream()).blocks] == ["a"]
+
+
+async def test_calls_and_text_are_one_reply(provider: ScriptedProvider, caller: Caller) -> None:
+    provider.will(asks(("c1", "find", '{"a": 1}'), said="Let me look."))
+    reply = await caller.stream()
+    assert [block["type"] for block in reply.blocks] == ["text", "tool_use"]
