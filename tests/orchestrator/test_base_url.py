@@ -3,29 +3,40 @@
 import pytest
 
 from contracts import events, frames
+from tests.orchestrator import scripted_chat
 from tests.orchestrator.given import World
-from tests.orchestrator.scripted import ScriptedProvider, says
+from tests.orchestrator.scripted import Answer, ScriptedProvider, says
 from tests.orchestrator.test_checking import check
 
 pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
 
 
-async def test_the_call_goes_there_with_the_agents_key(world: World, provider: ScriptedProvider) -> None:
-    provider.will(says("Well", " then"))
-    async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
-        asked = await world.ask(await world.agent(base_url=provider.url, provider_key="sk-own"), "Hi")
+NOWHERE = "http://127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("anthropic", says("Well")), ("openai", scripted_chat.says("Well"))]
+)
+async def test_the_call_goes_there_with_the_agents_key(
+    world: World, provider: ScriptedProvider, name: str, answer: Answer
+) -> None:
+    provider.will(answer)
+    async with world.worker("elsewhere", anthropic_base_url=NOWHERE, openai_base_url=NOWHERE):
+        agent = await world.agent(provider=name, base_url=provider.url, provider_key="sk-own")
+        asked = await world.ask(agent, "Hi")
         await asked.until(frames.Completed)
     (call,) = provider.calls
     assert "sk-own" in call.headers.get("x-api-key", "") + call.headers.get("authorization", "")
     (replied,) = [each for each in await world.events(asked) if isinstance(each, events.ModelReplied)]
-    assert replied.provider == "anthropic"
+    assert replied.provider == name
 
 
 @pytest.mark.parametrize(
     "url", ["https://127.0.0.1", "https://localhost", "http://127.0.0.1:1", "https://[::1]"]
 )
-async def test_a_refused_address_is_not_called(working: World, url: str) -> None:
-    agent = await working.agent(base_url=url)
+@pytest.mark.parametrize("name", ["anthropic", "openai"])
+async def test_a_refused_address_is_not_called(working: World, url: str, name: str) -> None:
+    agent = await working.agent(provider=name, base_url=url)
     asked = await working.ask(agent, "Hi")
     failed = await asked.until(frames.Failed)
     assert (failed.code, "may not be called" in failed.message) == ("provider_error", True)

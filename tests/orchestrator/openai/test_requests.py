@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contracts.values import ToolSpec
+from directory.parameters.openai import DIALECTS as NAMES
 from orchestrator.models.openai.dialects import DIALECTS, dialect_of
 from orchestrator.models.openai.request import body_of, enforces
 from orchestrator.models.port import ModelCall
@@ -101,6 +102,10 @@ async def test_nothing_of_the_environments_account_is_sent(
 )
 def test_the_host_tells_the_dialect(base_url: str, name: str) -> None:
     assert dialect_of(base_url, {}) is DIALECTS[name]
+
+
+def test_an_agent_may_name_any_dialect_of_the_table_and_no_other() -> None:
+    assert set(NAMES) == set(DIALECTS)
 
 
 def test_a_parameter_tells_the_dialect_where_the_host_cannot() -> None:
