@@ -14,7 +14,7 @@ import psycopg
 from redis.asyncio import Redis
 
 from contracts import subjects
-from limits.limiter import ADMIT_LEASE_S
+from contracts.timings import ADMIT_LEASE_SECONDS
 from ops.environment import Environment
 from tests.chaos.load import Access
 from tests.chaos.model_log import provider_key
@@ -91,7 +91,7 @@ async def slots_that_stay(redis_url: str) -> list[str]:
         seconds, _ = await redis.time()
     finally:
         await redis.aclose()
-    latest = (seconds + ADMIT_LEASE_S) * 1000
+    latest = (seconds + ADMIT_LEASE_SECONDS) * 1000
     return [name for name, until in after.items() if until > min(before.get(name, 0.0), latest)]
 
 

@@ -4,13 +4,12 @@ from collections import Counter
 
 import msgspec
 
+from contracts.timings import STREAMS_DRAIN_SECONDS
 from tests.chaos.checker.view import events_in, reply_of
 from tests.chaos.records import Exchange, Fault, History
 from tests.chaos.recovery import percentile
 
 EXIT_SECONDS = 10.0
-HELD_SECONDS = 8.0
-"""What a gateway gives open streams to end (gateway.runs.DRAIN_SECONDS)."""
 _SLACK = 0.25
 """Between the signal as the rig sent it and what a process and a client see of it."""
 
@@ -56,7 +55,7 @@ def seen_by_clients(history: History) -> Seen:
 _REFUSED, _TURNED_AWAY, _CUT = (
     "refused by a stopped gateway",
     "turned away by a stopping gateway",
-    f"cut off {HELD_SECONDS:.0f} s behind the signal",
+    f"cut off {STREAMS_DRAIN_SECONDS:.0f} s behind the signal",
 )
 _HARMLESS = {"done", "left by its client", _REFUSED, _TURNED_AWAY, _CUT}
 
@@ -73,7 +72,7 @@ def _outcome(exchange: Exchange, faults: list[Fault]) -> str:
     code = _code(exchange)
     if code != "server_shutdown":
         return code
-    if any(exchange.ended >= fault.at + HELD_SECONDS - _SLACK for fault in stops):
+    if any(exchange.ended >= fault.at + STREAMS_DRAIN_SECONDS - _SLACK for fault in stops):
         return _CUT
     turned_away = exchange.status == 503 and any(exchange.began >= fault.at - _SLACK for fault in stops)
     return _TURNED_AWAY if turned_away else code

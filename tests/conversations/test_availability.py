@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from conversations.availability import BREAK_SECONDS, keep_noting, note_available
+from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
+from conversations.availability import keep_noting, note_available
 from conversations.errors import StoreUnavailable
-from conversations.leases import LEASE_SECONDS, Leases
+from conversations.leases import Leases
 from runtime.postgres import Pool, connection, open_pool
 from tests.conversations.given import trace
 from tests.conversations.outages import away, there_for, there_for_long

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from contracts import frames, subjects
 from contracts.ids import new_id
+from contracts.timings import HOLD_SECONDS
 from contracts.updates import Finished, Text
 from conversations import leases
 from conversations.leases import Leases
@@ -26,13 +27,16 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
 
 pytestmark = [pytest.mark.requirement("LEASE-FENCE"), pytest.mark.timeout(60)]
 
+_SHORT_LEASE_SECONDS = 2
+_SHORT_HOLD_SECONDS = 1.5
+
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that is said about leases, at about a fifth of its time; and a short drain."""
     for name, seconds in {
-        "conversations.leases.LEASE_SECONDS": 2,
-        "conversations.leases.HOLD_SECONDS": 1.5,
+        "conversations.leases.LEASE_SECONDS": _SHORT_LEASE_SECONDS,
+        "conversations.leases.HOLD_SECONDS": _SHORT_HOLD_SECONDS,
         "conversations.leases.RENEWAL_SECONDS": 0.4,
         "conversations.leases.GIVE_UP_SECONDS": 1.0,
         "orchestrator.heartbeat.RENEW_SECONDS": 0.4,
@@ -147,13 +151,13 @@ async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(worl
         assert lease is not None
         channel = TraceChannel(Fence(world.bus, lease), request.trace_id, 1)
         await channel.say("before")
-        now = leases.HOLD_SECONDS
+        now = HOLD_SECONDS
         saying = asyncio.create_task(channel.say(", after"))
         await channel.say_alive()
         assert await held.renew() == set()
         await saying
         await caller.until_said("before, after")
-        now += leases.HOLD_SECONDS + leases.GIVE_UP_SECONDS
+        now += HOLD_SECONDS + leases.GIVE_UP_SECONDS
         with pytest.raises(Interrupted, match="lost"):
             await channel.say(" never")
         await channel.send(frames.Failed(seq=0, attempt=0, code="cancelled", message=""))
@@ -179,7 +183,7 @@ async def test_queries_that_hold_every_other_connection_delay_no_renewal(
                 await world.bus.request_chat(world.request(agent))
             watched = Leases(pool, "onlooker")
             loop = asyncio.get_running_loop()
-            end = loop.time() + leases.LEASE_SECONDS + 1.0
+            end = loop.time() + _SHORT_LEASE_SECONDS + 1.0
             while loop.time() < end:
                 assert await watched.alive(caller.request.trace_id)
                 await asyncio.sleep(0.05)
@@ -220,7 +224,7 @@ async def test_a_request_that_another_worker_has_taken_is_not_refused(world: Wor
             caller = await world.listen(request)
             await world.bus.request_chat(request)
             await _taken_by_another(world, request.trace_id)
-            await asyncio.sleep(2 * leases.HOLD_SECONDS / 3)  # until a renewal has found that it is lost
+            await asyncio.sleep(2 * _SHORT_HOLD_SECONDS / 3)  # until a renewal has found that it is lost
         with pytest.raises(TimeoutError):
             await caller.until(frames.Refused, seconds=1.0)
         await owner.execute("DELETE FROM run_leases WHERE trace_id = %s", [request.trace_id])

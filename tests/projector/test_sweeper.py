@@ -10,10 +10,11 @@ from contracts import wire
 from contracts.events import Event
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
+from contracts.timings import LEASE_SECONDS
 from conversations import mapper
 from conversations.availability import note_available
 from conversations.conversation import Conversation
-from conversations.leases import LEASE_SECONDS, Leases
+from conversations.leases import Leases
 from conversations.log import Log
 from conversations.projections import open_runs
 from conversations.projections.follower import Follower

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from contracts import events
+from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
 from conversations import availability, database, leases, requests_again, waiting
 from conversations.errors import VersionConflict
-from conversations.leases import LEASE_SECONDS
 from conversations.log import LogEntry
 from conversations.writer import Append
 from directory import plans
@@ -120,7 +120,7 @@ class Postgres(Server):
 
     def _is_steady(self) -> bool:
         now = self.world.now
-        return self._since <= now - LEASE_SECONDS and now - self._noted_at <= availability.BREAK_SECONDS
+        return self._since <= now - LEASE_SECONDS and now - self._noted_at <= BREAK_SECONDS
 
     def _acquire(self, trace_id: str, worker: str, seconds: float) -> list[Row]:
         held = self._leases.get(trace_id)

@@ -6,8 +6,8 @@ from bus import rpc
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from contracts import messages, subjects
+from contracts.timings import CHECK_ANSWER_SECONDS
 
-_SECONDS = 20.0
 _NO_RUNNER = "No tool-runner answers just now, so the tool servers were not looked at."
 _NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not called."
 
@@ -28,7 +28,9 @@ async def _servers(
 ) -> tuple[messages.ServerCheck, ...]:
     question = messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
-        checked = await rpc.ask(connection, subjects.TOOLS_CHECK, question, messages.ToolsChecked, _SECONDS)
+        checked = await rpc.ask(
+            connection, subjects.TOOLS_CHECK, question, messages.ToolsChecked, CHECK_ANSWER_SECONDS
+        )
     except BusUnavailable:
         return (messages.ServerCheck(name="*", ok=False, detail=_NO_RUNNER),)
     return checked.servers
@@ -39,7 +41,9 @@ async def _provider(
 ) -> messages.ProviderCheck:
     question = messages.CheckModel(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
-        checked = await rpc.ask(connection, subjects.MODELS_CHECK, question, messages.ModelChecked, _SECONDS)
+        checked = await rpc.ask(
+            connection, subjects.MODELS_CHECK, question, messages.ModelChecked, CHECK_ANSWER_SECONDS
+        )
     except BusUnavailable:
         return messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)
     return checked.provider

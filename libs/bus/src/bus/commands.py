@@ -5,9 +5,7 @@ import contextlib
 from bus.bus import Bus
 from bus.errors import BusUnavailable
 from contracts import messages, subjects
-
-ERASE_TRIES = 7
-ERASE_SECONDS = 2.0
+from contracts.timings import ERASE_ASK_SECONDS, ERASE_ASKS
 
 
 async def erase_conversation(bus: Bus, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
@@ -32,7 +30,7 @@ async def _asked(bus: Bus, command: messages.EraseConversation) -> messages.Eras
     One that only takes longer goes on, and the next to be asked finds it done.
     """
     subject = subjects.commands(command.account_id)
-    for _ in range(ERASE_TRIES - 1):
+    for _ in range(ERASE_ASKS - 1):
         with contextlib.suppress(BusUnavailable):
-            return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_SECONDS)
-    return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_SECONDS)
+            return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
+    return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)

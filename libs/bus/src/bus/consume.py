@@ -15,12 +15,12 @@ from bus.connection import Connection
 from bus.delivery import Delivery
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
+from contracts.timings import HEARTBEAT_SECONDS
 from runtime import logs
 from runtime.readiness import Readiness
 
 Handle = Callable[[Delivery], Awaitable[None]]
 
-HEARTBEAT_SECONDS = 3.0
 _EXPIRES_SECONDS = 5.0
 _SILENCE_SECONDS = 7.0
 _TROUBLE_SECONDS = 0.25

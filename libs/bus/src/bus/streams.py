@@ -3,6 +3,7 @@
 from typing import Any
 
 from contracts import subjects
+from contracts.timings import ACK_WAIT_SECONDS, EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 
 ADVISORIES = "ADVISORIES"
 """Advisories of messages past their last delivery: the server only says it once, so it is kept here."""
@@ -11,11 +12,9 @@ ANALYTICS = "analytics"
 """The consumer of EVENTS for those who may make none of their own."""
 
 MAX_DELIVER = 50
-ACK_WAIT_SECONDS = 10
 
 _SECOND = 1_000_000_000
-_MINUTE = 60 * _SECOND
-_DAY = 24 * 60 * _MINUTE
+_DAY = 24 * 3600 * _SECOND
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
 _MAX_DELIVERIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
@@ -30,7 +29,7 @@ def _stream(name: str, *on: str, **more: Any) -> dict[str, Any]:
         "max_bytes": -1,
         "max_msgs_per_subject": -1,
         "allow_direct": True,
-        "duplicate_window": 2 * _MINUTE,
+        "duplicate_window": 2 * 60 * _SECOND,
     }
     return {"name": name, "subjects": list(on), **defaults, **more}
 
@@ -47,13 +46,19 @@ The server reserves `max_bytes` of each stream, so it refuses a stream that does
 STREAMS: tuple[dict[str, Any], ...] = (
     _stream(subjects.REQUESTS, "chat.requests.*", retention="workqueue"),
     _stream(subjects.TOOLS, "chat.tools.requests.*", retention="workqueue"),
-    _stream(subjects.TRACES, "chat.traces.>", storage="memory", max_age=15 * _MINUTE, max_bytes=256 * _MIB),
+    _stream(
+        subjects.TRACES,
+        "chat.traces.>",
+        storage="memory",
+        max_age=TRACES_KEPT_SECONDS * _SECOND,
+        max_bytes=256 * _MIB,
+    ),
     # Full, these two refuse what is new and the publisher learns of it; nothing is dropped in silence.
     _stream(
         subjects.RESULTS,
         "chat.tools.results.>",
         discard="new",
-        max_age=15 * _MINUTE,
+        max_age=TRACES_KEPT_SECONDS * _SECOND,
         max_bytes=_GIB,
         max_msgs_per_subject=1,
     ),
@@ -61,11 +66,11 @@ STREAMS: tuple[dict[str, Any], ...] = (
         subjects.CANCELS,
         "chat.control.cancel.>",
         discard="new",
-        max_age=15 * _MINUTE,
+        max_age=TRACES_KEPT_SECONDS * _SECOND,
         max_bytes=64 * _MIB,
         max_msgs_per_subject=1,
     ),
-    _stream(subjects.EVENTS, "chat.events.>", max_age=subjects.EVENTS_KEPT_DAYS * _DAY, max_bytes=8 * _GIB),
+    _stream(subjects.EVENTS, "chat.events.>", max_age=EVENTS_KEPT_DAYS * _DAY, max_bytes=8 * _GIB),
     _stream(subjects.DEAD, "chat.dead.>", max_age=30 * _DAY, max_bytes=_GIB),
     _stream(
         ADVISORIES,

@@ -6,6 +6,7 @@ The AsyncAPI document is made of this. A test compares the streams with those th
 import msgspec
 
 from contracts import events, frames, messages, subjects
+from contracts.timings import EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 
 _DAY = 24 * 60 * 60
 
@@ -79,10 +80,10 @@ PARAMETERS: dict[str, str] = {
 
 _REQUESTS = Stream(name=subjects.REQUESTS, retention="workqueue")
 _TOOLS = Stream(name=subjects.TOOLS, retention="workqueue")
-_TRACES = Stream(name=subjects.TRACES, storage="memory", max_age=15 * 60)
-_RESULTS = Stream(name=subjects.RESULTS, max_age=15 * 60)
-_CANCELS = Stream(name=subjects.CANCELS, max_age=15 * 60)
-_EVENTS = Stream(name=subjects.EVENTS, max_age=subjects.EVENTS_KEPT_DAYS * _DAY)
+_TRACES = Stream(name=subjects.TRACES, storage="memory", max_age=TRACES_KEPT_SECONDS)
+_RESULTS = Stream(name=subjects.RESULTS, max_age=TRACES_KEPT_SECONDS)
+_CANCELS = Stream(name=subjects.CANCELS, max_age=TRACES_KEPT_SECONDS)
+_EVENTS = Stream(name=subjects.EVENTS, max_age=EVENTS_KEPT_DAYS * _DAY)
 _DEAD = Stream(name=subjects.DEAD, max_age=30 * _DAY)
 _IDENTIFIED = ("Nats-Msg-Id", "traceparent")
 

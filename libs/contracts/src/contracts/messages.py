@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from contracts.timings import TOOL_SECONDS
 from contracts.values import Form, ToolSpec, Usage
 
 
@@ -51,7 +52,7 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True):
     server: str
     tool: str
     input: dict[str, Any]
-    timeout_s: float = 30.0
+    timeout_s: float = TOOL_SECONDS
     deadline: str | None = None
 
 

@@ -18,7 +18,6 @@ WHAT_IF = "chat.replay.what_if"
 
 ALL_COMMANDS = "chat.commands.*"
 
-EVENTS_KEPT_DAYS = 30
 """EVENTS keeps an event for so long after it was published there."""
 
 CONVERSATION_HEADER = "Chat-Conversation-Id"

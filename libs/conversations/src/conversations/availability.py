@@ -10,20 +10,14 @@ import asyncio
 import psycopg
 from psycopg import sql
 
+from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
 from conversations.database import using
 from conversations.errors import StoreUnavailable
 from runtime.logs import get_logger
 from runtime.postgres import Pool
 from runtime.readiness import Readiness
 
-NOTE_SECONDS = 1.0
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
-BREAK_SECONDS = 3.0
-"""Postgres has answered nobody for so long: that is a break.
-
-RENEW_SECONDS + BREAK_SECONDS + RENEWAL_SECONDS + 2 * RENEW_AGAIN_SECONDS <= LEASE_SECONDS (`leases`): in a
-shorter outage no lease expires.
-"""
 
 TABLES = """
 CREATE TABLE availability (

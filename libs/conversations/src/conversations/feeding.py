@@ -4,8 +4,8 @@ EVENTS says itself where it goes on. Should it be lost, it is fed again with wha
 within the days that it keeps. For that, `feed_days` notes the position at which each day began.
 """
 
-from contracts import subjects
 from contracts.feed import FeedEvent
+from contracts.timings import EVENTS_KEPT_DAYS
 from conversations.database import using
 from conversations.log import Log
 from conversations.mapper import event_name
@@ -54,7 +54,7 @@ async def last_fed(pool: Pool) -> int:
 
 async def kept_from(pool: Pool) -> int:
     """The log position behind which EVENTS would hold every event. Raises StoreUnavailable."""
-    return await _position(pool, _KEPT_FROM, [subjects.EVENTS_KEPT_DAYS, _NAME])
+    return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
 async def remember_fed(pool: Pool, position: int) -> None:

@@ -13,24 +13,11 @@ from collections.abc import Callable
 from psycopg import sql
 
 from contracts.ids import new_id
+from contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
 from conversations.availability import keep_noting, steady_for
 from conversations.database import NOW, using
 from runtime.postgres import Pool
 from runtime.readiness import Readiness
-
-LEASE_SECONDS = 10
-"""For so long from its last renewal nobody else gets the lease, by the server's clock."""
-
-HOLD_SECONDS = 8.0
-"""For so long from when it sent its last renewal a worker takes the lease for its own, by its own clock.
-
-HOLD_SECONDS + 2 <= LEASE_SECONDS: what it sent last has arrived before another worker looks at it.
-RENEW_SECONDS + 2 * RENEWAL_SECONDS + RENEW_AGAIN_SECONDS <= HOLD_SECONDS: two renewals in a row may fail.
-"""
-
-RENEW_SECONDS = 3.0
-RENEWAL_SECONDS = 2.0
-RENEW_AGAIN_SECONDS = 0.5
 
 GIVE_UP_SECONDS = 10.0
 """For so long after that a worker that cannot reach Postgres waits, silent, for its lease to be renewed."""

@@ -3,13 +3,10 @@
 import msgspec
 from psycopg import sql
 
+from contracts.timings import GRACE_SECONDS, LEASE_SECONDS
 from conversations.availability import steady_for
 from conversations.database import using
-from conversations.leases import LEASE_SECONDS
 from runtime.postgres import Pool
-
-GRACE_SECONDS = 15
-"""How long after its beginning, and after each request, a run is left to the workers."""
 
 _MAX_PAUSE_SECONDS = 60
 

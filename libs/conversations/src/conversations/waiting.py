@@ -14,9 +14,9 @@ import msgspec
 import psycopg
 
 from contracts.ids import new_id
+from contracts.timings import LEASE_SECONDS
 from conversations.database import listen, open_session, using
 from conversations.errors import PlaceLost, StoreUnavailable, WaitingLineFull
-from conversations.leases import LEASE_SECONDS
 from runtime.logs import get_logger
 from runtime.postgres import Connection, Pool
 

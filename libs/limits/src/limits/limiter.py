@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
 from limits import scripts
 from limits.door import Away, RedisDoor
 from limits.local import LocalLimiter
@@ -22,8 +23,6 @@ from limits.quota import (
     reads_of,
 )
 
-ADMIT_LEASE_S = 60
-HOLD_LEASE_S = 30
 _KEPT_RELEASES = 10_000
 _CODES: tuple[RefusalCode | None, ...] = (
     *(None, "rate_limited", "rate_limited"),
@@ -64,7 +63,7 @@ class Limiter:
         self._unreleased: dict[tuple[str, str], tuple[int, str | None]] = {}
 
     async def admit(
-        self, account_id: str, plan: PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_S
+        self, account_id: str, plan: PlanLimits, trace_id: str, *, slot_ttl_s: int = ADMIT_LEASE_SECONDS
     ) -> Admission:
         """Decide on a request and, if it is allowed, take its token and its slot, in one step.
 
@@ -129,7 +128,7 @@ class Limiter:
         """
         await self._penalties.wait(who)
 
-    async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_S) -> bool:
+    async def hold(self, runs: Iterable[tuple[str, str]], *, ttl_s: int = HOLD_LEASE_SECONDS) -> bool:
         """Renew the slots of running `(account_id, trace_id)` pairs, to last `ttl_s` from now at least.
 
         To be called every few seconds by the process that runs them. A slot that Redis has lost is taken

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from contracts.timings import STOP_SECONDS
 from ops.probes import Probe
 
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -40,7 +41,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     stop_rank: int
     """Lower ranks stop earlier; those of one rank side by side."""
     stop_signal: int = signal.SIGTERM
-    stop_seconds: float = 12.0
+    stop_seconds: float = STOP_SECONDS
     """What it has to end in order, before it is killed."""
 
     def __repr__(self) -> str:

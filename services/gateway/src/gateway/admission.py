@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 from msgspec.structs import replace
 
+from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
 from gateway import auth
@@ -16,7 +17,6 @@ from gateway.exchange import Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal
 from limits import Admission, Limiter, RefusalCode
-from limits.limiter import ADMIT_LEASE_S
 from runtime import telemetry
 
 REFUSED = "agentchat.limits.refused"
@@ -66,7 +66,7 @@ async def admitted(
     One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After. A slot
     that nobody frees ends with its lease, within a minute.
     """
-    plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_S
+    plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
     admission = await limiter.admit(caller.account_id, plan, exchange.trace_id, slot_ttl_s=lease)
     exchange.headers += _headers(plan, admission)
     await _check(limiter, caller.account_id, admission)

@@ -6,6 +6,7 @@ An extension beside the specification's POST, whose streams stay without ids (do
 import asyncio
 
 from contracts import marks, sse
+from contracts.timings import ACCEPT_SECONDS
 from contracts.updates import Broken
 from conversations.finding import Found
 from directory.caller import Caller
@@ -13,7 +14,7 @@ from gateway import query, strict
 from gateway.admission import reader_of
 from gateway.exchange import Exchange
 from gateway.forms import check_plan, default_form, form_of
-from gateway.launch import ACCEPT_SECONDS, TURN_SECONDS, wait_for, watched
+from gateway.launch import TURN_SECONDS, wait_for, watched
 from gateway.owned import no_such_run, run_of
 from gateway.parts import Parts
 from gateway.problems import Refusal, invalid

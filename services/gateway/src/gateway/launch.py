@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from bus import BusUnavailable
 from contracts.messages import ChatRequested
+from contracts.timings import ACCEPT_SECONDS, LINE_SECONDS, LINE_SLACK_SECONDS
 from contracts.updates import Broken
 from conversations.idempotency import Claim
 from gateway.admission import Slot
@@ -21,8 +22,7 @@ from gateway.runs import Stopping
 from gateway.stream import Followed
 from runtime import failpoints, logs
 
-ACCEPT_SECONDS = 15.0
-TURN_SECONDS = 35.0  # 30 s in line, and some for the acceptance
+TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS
 _PATIENCE_SECONDS = ACCEPT_SECONDS + TURN_SECONDS
 _SLACK_SECONDS = 0.1
 

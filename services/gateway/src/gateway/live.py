@@ -9,14 +9,13 @@ from collections.abc import Callable, Coroutine
 
 from bus import Bus, BusUnavailable
 from contracts import frames
+from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update, Waiting
 from conversations.errors import StoreUnavailable
 from gateway.run_log import RunLog
 from gateway.view import View
 from runtime import logs
 
-SILENCE_SECONDS = 10.0
-RUN_SECONDS = 660.0  # the line, a run's 10 minutes, and some for its last words
 _SILENT_AGAIN_SECONDS = 5.0
 _SOON_SECONDS = 2.0
 _REPAIR_SECONDS = 5.0
@@ -55,7 +54,7 @@ class LiveRun:
         self._wake = asyncio.Event()
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
-        self._ends = clock.time() + RUN_SECONDS
+        self._ends = clock.time() + FOLLOW_SECONDS
         self._look_at = clock.time() + SILENCE_SECONDS
 
     @property

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bus import Bus
+from contracts.timings import STREAMS_DRAIN_SECONDS
 from contracts.updates import Broken
 from conversations.log import Log
 from gateway.fanout import Fanout
@@ -13,7 +14,6 @@ from gateway.problems import Refusal
 from gateway.run_log import RunLog
 
 TICK_SECONDS = 1.0
-DRAIN_SECONDS = 8.0
 
 SHUTDOWN = Broken(
     "server_shutdown", "This server is stopping; the reply will be in the conversation.", local=True
@@ -125,7 +125,7 @@ class Runs:
         for patience in self._receiving:
             patience.reschedule(asyncio.get_running_loop().time())
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(DRAIN_SECONDS):
+            async with asyncio.timeout(STREAMS_DRAIN_SECONDS):
                 await self._all_closed.wait()
         for run in tuple(self._open):
             run.interrupt(SHUTDOWN)

@@ -8,10 +8,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from contracts import sse
+from contracts.timings import PING_SECONDS
 from gateway.exchange import SEND_SECONDS, Exchange
 from runtime import failpoints
-
-PING_SECONDS = 15.0
 
 
 class Followed(Protocol):

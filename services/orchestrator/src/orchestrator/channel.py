@@ -7,9 +7,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from contracts import frames
+from contracts.timings import ALIVE_SECONDS
 from runtime import failpoints
 
-ALIVE_SECONDS = 5.0
 _FRAME_CHARACTERS = 64 * 1024
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from bus import BusUnavailable
 from contracts import events, subjects, wire
 from contracts.messages import CancelRequested, EraseAnswered, EraseConversation, EraseOutcome
+from contracts.timings import ERASE_SECONDS
 from conversations.conversation import Conversation, Run, evolve_all
 from conversations.database import server_now
 from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict
@@ -23,7 +24,6 @@ from runtime import logs
 
 QUEUE = "orchestrators"
 CANCEL_SECONDS = 3.0
-_ERASE_SECONDS = 12.0
 _LOOK_SECONDS = 0.1
 
 
@@ -57,7 +57,7 @@ class Commands:
 
     async def _outcome(self, command: EraseConversation) -> EraseOutcome:
         try:
-            async with asyncio.timeout(_ERASE_SECONDS):
+            async with asyncio.timeout(ERASE_SECONDS):
                 return "erased" if await _erase(self._parts, command) else "not_found"
         except (StoreUnavailable, BusUnavailable, TimeoutError) as error:
             logs.get_logger("commands").warning("not_erased", reason=str(error))

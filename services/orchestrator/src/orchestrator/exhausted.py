@@ -3,6 +3,7 @@
 from bus import Exhausted
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, ToolFinished, ToolRequested
+from contracts.timings import RUN_SECONDS
 from conversations.conversation import Run
 from conversations.errors import UnreadableEvent
 from conversations.turn import Ended, fail, got_on
@@ -10,7 +11,6 @@ from orchestrator.calls import error_output
 from orchestrator.clock import RunClock
 from orchestrator.endings import end_frame, heard, settle
 from orchestrator.parts import Parts
-from orchestrator.run import RUN_SECONDS
 from orchestrator.turn_loop import run_of
 from orchestrator.unreadable import end_unread
 from runtime import logs

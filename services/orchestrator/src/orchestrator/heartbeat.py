@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from contracts import frames
+from contracts.timings import RENEW_AGAIN_SECONDS, RENEW_SECONDS
 from conversations.errors import StoreUnavailable
-from conversations.leases import RENEW_AGAIN_SECONDS, RENEW_SECONDS
 from orchestrator.load import LOOK_SECONDS, report_load
 from orchestrator.parts import Parts
 from runtime import logs

@@ -9,11 +9,11 @@ import msgspec
 from bus import Bus, BusUnavailable
 from contracts import subjects
 from contracts.messages import ListTools, ToolsListed
+from contracts.timings import TOOLS_LIST_SECONDS
 from contracts.values import ToolSpec
 from directory.agents import AgentConfig
 from runtime import logs
 
-_ASK_SECONDS = 15.0
 _PATIENCE_SECONDS = 20.0
 _BETWEEN_SECONDS = 0.5
 _FRESH_SECONDS = 60.0
@@ -97,7 +97,9 @@ class ToolListings:
         give_up = time.monotonic() + _PATIENCE_SECONDS
         while True:
             try:
-                return await self._bus.ask(subjects.TOOLS_LIST, question, ToolsListed, timeout=_ASK_SECONDS)
+                return await self._bus.ask(
+                    subjects.TOOLS_LIST, question, ToolsListed, timeout=TOOLS_LIST_SECONDS
+                )
             except BusUnavailable as error:
                 if time.monotonic() + _BETWEEN_SECONDS > give_up:
                     raise ToolsUnavailable(str(error)) from error

@@ -4,6 +4,7 @@ import asyncio
 
 from bus import BusUnavailable
 from contracts import frames
+from contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from conversations.conversation import Run
 from conversations.errors import VersionConflict
 from conversations.turn import AgentFacts, Begin, GiveUp, Opening, Refusal, Resume, Wait, fail, open_turn
@@ -15,11 +16,9 @@ from orchestrator.parts import Parts
 from orchestrator.resume import already_sent
 from orchestrator.slots import has_slot
 from orchestrator.turn_loop import run_of
-from orchestrator.waiting import WAIT_SECONDS
 from runtime import failpoints
 
 _NO_AGENT = "There is no such agent."
-_IN_LINE_SLACK_SECONDS = 5.0  # as long as a gateway waits on for one who was told to wait
 
 
 async def gathered(parts: Parts, assignment: Assignment) -> bool:
@@ -154,7 +153,7 @@ async def _is_cancelled(parts: Parts, trace_id: str) -> bool:
 async def _is_void(parts: Parts, assignment: Assignment) -> bool:
     """Whether the deadline has passed, and the time in line too if the caller was told to wait."""
     asked_since = assignment.clock.seconds_since(assignment.request.requested_at)
-    if asked_since > WAIT_SECONDS + _IN_LINE_SLACK_SECONDS:
+    if asked_since > LINE_SECONDS + LINE_SLACK_SECONDS:
         return True
     if assignment.queued or assignment.clock.seconds_since(assignment.request.deadline) <= 0:
         return False

@@ -9,6 +9,7 @@ from opentelemetry.trace import SpanKind
 from bus import BusUnavailable
 from contracts import events, frames
 from contracts.ids import reply_id
+from contracts.timings import RUN_SECONDS
 from contracts.values import Usage
 from conversations.conversation import Conversation, Run
 from conversations.errors import StoreUnavailable, VersionConflict
@@ -31,7 +32,6 @@ from orchestrator.turn_loop import run_of, run_turn
 from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
-RUN_SECONDS = 600.0
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
 _NOTE_SECONDS = 1.0

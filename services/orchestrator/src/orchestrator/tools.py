@@ -14,7 +14,7 @@ from bus import Bus, BusUnavailable, Subscription
 from contracts import events
 from contracts.messages import ToolFinished, ToolRequested
 from contracts.text import cleaned
-from contracts.timings import TOOL_ANSWER_SECONDS
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from contracts.values import ToolSpec
 from conversations.conversation import Call
 from directory.agents import AgentConfig
@@ -22,8 +22,6 @@ from orchestrator.calls import error_output
 from orchestrator.clock import RunClock, later
 from runtime import failpoints, genai, telemetry
 
-TOOL_SECONDS = 30.0
-_SLACK_SECONDS = 5.0
 _LOOK_AGAIN_SECONDS = 5.0
 _RECORD_SECONDS = 2.0
 _SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
@@ -78,7 +76,7 @@ class ToolDesk:
         One of an earlier attempt is asked for anew, from now on, and may be run twice.
         """
         began = call.at if isinstance(call, events.ToolCalled) else self._clock.now()
-        return min(later(began, TOOL_SECONDS + _SLACK_SECONDS), self._run_ends_at)
+        return min(later(began, TOOL_SECONDS + TOOL_SLACK_SECONDS), self._run_ends_at)
 
     def _answered_by(self, deadline: str) -> float:
         """The loop's time by which a call with this deadline has an answer, if it gets one."""
@@ -102,7 +100,7 @@ class ToolDesk:
     def _awaited_until(self, call: Call) -> float:
         """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
         asked = self._asked.get(call.call_id)
-        return asked or self._answered_by(later(call.at, TOOL_SECONDS + _SLACK_SECONDS))
+        return asked or self._answered_by(later(call.at, TOOL_SECONDS + TOOL_SLACK_SECONDS))
 
     def recorded(self, call_ids: Iterable[str]) -> None:
         """The log has what these calls came to: have their large results leave the bus, in the background."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from contracts import frames
+from contracts.timings import LINE_SECONDS
 from conversations.conversation import Run
 from conversations.errors import StoreUnavailable
 from conversations.waiting import LOOK_SECONDS
@@ -15,7 +16,6 @@ from orchestrator.assignment import Assignment
 from orchestrator.parts import Parts
 from orchestrator.slots import give_back
 
-WAIT_SECONDS = 30.0
 _SLOT_SECONDS = 1.0
 
 
@@ -55,7 +55,7 @@ async def my_turn(parts: Parts, assignment: Assignment) -> bool:
     The conversation of the assignment is then as it was found. Raises StoreUnavailable.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + WAIT_SECONDS - assignment.clock.seconds_since(assignment.request.requested_at)
+    end = loop.time() + LINE_SECONDS - assignment.clock.seconds_since(assignment.request.requested_at)
     if assignment.no_slot is not None:
         if loop.time() + (assignment.no_slot.retry_after_s or 0) > end:
             return False

@@ -6,6 +6,7 @@ import time
 import msgspec
 
 from contracts import messages, wire
+from contracts.timings import CHECK_SECONDS
 from directory.agents import McpServer
 from tool_runner.agents import Agents
 from tool_runner.faults import ToolFailed
@@ -13,7 +14,6 @@ from tool_runner.listing import is_allowed
 from tool_runner.servers import Servers
 from tool_runner.tools import LeftOut, Tool
 
-CHECK_SECONDS = 15.0
 _NAMED = 5
 _SILENT = "The tool server did not answer in time."
 

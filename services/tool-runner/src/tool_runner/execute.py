@@ -20,8 +20,6 @@ from tool_runner.output import error_output, rendered
 from tool_runner.servers import Server, Servers
 from tool_runner.tools import Tool
 
-MAX_SECONDS = 120.0
-"""No call may take longer, whatever its request says."""
 _CANCELLED = 10_000
 
 

@@ -14,14 +14,14 @@ from mcp_types import CallToolResult
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
-from contracts.timings import TOOL_ANSWER_SECONDS
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
 from journal import Execution, Journal
 from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 from runtime.turns import Turns, TurnsClosed
 from tool_runner.allowance import Allowance
 from tool_runner.clock import ServerClock, moment
-from tool_runner.execute import MAX_SECONDS, Executor
+from tool_runner.execute import Executor
 from tool_runner.faults import Fault, ToolFailed
 from tool_runner.places import Places
 from tool_runner.servers import Server
@@ -30,7 +30,6 @@ _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
 HELD_PER_SLOT = 8
 """Messages that this process has in hand for each slot: they wait here for turns of their accounts."""
-_TURN_SECONDS = 10.0
 _WAITED_SECONDS = 0.1
 # What an account has beyond its share of the messages in hand goes back to the queue, so many times.
 _PUT_BACK_SECONDS = (0.5, 1.0, 2.0, 4.0)
@@ -139,7 +138,7 @@ class Inbox:
         came = loop.time()
         ends = came + left
         try:
-            async with asyncio.timeout_at(min(came + _TURN_SECONDS, ends)):
+            async with asyncio.timeout_at(min(came + TOOL_TURN_SECONDS, ends)):
                 await self._places.take(request.account_id, server)
         except TurnsClosed:
             await delivery.nak()
@@ -151,7 +150,7 @@ class Inbox:
             if (waited := loop.time() - came) >= _WAITED_SECONDS:
                 telemetry.count("agentchat.tools.waited", begun=True)
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
-            seconds = min(max(request.timeout_s, 0.1), MAX_SECONDS)
+            seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
             return await self._outcome(delivery, request, server, min(loop.time() + seconds, ends))
         finally:
             self._places.release(request.account_id, server)
@@ -240,7 +239,7 @@ class Inbox:
     async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         telemetry.count("agentchat.tools.put_back")
         seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
-        left = await self._clock.seconds_until(request.deadline) if request.deadline else _TURN_SECONDS
+        left = await self._clock.seconds_until(request.deadline) if request.deadline else TOOL_TURN_SECONDS
         if seconds < left:
             await delivery.nak(seconds)
         else:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from contracts import messages, wire
+from contracts.timings import TOOLS_LISTED_SECONDS
 from contracts.values import ToolSpec
 from directory.agents import McpServer
 from tool_runner.agents import Agents
@@ -11,9 +12,6 @@ from tool_runner.faults import ToolFailed
 from tool_runner.names import visible_names
 from tool_runner.servers import Servers
 from tool_runner.tools import Tool
-
-ANSWER_SECONDS = 9.0
-"""What a listing may take; a server that is slower is unavailable this time, and may be there the next."""
 
 
 class Listing:
@@ -46,7 +44,7 @@ class Listing:
 
     async def _listed(self, account_id: str, config: McpServer) -> list[Tool] | ToolFailed:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(TOOLS_LISTED_SECONDS):
                 tools = await self._servers.get(account_id, config).tools()
         except ToolFailed as failed:
             return failed

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import httpx2
 
+from contracts.timings import CHECK_SECONDS
 from contracts.values import Usage
 from net_guard import AddressRefused
 from orchestrator.models.port import (
@@ -32,7 +33,6 @@ MAX_REPLY_BYTES = 32 * 1024 * 1024
 _RETRY_BUDGET_SECONDS = 20.0
 _FIRST_BACKOFF_SECONDS = 0.25
 _TAIL_SECONDS = 0.2
-_CHECK_SECONDS = 15.0
 _REFUSED = "The agent's base URL leads to an address that may not be called."
 _FAULTS = (StreamBroken, httpx2.HTTPError, httpx2.StreamError, OSError)
 
@@ -125,7 +125,7 @@ class StreamingModel:
         """As `Model.check`: until the first event."""
         builder = self._wire.builder()
         try:
-            async with asyncio.timeout(_CHECK_SECONDS), self._wire.open(credentials, call) as chunks:
+            async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as chunks:
                 async for chunk in chunks:
                     builder.feed(chunk)
                     if builder.begun:
