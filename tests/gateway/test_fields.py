@@ -1,4 +1,4 @@
-"""Every header, field and parameter with what must not be in it (RELIABILITY S2, S10 to S14, S18)."""
+"""Every header, field and parameter with what must not be in it (docs/specification.md 4)."""
 
 import base64
 import json

@@ -72,7 +72,7 @@ async def after(world: World, provider: ScriptedProvider) -> AsyncIterator[After
         await box.finish(tools["a"], '{"answered":"while nobody listened"}')
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("orchestrator.tools.TOOL_SECONDS", 2.0)
-            patch.setattr("orchestrator.tools._SLACK_SECONDS", 0.5)
+            patch.setattr("orchestrator.tools.TOOL_SLACK_SECONDS", 0.5)
             async with world.worker("second"):
                 for name, caller in aftermath.callers.items():
                     await caller.until(frames.Resumed, seconds=30.0)

@@ -49,7 +49,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(
     world: World, provider: ScriptedProvider, store: ConversationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orchestrator.tools.TOOL_SECONDS", 1.0)
-    monkeypatch.setattr("orchestrator.tools._SLACK_SECONDS", 0.2)
+    monkeypatch.setattr("orchestrator.tools.TOOL_SLACK_SECONDS", 0.2)
     provider.will(says("Done."))
     request = world.request(await world.agent("demo-shop-1", **SHOP))
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at, "round": 1}

@@ -163,7 +163,7 @@ async def test_a_tool_that_stays_silent_is_an_error_for_the_model(
     working: World, provider: ScriptedProvider, box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "TOOL_SECONDS", 0.3)
-    monkeypatch.setattr(tools, "_SLACK_SECONDS", 0.1)
+    monkeypatch.setattr(tools, "TOOL_SLACK_SECONDS", 0.1)
 
     async def silence(request: ToolRequested) -> str | None:
         return None if request.tool == "order" else await box.echo(request)
@@ -264,7 +264,7 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
     working: World, box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "TOOL_SECONDS", 2.0)
-    monkeypatch.setattr(tools, "_SLACK_SECONDS", 0.0)
+    monkeypatch.setattr(tools, "TOOL_SLACK_SECONDS", 0.0)
     desk, clock = _desk(working)
     began = clock.now()
     calls = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))

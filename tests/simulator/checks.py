@@ -1,4 +1,4 @@
-"""What must hold of a history, whatever happened in it (RELIABILITY 5.2)."""
+"""What must hold of a history, whatever happened in it (docs/specification.md 16)."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""RELIABILITY S7: what tool servers may not be. A trap listens on loopback, and sees nobody."""
+"""docs/design.md 9: what tool servers may not be. A trap listens on loopback, and sees nobody."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""DESIGN section 6, form 2 `done`: what `output` is."""
+"""docs/design.md 6, form 2 `done`: what `output` is."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A runner that is killed, paused or told to stop: rows 13 to 15 of RELIABILITY 3, and the draining rule."""
+"""A runner that is killed, paused or told to stop, and its draining."""
 
 import asyncio
 import json

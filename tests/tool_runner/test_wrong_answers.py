@@ -1,4 +1,4 @@
-"""RELIABILITY 2.4 and row 32: whatever a tool server does, its call ends in time, in words, and alone."""
+"""docs/reliability.md Tools: whatever a tool server does, its call ends in time, in words, and alone."""
 
 import asyncio
 import gzip

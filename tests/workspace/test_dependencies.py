@@ -1,4 +1,4 @@
-"""Each member declares what it imports, and imports what it declares (issue 9.11)."""
+"""Each member declares what it imports, and imports what it declares."""
 
 import ast
 import functools

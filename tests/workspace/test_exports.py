@@ -1,4 +1,4 @@
-"""What a module offers is what its `__all__` says, and nobody imports more from it (issue 9.11)."""
+"""What a module offers is what its `__all__` says, and nobody imports more from it."""
 
 import ast
 import importlib

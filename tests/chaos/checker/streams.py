@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from contracts.timings import TOOL_SECONDS, TOOL_SLACK_SECONDS
 from tests.chaos.checker.view import View, events_in, reply_of
 from tests.chaos.records import Exchange, Violation
 
 END_SECONDS = 20.0
 """An answer ends within this of its start or of the last fault's end, whichever is later (15 s to take a run
 over, and the time of the longest reply of the load)."""
-_TOOL_SECONDS = 35.0
 _UNKNOWN = re.compile(r"outcome is unknown|not known whether the call took effect")
 """In the words of an orchestrator, and in those of a tool-runner."""
 _LETTERS = {
@@ -78,7 +78,7 @@ def _tool_seconds(view: View, exchange: Exchange) -> float:
         and _UNKNOWN.search(event.state["output"])
         and exchange.began <= event.at <= exchange.ended
     ]
-    return _TOOL_SECONDS if unknown else 0.0
+    return TOOL_SECONDS + TOOL_SLACK_SECONDS if unknown else 0.0
 
 
 def named(view: View) -> Iterator[Violation]:

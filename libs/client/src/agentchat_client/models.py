@@ -1,4 +1,4 @@
-"""What the service answers with (specification, Resources). Fields unknown here are passed over."""
+"""What the service answers with (docs/specification.md 2). Fields unknown here are passed over."""
 
 from typing import Any, Generic, TypeVar
 

@@ -12,8 +12,9 @@ _ID = b"id: "
 
 
 class LineReader:
-    """The specification's client read rule: lines end with \\n and with nothing else; those that begin with
-    `data: ` count. A carriage return at a line's end is white space to JSON.
+    """The interface's read rule: lines end with \\n alone; those that begin with `data: ` count.
+
+    A carriage return at a line's end is white space to JSON. Source: docs/specification.md 5.
 
     `id` is the one that was read last, where the stream has ids: it stands before its event.
     """

@@ -1,6 +1,6 @@
 """The one table of error codes: problem+json bodies and stream `error` events use the same codes.
 
-Source: DESIGN section 6. A `retry_after` is the number of seconds sent in Retry-After where none is computed.
+Source: docs/design.md 6. A `retry_after` is the number of seconds sent in Retry-After where none is computed.
 """
 
 import msgspec

@@ -1,7 +1,7 @@
 """The stored events: the facts of a conversation, in order, and the only truth of the service.
 
 A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast.
-New optional fields may be added to a version (DESIGN section 4).
+New optional fields may be added to a version (docs/design.md 4).
 """
 
 from typing import Any, Literal

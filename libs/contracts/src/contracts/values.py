@@ -51,7 +51,7 @@ class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage that retrieval found (specification, Resources: Source)."""
+    """A passage that retrieval found (docs/specification.md 2)."""
 
     index: int
     id: str
@@ -63,7 +63,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A saved assistant message (specification, Resources: Message)."""
+    """A saved assistant message (docs/specification.md 2)."""
 
     id: str
     conversation_id: str

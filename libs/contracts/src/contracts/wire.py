@@ -68,7 +68,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def encode_sse(event: StreamEvent) -> bytes:
-    """One SSE event: the single line `data: <JSON>` and an empty line (specification, Events).
+    """One SSE event: the single line `data: <JSON>` and an empty line (docs/specification.md 5).
 
     U+0085, U+2028 and U+2029 are escaped: some clients split lines there.
     """

@@ -1,7 +1,7 @@
 """Who calls: one look-up a request takes an API key to its account, plan and agent.
 
 Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
-(specification, Authentication rule 4).
+(docs/specification.md 3).
 """
 
 from typing import Any, Literal

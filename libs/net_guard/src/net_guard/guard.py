@@ -1,4 +1,4 @@
-"""Which addresses others may have us call (RELIABILITY S7; OWASP API7:2023, server-side request forgery).
+"""Which addresses others may have us call (docs/design.md 9; OWASP API7:2023, server-side request forgery).
 
 Names are resolved here, every address is judged, and the connection goes to the judged address: a name that
 resolves to something else a moment later gains nothing.

@@ -1,4 +1,4 @@
-"""Who calls, by X-Api-Key alone (specification, Authentication), and which agent, by X-Agent-Id."""
+"""Who calls, by X-Api-Key alone (docs/specification.md 3), and which agent, by X-Agent-Id."""
 
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller, resolve

@@ -1,7 +1,7 @@
 """A run that is asked for: the checks in their order, the request onto the bus, the answer as it comes.
 
-Order of checks: key, limits and plan, headers and agent, body, conversation (DESIGN section 6). HTTP 200 goes
-out only when the user's message is saved (DESIGN section 3). What is said in which words is the door's.
+Order of checks: key, limits and plan, headers and agent, body, conversation (docs/design.md 6). HTTP 200 goes
+out only when the user's message is saved (docs/design.md 3). What is said in which words is the door's.
 """
 
 from contracts import ids, messages

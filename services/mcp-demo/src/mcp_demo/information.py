@@ -21,7 +21,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class Information(msgspec.Struct, frozen=True):
-    """Exactly the fields of the specification (Demo tool server), in its order."""
+    """Exactly the fields of docs/specification.md 10, in this order."""
 
     name: str
     version: str

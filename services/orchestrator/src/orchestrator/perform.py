@@ -167,7 +167,7 @@ class Performer:
         return reply
 
     async def _stream_json(self, call: ModelCall) -> Reply:
-        """Text that is to be JSON is sent when it is whole, and only if it is the answer (DESIGN 6)."""
+        """JSON is sent when it is whole, and only if it is the answer (docs/design.md 6)."""
         reply = await self._request(call, None)
         _refuse_unfit(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):

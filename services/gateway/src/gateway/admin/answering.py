@@ -38,7 +38,7 @@ def check_token(exchange: Exchange, token: bytes) -> None:
     values = exchange.header(b"authorization")
     given = values[0] if len(values) == 1 else b""
     is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
-    # Compared in a time that does not tell how much of it is right (RELIABILITY S1).
+    # Compared in a time that does not tell how much of it is right.
     if not hmac.compare_digest(given[len(_SCHEME) :].strip(), token) or not is_bearer:
         raise Refusal("invalid_admin_token", headers=[_CHALLENGE])
 
