@@ -1,4 +1,4 @@
-"""Replies put together from the streams of many servers of one API (DOORS section B)."""
+"""Replies put together from the streams of many servers of one API."""
 
 import json
 from typing import Any
