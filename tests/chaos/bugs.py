@@ -41,9 +41,13 @@ def _one_key_for_all() -> None:
 
 
 def _no_memory() -> None:
+    from conversations.history import Prompt
     from orchestrator import perform
 
-    _patch(perform, "messages_for", lambda real: lambda *a, **k: real(*a, **k)[-1:])
+    def last_message(real: Any) -> Any:
+        return lambda *a, **k: Prompt(real(*a, **k).messages[-1:], 0)
+
+    _patch(perform, "prompt_for", last_message)
 
 
 def _no_idempotency() -> None:

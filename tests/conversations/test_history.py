@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from contracts import events
 from conversations.conversation import Conversation, evolve_all
-from conversations.history import INTERRUPTED, messages_for
+from conversations.history import INTERRUPTED, prompt_for
 from conversations.turn import AgentFacts, Begin, open_turn, tool_calls_of
 from tests.conversations.given import (
     AT,
@@ -51,7 +51,7 @@ def result(call_id: str, output: str = '{"ok":true}', **more: Any) -> Message:
 
 
 def seen(*stored: events.Event, word: str = "b", tools: bool = True) -> list[Message]:
-    return messages_for(given(began(), *stored), trace(word), tools_offered=tools)
+    return prompt_for(given(began(), *stored), trace(word), tools_offered=tools).messages
 
 
 @pytest.mark.requirement("CONV-CONTINUE")
@@ -216,7 +216,7 @@ def _rounds(draw: st.DrawFn, word: str) -> list[events.Event]:
 @for_all(conversations(), st.booleans())
 def test_history_is_always_well_formed(told: tuple[Conversation, str], tools: bool) -> None:
     conversation, word = told
-    messages = messages_for(conversation, trace(word), tools_offered=tools)
+    messages = prompt_for(conversation, trace(word), tools_offered=tools).messages
     roles = [message["role"] for message in messages]
     assert roles == [("user", "assistant")[place % 2] for place in range(len(roles))]
     assert roles
@@ -245,8 +245,8 @@ def test_what_is_opaque_goes_back_to_its_own_provider_alone() -> None:
     conversation = given(began(), *stored, returned("c1", word="b"))
 
     def blocks(provider: str) -> list[Message]:
-        shown = messages_for(conversation, trace("b"), tools_offered=True, provider=provider)
-        return list(shown[1]["content"])
+        shown = prompt_for(conversation, trace("b"), tools_offered=True, provider=provider)
+        return list(shown.messages[1]["content"])
 
     assert blocks("anthropic") == [
         signed,

@@ -21,6 +21,20 @@ class Exchange:
         self._block = -1
 
     @property
+    def system(self) -> str:
+        """The system prompt."""
+        return "".join(block["text"] for block in self.body.get("system", ()))
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages without their breakpoints."""
+        unmarked: list[dict[str, Any]] = json.loads(json.dumps(self.body["messages"]))
+        for message in unmarked:
+            for block in (each for each in message["content"] or () if isinstance(each, dict)):
+                block.pop("cache_control", None)
+        return unmarked
+
+    @property
     def last_text(self) -> str:
         """The text of the last message's last block."""
         return str(self.body["messages"][-1]["content"][-1].get("text", ""))

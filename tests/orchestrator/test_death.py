@@ -139,7 +139,7 @@ async def test_a_reply_goes_on_behind_what_was_sent(after: Aftermath, name: str)
     (delta,) = [event for event in await after.world.events(caller) if isinstance(event, events.Delta)]
     assert delta.text == "It has shipped."
     assert delta.cuts[-2:] == (7, 15)
-    last = after.calls(name)[1].body["messages"][-1]
+    last = after.calls(name)[1].messages[-1]
     assert last["role"] == ("assistant" if name == "talking" else "user")
 
 

@@ -131,8 +131,8 @@ async def test_a_schema_that_the_provider_cannot_enforce_is_told_and_checked(
     failed = await (await working.ask(agent)).until(frames.Failed)
     assert "$.children[0].children" in failed.message
     assert all("output_config" not in call.body for call in provider.calls)
-    assert provider.calls[0].body["system"].startswith("Draw trees.\n\nYour reply is read by a program")
-    assert '"$ref":"#/$defs/node"' in provider.calls[0].body["system"]
+    assert provider.calls[0].system.startswith("Draw trees.\n\nYour reply is read by a program")
+    assert '"$ref":"#/$defs/node"' in provider.calls[0].system
 
 
 async def test_a_pattern_without_an_end_holds_nobody_up(working: World, provider: ScriptedProvider) -> None:
@@ -226,8 +226,8 @@ async def test_markdown_is_asked_for_also_where_the_prompt_is_overridden(
     for prompt in (None, "Be long."):
         caller = await working.ask(agent, prompt=prompt)
         await caller.until(frames.Completed)
-    assert [call.body["system"].partition("\n\n")[0] for call in provider.calls] == ["Be brief.", "Be long."]
-    assert all("Markdown" in call.body["system"] for call in provider.calls)
+    assert [call.system.partition("\n\n")[0] for call in provider.calls] == ["Be brief.", "Be long."]
+    assert all("Markdown" in call.system for call in provider.calls)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ async def test_a_run_records_its_worker_and_the_prefix_of_its_prompt(
     await third.until(frames.Completed)
     stored = await working.events(first)
     replies = [event for event in stored if isinstance(event, events.ModelReplied)]
-    sent = [str(call.body["system"]) for call in provider.calls[-3:]]
+    sent = [call.system for call in provider.calls[-3:]]
     assert [reply.prompt_sha256 for reply in replies] == [
         hashlib.sha256(text.encode()).hexdigest() for text in sent
     ]

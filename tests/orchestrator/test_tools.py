@@ -72,7 +72,7 @@ async def test_the_tools_of_a_reply_run_side_by_side_and_their_results_go_back(
         ("find", {"q": 1}),
         ("order", {"n": 2}),
     ]
-    assert provider.calls[1].body["messages"][1:] == [
+    assert provider.calls[1].messages[1:] == [
         {
             "role": "assistant",
             "content": [
@@ -111,7 +111,7 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     (returned,) = caller.of(frames.ToolReturned)
     output = (await working.outputs(caller))["a"]
     assert (json.loads(output), returned.is_error) == ({"error": problem}, True)
-    result = provider.calls[1].body["messages"][-1]["content"][0]
+    result = provider.calls[1].messages[-1]["content"][0]
     assert (result["tool_use_id"], result["is_error"]) == ("a", True)
 
 
@@ -123,7 +123,7 @@ async def test_a_hundred_calls_at_once_are_bounded_and_each_is_answered(
     caller = await working.ask(await working.agent(**SHOP))
     await caller.until(frames.Completed)
     assert len(box.requested) == 64
-    results = provider.calls[1].body["messages"][-1]["content"]
+    results = provider.calls[1].messages[-1]["content"]
     assert [result["tool_use_id"] for result in results] == [f"t{n}" for n in range(100)]
     assert sum(result.get("is_error", False) for result in results) == 36
 

@@ -133,7 +133,7 @@ async def test_a_call_that_the_log_lacks_is_told_and_never_made(
         AskedTool(round=2, name="find", input={"q": "mugs", "most": 3}, missed=True),  # held once, used once
         AskedTool(round=2, name="order", input={"id": "mug-1"}, missed=True),
     )
-    told = provider.calls[1].body["messages"][-1]["content"]
+    told = provider.calls[1].messages[-1]["content"]
     assert [result.get("is_error", False) for result in told] == [False, True]
     assert "holds no result of find" in told[1]["content"]
     assert len(tools.requested) == done
@@ -147,12 +147,12 @@ async def test_another_model_and_prompt_take_the_place_of_the_versions(
     answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
     assert (answer.model, answer.content) == ("other-1", "Aye.")
     (body,) = bodies(provider)
-    assert (body["model"], body["system"]) == ("other-1", "Be a pirate.")
+    assert (body["model"], body["system"][0]["text"]) == ("other-1", "Be a pirate.")
     own = await working.ask(first.request.agent_id, prompt="Be mine.")
     await own.until_ended()
     provider.will(says("Aye."))
     await again(working, own, system_prompt="Be a pirate.")
-    assert bodies(provider)[0]["system"] == "Be mine."
+    assert bodies(provider)[0]["system"][0]["text"] == "Be mine."
 
 
 async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from contracts import events
 from conversations.conversation import evolve_all
-from conversations.history import messages_for
+from conversations.history import prompt_for
 from conversations.turn import Begin, Wait, open_turn
 from gateway.view import View
 from orchestrator.assignment import Assignment
@@ -126,9 +126,9 @@ def history_without_the_run_before() -> Any:
 
     def shown(conversation: Any, trace_id: str, **more: Any) -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
-        return messages_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
+        return prompt_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["orchestrator.perform"], "messages_for", shown)
+    return _instead(sys.modules["orchestrator.perform"], "prompt_for", shown)
 
 
 def lost_lease_is_nothing() -> Any:

@@ -56,9 +56,13 @@ CASES = [
     Case("cut_after=1&deltas=3&say=abcdef", "provider_error", said="abcd"),
     Case("fail=401&fail_after=1&deltas=3&say=abcdef", "provider_error", said="ab"),
     Case("stop=refusal&say=no", "provider_refused", said="no"),
-    Case("stop=model_context_window_exceeded&say=no", "context_too_long", said="no"),
     Case("stop=pause_turn&say=no", "provider_error", said="no"),
     Case('say={"a":"b"}', "output_invalid", {"output_type": "json", "output_schema": SCHEMA}),
+    Case(
+        'say={"a":1&stop=model_context_window_exceeded',
+        "output_invalid",
+        {"output_type": "json", "output_schema": SCHEMA},
+    ),
     Case('say={"a":1&stop=max_tokens', "output_invalid", {"output_type": "json", "output_schema": SCHEMA}),
 ]
 

@@ -17,25 +17,38 @@ _BLANK = "(empty)"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
-def messages_for(
+class Prompt(msgspec.Struct, frozen=True):
+    """`messages`, whose first `earlier` content blocks are of earlier runs: later runs' calls begin with the
+    same, byte for byte.
+    """
+
+    messages: list[dict[str, Any]]
+    earlier: int
+
+
+def prompt_for(
     conversation: Conversation,
     trace_id: str,
     *,
     tools_offered: bool,
     documents: str = "",
     provider: str = "anthropic",
-) -> list[dict[str, Any]]:
+) -> Prompt:
     """The messages for the next model call of that run: all earlier runs, then what it has done itself.
 
     The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
     was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
     Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
     own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
-    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question.
+    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question,
+    behind all that is of earlier runs, and in no later run: so it moves nothing.
     """
     thread = _Thread(tools_offered)
+    earlier = 0
     for run in conversation.runs:
         current = run.trace_id == trace_id
+        if current:
+            earlier = sum(len(message["content"]) for message in thread.messages)
         if current and documents:
             thread.user(_text_block(documents))
         thread.user(_text_block(run.user_text or _BLANK))
@@ -45,7 +58,7 @@ def messages_for(
             thread.assistant(_text_block(run.reply.content))
         if current:
             break
-    return thread.messages
+    return Prompt(thread.messages, earlier)
 
 
 def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:

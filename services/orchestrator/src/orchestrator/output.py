@@ -58,6 +58,12 @@ class Output:
                 f"The reply reached {bound} before its JSON was whole.",
                 kind="cut",
             )
+        if reply.stop_reason == "model_context_window_exceeded":
+            raise ModelFailure(
+                "output_invalid",
+                "The reply reached the end of the model's context window before its JSON was whole.",
+                kind="cut",
+            )
         if reply.stop_reason == "stop_sequence":
             raise ModelFailure(
                 "output_invalid",

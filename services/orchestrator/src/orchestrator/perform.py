@@ -10,7 +10,7 @@ from contracts import events
 from contracts.ids import reply_id
 from contracts.values import ToolSpec, Usage
 from conversations.conversation import Call, Conversation, Run, evolve_all
-from conversations.history import messages_for
+from conversations.history import prompt_for
 from conversations.turn import CallModel, Retrieve, RunTools, Step, conclude
 from directory.agents import AgentConfig
 from orchestrator import model_span
@@ -118,17 +118,18 @@ class Performer:
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
         system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
-        documents = await self._retriever.documents(run.sources)
+        prompt = prompt_for(
+            conversation,
+            run.trace_id,
+            tools_offered=bool(offered),
+            documents=await self._retriever.documents(run.sources),
+            provider=self._agent.provider,
+        )
         call = ModelCall(
             model=run.model,
             system=self._output.instructed(self._retriever.instructed(system)),
-            messages=messages_for(
-                conversation,
-                run.trace_id,
-                tools_offered=bool(offered),
-                documents=documents,
-                provider=self._agent.provider,
-            ),
+            messages=prompt.messages,
+            earlier=prompt.earlier,
             parameters=self._agent.parameters,
             tools=tuple(offered.values()),
             use_tools=step.tools,
@@ -245,10 +246,12 @@ def _kept(
 
 
 def _refuse_unfit(reply: Reply) -> None:
-    """A reply that is none; one with a stop reason that is new to us is taken as it is."""
+    """A reply that is none. One that was cut by a limit is one as far as it goes, and one with a stop reason
+    that is new to us is taken as it is.
+    """
     if reply.stop_reason == "refusal":
         raise ModelFailure("provider_refused")
-    if reply.stop_reason == "model_context_window_exceeded":
+    if reply.stop_reason == "model_context_window_exceeded" and not reply.blocks:
         raise ModelFailure("context_too_long")
     if reply.stop_reason == "pause_turn":  # of the provider's own tools, which no agent here has
         raise ModelFailure("provider_error", _PAUSED, kind="pause_turn")

@@ -65,10 +65,13 @@ class OutputConfig(Part, frozen=True):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
-class CacheControl(Part, frozen=True):
-    """Where the prompt is to be cached: up to its end."""
+class CacheOff(Part, frozen=True, tag_field="type", tag="off"):
+    """The prompt is not to be cached; the one value here that is not the provider's own."""
 
-    type: Literal["ephemeral"]
+
+class CacheControl(Part, frozen=True, tag_field="type", tag="ephemeral"):
+    """How long the prompt is to be cached, 5 minutes if not said; the service says where."""
+
     ttl: Literal["5m", "1h"] | UnsetType = UNSET
 
 
@@ -95,7 +98,7 @@ class Parameters(Part, frozen=True, kw_only=True):
     service_tier: Literal["auto", "standard_only"] | UnsetType = UNSET
     speed: Literal["standard", "fast"] | None = None
     inference_geo: str | None = None
-    cache_control: CacheControl | None = None
+    cache_control: CacheControl | CacheOff | None = None
     container: str | dict[str, Any] | None = None
     diagnostics: Diagnostics | None = None
 

@@ -42,6 +42,8 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `parameters` are the agent's, by the provider's own names, and go out as they are.
     `use_tools` False: the tools are still listed, for the history's sake, and the model may not use them.
     `output_schema`: the reply is to be JSON by this JSON Schema; the provider enforces it as far as it can.
+    `earlier`: so many content blocks, counted through the messages from the first, are of earlier runs, and
+    later runs will begin with the same; what is behind them is of this run.
     `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
     whatever means the provider has.
     """
@@ -53,6 +55,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     use_tools: bool = True
     output_schema: dict[str, Any] | None = None
+    earlier: int = 0
     already_sent: str = ""
 
 

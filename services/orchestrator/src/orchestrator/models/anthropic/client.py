@@ -27,7 +27,7 @@ class AnthropicWire:
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send the call; inside, the bytes of the answer. Raises AnthropicError."""
-        body = body_of(call, credentials.base_url)
+        body = body_of(call)
         # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
         request = self._clients.of(credentials).messages.with_streaming_response.create(
             model=call.model, max_tokens=body["max_tokens"], messages=(), stream=True, extra_body=body

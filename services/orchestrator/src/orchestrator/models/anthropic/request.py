@@ -1,10 +1,10 @@
 """The body of a model call (Messages API, `POST /v1/messages`)."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from contracts.values import ToolSpec
 from directory.parameters import DEFAULT_MAX_TOKENS
+from orchestrator.models.anthropic.caching import mark
 from orchestrator.models.anthropic.continuation import messages_of
 from orchestrator.models.port import ModelCall
 from orchestrator.models.schema import output_format
@@ -12,18 +12,29 @@ from orchestrator.models.schema import output_format
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
-def body_of(call: ModelCall, base_url: str) -> dict[str, Any]:
-    """The whole JSON body for a provider at `base_url`."""
+def body_of(call: ModelCall) -> dict[str, Any]:
+    """The whole JSON body."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
-    body |= {"model": call.model, "messages": messages_of(call), "stream": True}
+    body |= {"model": call.model, "messages": _messages(call), "stream": True}
     if call.system:
-        body["system"] = call.system
+        body["system"] = [{"type": "text", "text": call.system}]
     _add_tools(body, call)
     _add_format(body, call)
-    if _caches(base_url):
-        body.setdefault("cache_control", {"type": "ephemeral"})
+    mark(body, call)
     return body
+
+
+def _messages(call: ModelCall) -> list[dict[str, Any]]:
+    """Copies that may be marked, without what the log keeps of blocks beside the protocol."""
+    return [
+        message | {"content": [_sendable(block) for block in message["content"]]}
+        for message in messages_of(call)
+    ]
+
+
+def _sendable(block: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in block.items() if name != "provider_data"}
 
 
 def _add_tools(body: dict[str, Any], call: ModelCall) -> None:
@@ -44,9 +55,3 @@ def _add_format(body: dict[str, Any], call: ModelCall) -> None:
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "input_schema": spec.input_schema}
-
-
-def _caches(base_url: str) -> bool:
-    """Whether the provider is Anthropic itself, whose prompt caching may be asked for in one field."""
-    host = urlsplit(base_url).hostname or ""
-    return host == "anthropic.com" or host.endswith(".anthropic.com")

@@ -1,0 +1,28 @@
+"""Prompt caching: where the provider is to keep what it has read (Messages API, prompt caching).
+
+An entry is made at a breakpoint only, and found again only where all before it is the same. A request may
+have four. We set three: at the end of what all threads of an agent share; at the end of what later runs of
+the thread begin with; and at the tail, for the next round of this run and for the run after it. An order to
+go on behind a cut reply is sent once, and stands behind the tail.
+"""
+
+from typing import Any
+
+from orchestrator.models.port import ModelCall
+
+_DEFAULT = {"type": "ephemeral"}
+_OFF = "off"
+_UNMARKED = frozenset({"thinking", "redacted_thinking"})  # a breakpoint on them is refused
+
+
+def mark(body: dict[str, Any], call: ModelCall) -> None:
+    """Mark the breakpoints in the call's body, as its agent's `cache_control` says."""
+    control = body.pop("cache_control", None) or _DEFAULT
+    if control["type"] == _OFF:
+        return
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    shared = body.get("system") or body.get("tools") or ()
+    tail = sum(len(message["content"]) for message in call.messages)
+    for block in (*shared[-1:], *blocks[: call.earlier][-1:], *blocks[:tail][-1:]):
+        if block.get("type") not in _UNMARKED:
+            block["cache_control"] = control
