@@ -149,7 +149,7 @@ def round_said_twice() -> Any:
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["orchestrator.perform"], "going_on", going_on)
+    return _instead(sys.modules["orchestrator.models.anthropic.continuation"], "going_on", going_on)
 
 
 FOUND_NEAR = {
