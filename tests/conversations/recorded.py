@@ -11,7 +11,7 @@ from conversations import mapper, transfer
 from conversations.transfer import Carried
 
 FOLDER = Path(__file__).parents[1] / "histories"
-WHOLE = ("first_release", "shop", "sources", "failed", "cancelled", "taken_over", "erased")
+WHOLE = ("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "erased")
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -1,5 +1,6 @@
 """Recorded histories replayed: what was stored once is read, folded, projected and told again for ever."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ STATES = {
     "failed": ["failed", "completed"],
     "cancelled": ["cancelled", "completed"],
     "taken_over": ["completed"],
+    "seeded": ["completed", "completed"],
     "erased": [],
 }
 
@@ -42,6 +44,10 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
     told = recorded.heard(name)
     assert [each.trace_id for each in told] == [run.trace_id for run in conversation.runs]
     for each, run in zip(told, conversation.runs, strict=True):
+        if each.form == "openai":  # rendered by the gateway alone
+            assert run.reply is not None
+            assert json.loads(each.body)["choices"][0]["message"]["content"] == run.reply.content
+            continue
         again = rendered(run, each.form, conversation.conversation_id)
         assert again.decode() == each.body, (name, each.trace_id)
 

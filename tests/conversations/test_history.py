@@ -7,6 +7,7 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from contracts import events
+from contracts.values import Role, ShownMessage
 from conversations.conversation import Conversation, evolve_all
 from conversations.history import INTERRUPTED, prompt_for
 from conversations.turn import AgentFacts, Begin, open_turn, tool_calls_of
@@ -61,6 +62,17 @@ def test_all_earlier_turns_come_before_the_new_message() -> None:
         assistant(text("Hi")),
         user(text("And now?")),
     ]
+
+
+@pytest.mark.requirement("OPENAI-DOOR")
+@pytest.mark.parametrize("first", ["user", "assistant"])
+def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> None:
+    shown = (ShownMessage(first, "One"), ShownMessage("assistant", "Two"))
+    seeded = events.ConversationSeeded(trace_id=trace("b"), at=AT, messages=shown)
+    begins = [user(text("One")), assistant(text("Two"))]
+    if first == "assistant":
+        begins = [user(text("(empty)")), assistant(text("One"), text("Two"))]
+    assert seen(seeded, asked("b", "Three"), started("b")) == [*begins, user(text("Three"))]
 
 
 def test_later_runs_are_not_seen() -> None:

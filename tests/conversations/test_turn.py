@@ -3,7 +3,7 @@
 import pytest
 
 from contracts import events
-from contracts.values import Usage
+from contracts.values import ShownMessage, Usage
 from conversations.conversation import Conversation, evolve_all
 from conversations.turn import (
     AgentFacts,
@@ -66,6 +66,25 @@ def test_a_new_conversation_begins_with_its_account_the_message_and_the_run() ->
 @pytest.mark.requirement("OPEN-TURN", "CONV-CONTINUE")
 def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
     assert opening(given(began(), *turn("a", "Hello", "Hi"))) == Begin((asked("b"), started("b")))
+
+
+@pytest.mark.requirement("OPEN-TURN", "OPENAI-DOOR")
+def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
+    shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
+    begun = opening(given(), "a", new_conversation=True, history=shown, instructions="Be brief.")
+    seeded = events.ConversationSeeded(trace_id=trace("a"), at=AT, messages=shown)
+    assert begun == Begin((began(), seeded, asked(), started(instructions="Be brief.")))
+
+
+@pytest.mark.requirement("OPEN-TURN", "OPENAI-DOOR")
+def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None:
+    conversation = given(began(), *turn("a", "Hello", "Hi"))
+    (run,) = conversation.runs
+    assert run.reply is not None
+    assert isinstance(opening(conversation, after=run.reply.id), Begin)
+    gone_on = opening(conversation, after="an earlier reply")
+    assert isinstance(gone_on, Refusal)
+    assert gone_on.code == "conversation_busy"
 
 
 @pytest.mark.requirement("OPEN-TURN", "PROMPT-OVERRIDE")

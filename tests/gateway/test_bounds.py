@@ -14,6 +14,7 @@ from conversations.store import ConversationStore
 from gateway import strict
 from gateway.body_reader import BodyReader
 from gateway.exchange import Exchange, Message
+from gateway.problems import head_of
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, slow_socket
 from tests.gateway.conftest import Accounts
@@ -34,7 +35,7 @@ def sending(pieces: list[bytes], reader: BodyReader) -> Exchange:
         """Nothing is sent."""
 
     headers = [(b"content-type", b"application/json"), (b"transfer-encoding", b"chunked")]
-    return Exchange({"headers": headers}, receive, send, "0" * 32, reader)
+    return Exchange({"headers": headers}, receive, send, "0" * 32, reader, head_of)
 
 
 @pytest.mark.requirement("BODY-VALUES")

@@ -115,6 +115,9 @@ async def test_the_document_is_served_and_its_page_shows_all_of_it(client: Clien
         ("get", "/v1/conversations/{conversation_id}"),
         ("delete", "/v1/conversations/{conversation_id}"),
         ("get", "/v1/conversations/{conversation_id}/messages"),
+        ("post", "/openai/v1/chat/completions"),
+        ("get", "/openai/v1/models"),
+        ("get", "/openai/v1/models/{model}"),
         *(("get", path) for path in ("/healthz", "/readyz", "/openapi.json", "/docs")),
     }
     page = await client.http.get(f"{client.url}/docs")

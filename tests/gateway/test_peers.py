@@ -7,6 +7,7 @@ import pytest
 from gateway.body_reader import BodyReader
 from gateway.exchange import Exchange, Message
 from gateway.peers import networks_of, peer_of
+from gateway.problems import head_of
 from runtime.settings import SettingsError
 
 pytestmark = pytest.mark.requirement("AUTH-GUESSES")
@@ -25,7 +26,7 @@ def from_address(address: str | None, *forwarded: str) -> Exchange:
         "client": None if address is None else (address, 4711),
         "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
     }
-    return Exchange(scope, _receive, _send, "0" * 32, BodyReader())
+    return Exchange(scope, _receive, _send, "0" * 32, BodyReader(), head_of)
 
 
 @pytest.mark.parametrize(

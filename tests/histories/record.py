@@ -89,6 +89,21 @@ class Recorder:
         conversation_id: str = body.get("conversation_id") or json.loads(first)["conversation_id"]
         return conversation_id
 
+    async def complete(self, agent: str, *said: str) -> str:
+        """A completion for what was said in turn, the user's first; returns the conversation."""
+        roles = ("user", "assistant") * len(said)
+        messages = [{"role": role, "content": text} for role, text in zip(roles, said, strict=False)]
+        headers = {"Authorization": f"Bearer {self.env.load_api_key}", "X-Conversation-Id": "recorded"}
+        response = await self._http.post(
+            f"{self.env.base_url}/openai/v1/chat/completions",
+            json={"model": self._agents[agent], "messages": messages},
+            headers=headers,
+        )
+        assert response.is_success, response.text
+        trace_id = response.headers["x-trace-id"]
+        self._heard.append({"trace_id": trace_id, "form": "openai", "body": response.text})
+        return str(response.headers["x-conversation-id"])
+
     async def ask(self, method: str, path: str) -> None:
         """Of the account without limits."""
         headers = {"X-Api-Key": self.env.load_api_key}
@@ -127,6 +142,10 @@ async def record_all(recorder: Recorder) -> None:
     thread = await chat("breaking", "Say something.")
     await chat("echo", "Go on \u2028 with \u00e4, \U0001f600 and \u0085.", "form2", conversation_id=thread)
     await recorder.write("failed", thread)
+
+    thread = await recorder.complete("echo", "Hello", "Hello! How can I help?", "Where is my order?")
+    await chat("echo", "And now?", conversation_id=thread)
+    await recorder.write("seeded", thread)
 
     async def cancel(count: int, trace_id: str) -> None:
         if count == 5:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts.values import Form, Role, RunSpent, Source, Usage
+from contracts.values import Form, Role, RunSpent, ShownMessage, Source, Usage
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -22,6 +22,15 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
     """A new thread; always version 1 of its conversation."""
 
     account_id: str
+
+
+class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
+    """What the caller shows of a conversation that went on elsewhere, right behind its start here.
+
+    The model is shown it before all messages; no run of ours said it.
+    """
+
+    messages: tuple[ShownMessage, ...]
 
 
 class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
@@ -38,7 +47,9 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt.
 
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
-    of the run's text, over all rounds, that its readers had when the attempt began.
+    of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
+    caller's own, behind the agent's prompt; `shown_sha256` is of all that he showed with the message
+    (`conversations.shown`).
     """
 
     attempt: int
@@ -51,6 +62,8 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     on_interruption: Literal["continue", "fail"] = "continue"
     worker: str | None = None
     offset: int = 0
+    instructions: str | None = None
+    shown_sha256: str | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):
@@ -150,6 +163,7 @@ class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_eras
 
 Event = (
     ConversationStarted
+    | ConversationSeeded
     | MessageSaved
     | RunStarted
     | SourcesRetrieved
@@ -166,6 +180,7 @@ Event = (
 
 EVENTS: tuple[type[Fact], ...] = (
     ConversationStarted,
+    ConversationSeeded,
     MessageSaved,
     RunStarted,
     SourcesRetrieved,

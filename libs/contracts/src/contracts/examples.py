@@ -1,7 +1,7 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
 from contracts import events, frames, messages
-from contracts.values import Message, RunSpent, Source, ToolSpec, Usage
+from contracts.values import Message, RunSpent, ShownMessage, Source, ToolSpec, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -37,6 +37,11 @@ _MESSAGE = Message(
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+    events.ConversationSeeded(
+        trace_id=TRACE,
+        at=AT,
+        messages=(ShownMessage("user", "Hello"), ShownMessage("assistant", "Hello! How can I help?")),
+    ),
     events.MessageSaved(
         trace_id=TRACE, at=AT, message_id=USER_MESSAGE, role="user", agent_id=AGENT, content="Where is it?"
     ),
@@ -186,6 +191,6 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     ),
     frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
     frames.Alive(seq=6, attempt=1),
-    frames.Completed(seq=7, attempt=1, message=_MESSAGE, tool_calls=1),
+    frames.Completed(seq=7, attempt=1, message=_MESSAGE, tool_calls=1, usage=_USAGE),
     frames.Failed(seq=7, attempt=1, code="provider_timeout", message="The provider did not answer."),
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Message, Source
+from contracts.values import Message, Source, Usage
 
 
 class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -85,10 +85,14 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
 
 
 class Completed(LiveFrame, frozen=True, kw_only=True):
-    """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log."""
+    """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
+
+    `usage` is the run's, nothing in frames of older workers.
+    """
 
     message: Message
     tool_calls: int
+    usage: Usage = Usage()
 
 
 class Failed(LiveFrame, frozen=True, kw_only=True):

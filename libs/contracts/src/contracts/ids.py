@@ -22,6 +22,17 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def new_unlisted_id() -> str:
+    """A new id of a conversation that no list shows: as `new_id`, but a UUIDv8 (RFC 9562 section 5.8)."""
+    text = new_id()
+    return f"{text[:14]}8{text[15:]}"
+
+
+def is_unlisted(conversation_id: str) -> bool:
+    """Whether it is one of `new_unlisted_id`."""
+    return conversation_id[14:15] == "8"
+
+
 def reply_id(trace_id: str) -> str:
     """The id of the reply to a request, known before there is one: a UUIDv8 (RFC 9562 section 5.8).
 

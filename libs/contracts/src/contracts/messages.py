@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from contracts.timings import TOOL_SECONDS
-from contracts.values import Form, ToolSpec, Usage
+from contracts.values import Form, ShownMessage, ToolSpec, Usage
 
 
 class BusMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -21,6 +21,10 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     `attempt` counts the publications of this request (it makes the Nats-Msg-Id `<trace_id>:<attempt>`);
     the sweeper publishes again with a higher one. `deadline` is on the clock of Postgres: a request that
     has appended nothing by then is void. `message_id` is the id that the user message will be saved under.
+
+    From doors whose callers send the whole conversation: `history` is what a new conversation begins with,
+    before the message; `after` is the id of the reply that a known one must end with; `instructions` stand
+    behind the agent's prompt; `shown_sha256` is of all that was shown (`conversations.shown`).
     """
 
     trace_id: str
@@ -35,6 +39,10 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     requested_at: str
     deadline: str
     prompt: str | None = None
+    history: tuple[ShownMessage, ...] = ()
+    after: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
 
 
 class ToolRequested(BusMessage, frozen=True, kw_only=True):

@@ -62,6 +62,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     snippet: str
 
 
+class ShownMessage(msgspec.Struct, frozen=True):
+    """A message of a conversation as a caller shows it: his word for what was said before."""
+
+    role: Role
+    content: str
+
+
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A saved assistant message (docs/specification.md 2)."""
 

@@ -71,7 +71,7 @@ def end_of(run: Run) -> Finished | Broken:
             for call in calls
             if call.output is not None
         )
-        return Finished(run.reply, tuple(ran))
+        return Finished(run.reply, tuple(ran), run.usage)
     if run.state == "cancelled":
         return CANCELLED
     return Broken(run.code or "internal_error", run.detail or "")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from contracts import events
-from contracts.values import Form, Message, Source, Usage
+from contracts.values import Form, Message, ShownMessage, Source, Usage
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -64,6 +64,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     form: Form = "json"
     prompt_override: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
     max_tool_rounds: int = 8
     retrieves: bool = False
     on_interruption: Literal["continue", "fail"] = "continue"
@@ -85,13 +87,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A thread at a version: the version of its last event, 0 if it does not exist.
 
-    `erased_by` is the trace of the request by which it was erased.
+    `seed` is what its caller showed of it before it began here. `erased_by` is the trace of the request by
+    which it was erased.
     """
 
     conversation_id: str
     version: int = 0
     account_id: str | None = None
     started_at: str | None = None
+    seed: tuple[ShownMessage, ...] = ()
     runs: tuple[Run, ...] = ()
     erased_by: str | None = None
 
@@ -150,10 +154,12 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
     match event:
         case events.ConversationStarted():
             return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
+        case events.ConversationSeeded():
+            return replace(conversation, version=version, seed=event.messages)
         case events.ConversationErased():
             runs.clear()
             return replace(
-                conversation, version=version, account_id=event.account_id, erased_by=event.trace_id
+                conversation, version=version, account_id=event.account_id, seed=(), erased_by=event.trace_id
             )
         case events.MessageSaved(role="user"):
             runs.append(_requested(event))
@@ -233,6 +239,8 @@ def _started(run: Run, event: events.RunStarted) -> Run:
         model=event.model,
         form=event.form,
         prompt_override=event.prompt_override,
+        instructions=event.instructions,
+        shown_sha256=event.shown_sha256,
         max_tool_rounds=event.max_tool_rounds,
         retrieves=event.retrieves,
         on_interruption=event.on_interruption,

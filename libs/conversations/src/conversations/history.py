@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from contracts.values import ShownMessage
 from conversations.conversation import Conversation, Round
 
 Block = dict[str, Any]
@@ -34,7 +35,7 @@ def prompt_for(
     documents: str = "",
     provider: str = "anthropic",
 ) -> Prompt:
-    """The messages for the next model call of that run: all earlier runs, then what it has done itself.
+    """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
 
     The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
     was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
@@ -44,6 +45,7 @@ def prompt_for(
     behind all that is of earlier runs, and in no later run: so it moves nothing.
     """
     thread = _Thread(tools_offered)
+    _add_seed(thread, conversation.seed)
     earlier = 0
     for run in conversation.runs:
         current = run.trace_id == trace_id
@@ -59,6 +61,13 @@ def prompt_for(
         if current:
             break
     return Prompt(thread.messages, earlier)
+
+
+def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
+    if seed and seed[0].role == "assistant":
+        thread.user(_text_block(_BLANK))
+    for message in seed:
+        (thread.user if message.role == "user" else thread.assistant)(_text_block(message.content))
 
 
 def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:

@@ -5,7 +5,16 @@ services may do with each table is granted here: events they may read and append
 append ConversationErased removes the conversation's other events (`erasures`); nothing else does.
 """
 
-from conversations import availability, erasures, feeding, finding, idempotency, requests_again, waiting
+from conversations import (
+    availability,
+    erasures,
+    feeding,
+    finding,
+    idempotency,
+    requests_again,
+    shown,
+    waiting,
+)
 from conversations.projections import conversations, follower, messages, open_runs, runs, shadow, tools, usage
 from runtime import migrations
 
@@ -79,6 +88,7 @@ STEPS = (
     availability.TABLES,
     shadow.OWNED,
     shadow.KEPT,
+    shown.INDEX,
 )
 
 

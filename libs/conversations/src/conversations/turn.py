@@ -65,6 +65,7 @@ class Refusal(msgspec.Struct, frozen=True):
 Opening = Begin | Resume | GiveUp | Wait | Ended | Refusal
 
 NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
+_GONE_ON = Refusal(code="conversation_busy", message="The conversation has gone on meanwhile.")
 _EXPIRED = Refusal(code="overloaded", message="The request was not taken up in time.")
 
 
@@ -97,7 +98,14 @@ def open_turn(
     active = conversation.active
     if active is not None:
         return Wait(trace_id=active.trace_id)
+    if request.after is not None and not _ends_with(conversation, request.after):
+        return _GONE_ON
     return Begin(events=_first_events(conversation, request, agent, now, worker))
+
+
+def _ends_with(conversation: Conversation, reply_id: str) -> bool:
+    reply = conversation.runs[-1].reply if conversation.runs else None
+    return reply is not None and reply.id == reply_id
 
 
 def _reopen(
@@ -135,7 +143,10 @@ def _first_events(
     if conversation.version > 0:
         return (message, started)
     first = events.ConversationStarted(trace_id=request.trace_id, at=now, account_id=request.account_id)
-    return (first, message, started)
+    if not request.history:
+        return (first, message, started)
+    seeded = events.ConversationSeeded(trace_id=request.trace_id, at=now, messages=request.history)
+    return (first, seeded, message, started)
 
 
 def _run_started(
@@ -154,6 +165,8 @@ def _run_started(
         on_interruption=agent.on_interruption,
         worker=worker,
         offset=offset,
+        instructions=request.instructions,
+        shown_sha256=request.shown_sha256,
     )
 
 
@@ -172,6 +185,8 @@ def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequest
         requested_at=run.requested_at,
         deadline=run.requested_at,  # it has begun, so no deadline voids it
         prompt=run.prompt_override,
+        instructions=run.instructions,
+        shown_sha256=run.shown_sha256,
     )
 
 

@@ -78,12 +78,13 @@ async def admitted(
             await slot.give_back()
 
 
-async def reader_of(parts: Parts, exchange: Exchange) -> Caller:
-    """Who calls an endpoint beside the two of chat, with a token of the account's reads taken.
+async def reader_of(parts: Parts, exchange: Exchange, api_key: str | None = None) -> Caller:
+    """Who calls an address that begins no run, with a token of the account's reads taken.
 
-    Raises Refusal (401, 429 with Retry-After), DatabaseUnavailable.
+    `api_key` is the key where the address has another header for it than X-Api-Key. Raises Refusal (401, 429
+    with Retry-After), DatabaseUnavailable.
     """
-    caller, _ = await auth.caller_of(exchange, parts, auth.key_of(exchange))
+    caller, _ = await auth.caller_of(exchange, parts, api_key or auth.key_of(exchange))
     wait = await parts.limiter.admit_read(caller.account_id, caller.plan)
     if wait is not None:
         raise await _refused(parts.limiter, caller.account_id, "rate_limited", wait)

@@ -16,8 +16,8 @@ from gateway import cancel, deletes, events, exchange, openapi, problems, reads
 from gateway.admin.door import handlers
 from gateway.chat import chat
 from gateway.door import Door
-from gateway.doors import ENTRANCES
-from gateway.doors.port import Entrance
+from gateway.doors import ENTRANCES, PAGES
+from gateway.doors.port import Entrance, Page
 from gateway.exchange import ClientGone, Exchange
 from gateway.parts import Parts
 from gateway.problems import Refusal
@@ -48,7 +48,8 @@ def _chat_routes(parts: Parts) -> list[HTTPRouteHandler]:
     async def get_events(trace_id: str) -> ASGIApp:
         return _endpoint(lambda e: events.events(parts, e, trace_id))
 
-    return [*(_entrance(parts, entrance) for entrance in ENTRANCES), post_cancel, get_events]
+    entrances = [_entrance(parts, entrance) for entrance in ENTRANCES]
+    return [*entrances, *(_page(parts, page) for page in PAGES), post_cancel, get_events]
 
 
 def _entrance(parts: Parts, entrance: Entrance) -> HTTPRouteHandler:
@@ -57,6 +58,15 @@ def _entrance(parts: Parts, entrance: Entrance) -> HTTPRouteHandler:
         return _endpoint(lambda e: chat(parts, e, entrance))
 
     return post_ask
+
+
+def _page(parts: Parts, page: Page) -> HTTPRouteHandler:
+    @get(page.path.replace("}", ":str}"))
+    async def get_page(request: AnyRequest) -> ASGIApp:
+        named = "".join(request.path_params.values())
+        return _endpoint(lambda e: page.answer(parts, e, named))
+
+    return get_page
 
 
 def _read_routes(parts: Parts) -> list[HTTPRouteHandler]:

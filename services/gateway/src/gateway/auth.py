@@ -1,4 +1,7 @@
-"""Who calls, by X-Api-Key alone (docs/specification.md 3), and which agent, by X-Agent-Id."""
+"""Who calls, and which agent: by X-Api-Key alone (docs/specification.md 3), and by X-Agent-Id.
+
+Other doors have headers of their own, for the same keys.
+"""
 
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller, resolve
@@ -66,7 +69,11 @@ def check_agent(agent_id: str | None, agent: AgentSummary | None) -> AgentSummar
 
 def key_of(exchange: Exchange) -> str:
     """The X-Api-Key of the request. Raises Refusal: 401."""
-    values = exchange.header(_KEY_HEADER)
+    return one_key(exchange.header(_KEY_HEADER))
+
+
+def one_key(values: list[bytes]) -> str:
+    """The key, of the values that a request gives for it. Raises Refusal: 401."""
     if not values or not values[0]:
         raise Refusal("missing_api_key")
     if len(values) > 1 or len(values[0]) > _MAX_KEY_BYTES or not values[0].startswith(_PREFIX):

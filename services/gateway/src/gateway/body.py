@@ -45,8 +45,8 @@ def _parse(data: bytes, max_message_bytes: int | None) -> http.ChatBody:
         raise Refusal("invalid_request", named, fields=wrong[:_MOST_NAMED])
     assert message is not None
     limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
-    _check_size("message", message, limit)
-    _check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
+    check_size("message", message, limit)
+    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
     return http.ChatBody(message=message, conversation_id=texts["conversation_id"], prompt=prompt)
 
 
@@ -60,7 +60,8 @@ def _text(raw: msgspec.Raw | None, name: str, wrong: list[http.FieldError]) -> s
     return text if text is None else text.replace("\x00", "\ufffd")
 
 
-def _check_size(name: str, text: str, limit: int) -> None:
+def check_size(name: str, text: str, limit: int) -> None:
+    """Raises Refusal: 413 where `text` has more than `limit` bytes of UTF-8."""
     if len(text) * 4 > limit and len(text.encode()) > limit:
         message = f"It is longer than {limit} bytes of UTF-8."
         raise Refusal(

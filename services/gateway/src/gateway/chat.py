@@ -11,7 +11,7 @@ from gateway import auth
 from gateway.admission import admitted
 from gateway.doors.port import Ask, Asker, Encoder, Entrance
 from gateway.exchange import Exchange
-from gateway.idempotency import key_of
+from gateway.idempotency import Joining, key_of
 from gateway.launch import launched, wait_for
 from gateway.live import LiveRun
 from gateway.parts import Parts
@@ -29,15 +29,18 @@ async def chat(parts: Parts, exchange: Exchange, entrance: Entrance) -> None:
     api_key, agent_id = entrance.who(exchange)
     caller, agent = await auth.caller_of(exchange, parts, api_key, agent_id)
     key = await key_of(exchange, parts.pool, caller.account_id)
-    async with admitted(exchange, parts.limiter, caller, repeats=key.repeats) as slot:
+    repeats = key.repeats or entrance.again(exchange)
+    async with admitted(exchange, parts.limiter, caller, repeats=repeats) as slot:
         door = entrance.door(parts, exchange)
         door.check(caller)
         key.check()
         async with parts.runs.receiving():
             ask = await door.read(parts, exchange, Asker(caller, agent_id, agent))
+        if ask.repeats is not None and key.text is None:
+            key = Joining(None, run=ask.repeats)
         request = _request(exchange.trace_id, caller, ask, door.name)
         async with launched(parts, exchange, request, key, slot, streaming=ask.streamed) as (claim, run):
-            encoder = door.encoder(ask, claim.conversation_id, claim.trace_id)
+            encoder = ask.encoder(exchange, claim)
             try:
                 if ask.streamed:
                     await EventStream(exchange, run, lambda: encoder.encode(run.take())).serve()
@@ -65,7 +68,7 @@ def _request(trace_id: str, caller: Caller, ask: Ask, form: str) -> messages.Cha
         attempt=1,
         account_id=caller.account_id,
         agent_id=ask.agent_id,
-        conversation_id=ask.conversation_id or ids.new_id(),
+        conversation_id=ask.conversation_id or (ids.new_unlisted_id() if ask.unlisted else ids.new_id()),
         new_conversation=ask.conversation_id is None,
         message_id=ids.new_id(),
         message=ask.message,
@@ -73,4 +76,8 @@ def _request(trace_id: str, caller: Caller, ask: Ask, form: str) -> messages.Cha
         requested_at=caller.now,
         deadline=caller.now,
         prompt=ask.prompt,
+        history=ask.history,
+        after=ask.after,
+        instructions=ask.instructions,
+        shown_sha256=ask.shown_sha256,
     )

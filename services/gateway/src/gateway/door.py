@@ -9,6 +9,7 @@ from opentelemetry.trace import Span, Status, StatusCode
 
 from gateway import problems
 from gateway.body_reader import BodyReader
+from gateway.doors import words_at
 from gateway.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
 from gateway.problems import Refusal
 from runtime import logs, telemetry
@@ -38,7 +39,8 @@ class Door:
         attributes = {"http.request.method": method, "url.path": path}
         with telemetry.new_trace(method, _context_headers(scope), attributes) as span:
             began = time.perf_counter()
-            exchange = Exchange(scope, receive, send, telemetry.current_trace_id(), self._reader)
+            trace_id, words = telemetry.current_trace_id(), words_at(scope["path"])
+            exchange = Exchange(scope, receive, send, trace_id, self._reader, words)
             with logs.bound(trace_id=exchange.trace_id):
                 await self._pass(exchange)
                 self._report(exchange, span, time.perf_counter() - began)

@@ -33,7 +33,7 @@ class Exchange:
     """The request's trace, what is known of its caller, and what every answer to it must carry.
 
     `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
-    `reader` is where large bodies are read.
+    `reader` is where large bodies are read, `words` how refusals are worded (`problems.Words`).
     """
 
     __slots__ = (
@@ -46,9 +46,18 @@ class Exchange:
         "status",
         "trace_id",
         "unread",
+        "words",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, trace_id: str, reader: BodyReader) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        trace_id: str,
+        reader: BodyReader,
+        words: Callable[[Any, str], tuple[list[tuple[bytes, bytes]], bytes]],
+    ) -> None:
         self.scope = scope
         self.receive = receive
         self.trace_id = trace_id
@@ -58,6 +67,7 @@ class Exchange:
         self.unread = any(_announces_body(*header) for header in scope["headers"])
         self.send = send
         self.reader = reader
+        self.words = words
 
     def answer_as(self, trace_id: str) -> None:
         """The answer is that of another request, whose trace it carries."""

@@ -15,6 +15,7 @@ from contracts.messages import ChatRequested
 from conversations import idempotency
 from conversations.errors import StoreUnavailable
 from conversations.idempotency import Claim, KeyConflict
+from conversations.shown import Asked
 from gateway.exchange import Exchange
 from gateway.problems import Refusal, invalid
 from runtime.postgres import Pool
@@ -75,6 +76,26 @@ class Key(msgspec.Struct, frozen=True):
                 await idempotency.give_up(pool, claim, refused=refused)
 
 
+class Joining(Key, frozen=True, kw_only=True):
+    """No key, but a run that has begun: the request is that one's, asked again."""
+
+    run: Asked
+
+    async def claim(self, pool: Pool, request: ChatRequested, seconds: float) -> Claim:  # noqa: ARG002
+        """The run's."""
+        return Claim(
+            account_id=request.account_id,
+            key_hash="",
+            trace_id=self.run.trace_id,
+            conversation_id=self.run.conversation_id,
+            publication=1,
+            mine=False,
+            seconds=seconds,
+            now=request.requested_at,
+            begun_at=self.run.begun_at,
+        )
+
+
 async def key_of(exchange: Exchange, pool: Pool, account_id: str) -> Key:
     """The key of this request, and whether it is known. Raises StoreUnavailable."""
     values = exchange.header(NAME.lower().encode())
@@ -110,6 +131,8 @@ def _claim_of(request: ChatRequested) -> Claim:
 
 def _hash(request: ChatRequested) -> bytes:
     """Of what the caller asked, whatever the endpoint, the form, and the way the JSON was written."""
+    if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
+        return hashlib.sha256(wire.encode((request.shown_sha256, request.instructions))).digest()
     thread = None if request.new_conversation else request.conversation_id
     asked = (request.agent_id, request.message, thread, request.prompt)
     return hashlib.sha256(wire.encode(asked)).digest()

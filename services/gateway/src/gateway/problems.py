@@ -1,7 +1,7 @@
 """Refusals, and their one form: application/problem+json (RFC 9457) with our code and trace_id."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from contracts import errors, http, wire
 from contracts.problems import problem
@@ -12,6 +12,10 @@ _LINGER_BYTES = 16 * 1024 * 1024
 _LINGER_SECONDS = 2.0
 # RFC 9110 section 11.6.1 asks for a challenge with every 401; the scheme is our own.
 _CHALLENGE = (b"www-authenticate", b'X-Api-Key realm="agent-chat"')
+
+
+Words = Callable[["Refusal", str], tuple[list[tuple[bytes, bytes]], bytes]]
+"""From a refusal and its trace to the headers of the answer, but for that of its trace, and the body."""
 
 
 class Refusal(Exception):  # noqa: N818 - an outcome
@@ -47,14 +51,21 @@ def _body_of(refusal: Refusal, trace_id: str) -> bytes:
 
 
 def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """The headers of the answer, but for its trace, and its body."""
+    """Our own words, as `Words`."""
     data = _body_of(refusal, trace_id)
-    headers = [(b"content-type", MEDIA_TYPE), (b"content-length", str(len(data)).encode()), *refusal.headers]
+    return headers_of(refusal, MEDIA_TYPE, data, _CHALLENGE), data
+
+
+def headers_of(
+    refusal: Refusal, media_type: bytes, data: bytes, challenge: tuple[bytes, bytes]
+) -> list[tuple[bytes, bytes]]:
+    """Those that every wording has; `challenge` goes with a 401 that brings none of its own."""
+    headers = [(b"content-type", media_type), (b"content-length", str(len(data)).encode()), *refusal.headers]
     if refusal.retry_after is not None:
         headers.append((b"retry-after", str(refusal.retry_after).encode()))
-    if refusal.row.status == 401 and not any(name == _CHALLENGE[0] for name, _ in refusal.headers):
-        headers.append(_CHALLENGE)
-    return headers, data
+    if refusal.row.status == 401 and not any(name == challenge[0] for name, _ in refusal.headers):
+        headers.append(challenge)
+    return headers
 
 
 async def answer(exchange: Exchange, refusal: Refusal) -> None:
@@ -65,7 +76,7 @@ async def answer(exchange: Exchange, refusal: Refusal) -> None:
     if exchange.status is not None:
         exchange.abort()
         return
-    headers, data = head_of(refusal, exchange.trace_id)
+    headers, data = exchange.words(refusal, exchange.trace_id)
     if not exchange.unread:
         await exchange.start(refusal.row.status, headers)
         await exchange.body(data)

@@ -22,7 +22,7 @@ from contracts.updates import (
     Update,
     Waiting,
 )
-from contracts.values import Message, Source
+from contracts.values import Message, Source, Usage
 from conversations.canonical import end_of, retold
 from conversations.conversation import Round, Run
 from gateway.told import Said, Tools
@@ -109,7 +109,7 @@ class View:
         self._take_sources(run.sources, updates)
         self._take_rounds(run.rounds, updates)
         if run.state == "completed" and run.reply is not None:
-            self._finish(run.reply, updates)
+            self._finish(run.reply, run.usage, updates)
         elif run.state != "running":
             self._end(end_of(run), updates)
         elif self.blind and self._said.begins(run.text):
@@ -208,7 +208,7 @@ class View:
             self.wants_log = self.wants_log or known.wants_log
         match story[-1:]:
             case [Finished() as last]:
-                self._finish(last.message, updates)
+                self._finish(last.message, last.usage, updates)
             case [Broken() as last]:
                 self.refused = known.refused
                 self._end(last, updates)
@@ -309,15 +309,15 @@ class View:
             self._completed = frame
             self.wants_log = True
         else:
-            self._finish(frame.message, updates)
+            self._finish(frame.message, frame.usage, updates)
 
-    def _finish(self, message: Message, updates: list[Update]) -> None:
+    def _finish(self, message: Message, usage: Usage, updates: list[Update]) -> None:
         """Say what the saved content has more than was said; where that is not its beginning, all is lost."""
         if not self._said.begins(message.content):
             return self._end(INTERRUPTED, updates)
         self._say(message.content[self._said.length :], updates)
         self.ended = True
-        updates.append(Finished(message, self._tools.finished()))
+        updates.append(Finished(message, self._tools.finished(), usage))
         return None
 
     def _end(self, last: Finished | Broken, updates: list[Update]) -> None:

@@ -80,7 +80,9 @@ def end_frame(run: Run) -> frames.Completed | frames.Failed:
     """The frame that tells how a run ended, unnumbered."""
     if run.state == "completed" and run.reply is not None:
         tool_calls = sum(len(each.calls) for each in run.rounds)
-        return frames.Completed(seq=0, attempt=run.attempt, message=run.reply, tool_calls=tool_calls)
+        return frames.Completed(
+            seq=0, attempt=run.attempt, message=run.reply, tool_calls=tool_calls, usage=run.usage
+        )
     if run.state == "cancelled":
         return frames.Failed(seq=0, attempt=run.attempt, code="cancelled", message=CANCELLED)
     return frames.Failed(

@@ -118,6 +118,7 @@ class Performer:
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
         system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = "\n\n".join(filter(None, (system, run.instructions)))
         prompt = prompt_for(
             conversation,
             run.trace_id,

@@ -1,11 +1,11 @@
-"""The read model `conversations`: one row a thread, for lists."""
+"""The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
 
 from collections.abc import Sequence
 
 import msgspec
 from psycopg import sql
 
-from contracts import events
+from contracts import events, ids
 from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, put
 from runtime.postgres import Connection, Pool
@@ -94,6 +94,8 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
     changes: dict[str, _Change] = {}
     erased: set[str] = set()
     for fact in facts:
+        if ids.is_unlisted(fact.conversation_id):
+            continue
         if isinstance(fact.event, events.ConversationErased):
             changes.pop(fact.conversation_id, None)
             erased.add(fact.conversation_id)

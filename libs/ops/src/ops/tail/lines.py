@@ -120,6 +120,8 @@ def _told(event: events.Event) -> str:
             return _count(len(event.spent), "run")
         case events.ConversationStarted():
             return ""
+        case events.ConversationSeeded():
+            return _count(len(event.messages), "message")
 
 
 def _count(number: int, what: str) -> str:

@@ -1,8 +1,19 @@
-"""The doors: the ways to ask for a run. What a door is: `port`; each has a folder, and its line here."""
+"""The doors: the ways to ask for a run. What a door is: `port`; each has a folder, and its line here.
 
-from gateway.doors import json, streams
-from gateway.doors.port import Entrance
+`words_at` says how refusals are worded at an address, whether there is anything or not.
+"""
 
-ENTRANCES: tuple[Entrance, ...] = (json.ENTRANCE, streams.ENTRANCE)
+from gateway.doors import json, openai, streams
+from gateway.doors.port import Entrance, Page, Wording
+from gateway.problems import Words, head_of
 
-__all__ = ["ENTRANCES"]
+ENTRANCES: tuple[Entrance, ...] = (json.ENTRANCE, streams.ENTRANCE, openai.ENTRANCE)
+PAGES: tuple[Page, ...] = openai.PAGES
+_WORDINGS: tuple[Wording, ...] = (openai.WORDING,)
+
+__all__ = ["ENTRANCES", "PAGES", "words_at"]
+
+
+def words_at(path: str) -> Words:
+    """The words of the door whose prefix the path has; else our own."""
+    return next((each.words for each in _WORDINGS if path.startswith(each.prefix)), head_of)

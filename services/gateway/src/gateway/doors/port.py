@@ -6,9 +6,20 @@ from typing import Any, Protocol
 import msgspec
 
 from contracts.updates import Update
+from contracts.values import ShownMessage
+from conversations.idempotency import Claim
+from conversations.shown import Asked
 from directory.caller import AgentSummary, Caller
 from gateway.exchange import Exchange
 from gateway.parts import Parts
+from gateway.problems import Words
+
+
+class Encoder(Protocol):
+    """The bytes of one answer."""
+
+    def encode(self, updates: Iterable[Update]) -> bytes:
+        """Those of the next updates of a stream, or of all the updates of a document, which ends Finished."""
 
 
 class Asker(msgspec.Struct, frozen=True):
@@ -20,35 +31,38 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, in no client's words. `conversation_id` is None for a new conversation.
+    """What is asked, in no client's words, and who words the answer.
 
-    `streamed`: the answer goes out as the run goes on; otherwise it is one document, once that has ended.
+    `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
+    the answer goes out as the run goes on; otherwise it is one document, once that has ended.
+
+    `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
+    it is what a repeated Idempotency-Key must agree with. `repeats` is the run of which this is asked again.
     """
 
     agent_id: str
     message: str
+    encoder: Callable[[Exchange, Claim], Encoder]
+    streamed: bool
     conversation_id: str | None = None
     prompt: str | None = None
-    streamed: bool = True
-
-
-class Encoder(Protocol):
-    """The bytes of one answer."""
-
-    def encode(self, updates: Iterable[Update]) -> bytes:
-        """Those of the next updates of a stream, or of all the updates of a document, which ends Finished."""
+    unlisted: bool = False
+    history: tuple[ShownMessage, ...] = ()
+    after: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    repeats: Asked | None = None
 
 
 class Door(msgspec.Struct, frozen=True, kw_only=True):
     """`name` is the `form` of the runs that are asked for here, in stored events.
 
-    `check` raises Refusal where the caller's plan does not have this door; `read` reads the rest of a request
-    (Refusal, ClientGone); `encoder` is given the conversation's id and the trace.
+    `read` reads the rest of a request (Refusal, ClientGone); `check` raises Refusal where the caller's plan
+    does not have this door.
     """
 
     name: str
     read: Callable[[Parts, Exchange, Asker], Awaitable[Ask]]
-    encoder: Callable[[Ask, str, str], Encoder]
     check: Callable[[Caller], None] = lambda _: None
 
 
@@ -56,10 +70,26 @@ class Entrance(msgspec.Struct, frozen=True, kw_only=True):
     """An address by which runs are asked for, with POST, and its doors.
 
     `who` gives the key and, where headers name one, the agent's id; `door` chooses (both raise Refusal).
-    `describe` gives its operation in OpenAPI.
+    `again`: a client says that it asks for the second time. `describe` gives the operation in OpenAPI.
     """
 
     path: str
     who: Callable[[Exchange], tuple[str, str | None]]
     door: Callable[[Parts, Exchange], Door]
     describe: Callable[[], dict[str, Any]]
+    again: Callable[[Exchange], bool] = lambda _: False
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """An address beside an entrance that is read with GET; `answer` is given what its path names, or ""."""
+
+    path: str
+    answer: Callable[[Parts, Exchange, str], Awaitable[None]]
+    describe: Callable[[], dict[str, Any]]
+
+
+class Wording(msgspec.Struct, frozen=True, kw_only=True):
+    """How refusals are worded at all addresses that begin with `prefix`."""
+
+    prefix: str
+    words: Words

@@ -9,8 +9,6 @@ from contracts.examples import TRACE
 from gateway import problems
 from gateway.openapi.schemas import ref
 
-_MEDIA_TYPE = problems.MEDIA_TYPE.decode()
-
 TRACE_ID = {
     "X-Trace-Id": {
         "required": True,
@@ -75,8 +73,16 @@ def success(
     return {str(status): answer}
 
 
-def refusals(*codes: str, headers: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An answer for each status that these codes have, with an example a code; `headers` from 403 on up."""
+def refusals(
+    *codes: str,
+    headers: Mapping[str, Any] | None = None,
+    words: problems.Words = problems.head_of,
+    schema: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """An answer for each status that these codes have, with an example a code; `headers` from 403 on up.
+
+    `words` is how they are worded, and `schema` what that body is, where that is not our own.
+    """
     answers: dict[str, Any] = {}
     for row in sorted((errors.error(code) for code in dict.fromkeys(codes)), key=lambda row: row.status):
         status = str(row.status)
@@ -84,7 +90,11 @@ def refusals(*codes: str, headers: Mapping[str, Any] | None = None) -> dict[str,
             more = (headers or {}) if row.status != 401 else {}
             answers[status] = _refusal(row.status, more)
         answers[status]["description"] += ("; " if answers[status]["description"] else "") + row.title
-        answers[status]["content"][_MEDIA_TYPE]["examples"][row.code] = {"value": _example(row.code)}
+        media_type, example = _example(row.code, words)
+        content = answers[status]["content"].setdefault(
+            media_type, {"schema": schema or ref(http.Problem), "examples": {}}
+        )
+        content["examples"][row.code] = {"value": example}
     return answers
 
 
@@ -105,11 +115,10 @@ def _refusal(status: int, more: Mapping[str, Any]) -> dict[str, Any]:
         headers["Retry-After"] = RETRY_AFTER
     if status == 405:
         headers["Allow"] = _ALLOW
-    content = {_MEDIA_TYPE: {"schema": ref(http.Problem), "examples": {}}}
-    return {"description": "", "headers": headers, "content": content}
+    return {"description": "", "headers": headers, "content": {}}
 
 
-def _example(code: str) -> Any:
+def _example(code: str, words: problems.Words) -> tuple[str, Any]:
     field = _FIELDS.get(code)
     refusal = problems.Refusal(code)
     if field is not None:
@@ -117,4 +126,5 @@ def _example(code: str) -> Any:
         refusal = problems.Refusal(
             code, f"{field}: {reason}", fields=[http.FieldError(field=field, message=reason)]
         )
-    return json.loads(problems.head_of(refusal, TRACE)[1])
+    headers, data = words(refusal, TRACE)
+    return dict(headers)[b"content-type"].decode(), json.loads(data)

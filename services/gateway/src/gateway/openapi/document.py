@@ -33,13 +33,15 @@ _KEY = {
 
 def document(admin: bool = False) -> dict[str, Any]:
     """The document, OpenAPI 3.1; with the addresses of administration where that door is open."""
-    from gateway.doors import ENTRANCES  # which are described in the words of this package
+    from gateway.doors import ENTRANCES, PAGES  # which are described in the words of this package
+    from gateway.doors.openai import description as openai
 
     asking: dict[str, Any] = {entrance.path: {"post": entrance.describe()} for entrance in ENTRANCES}
-    paths: dict[str, Any] = {**asking, **chat.paths(), **conversations.paths(), **plain.paths()}
-    tags: list[Any] = [*_TAGS]
-    schemes: dict[str, Any] = {"key": _KEY}
-    types = schemas.TYPES
+    pages = {page.path: {"get": page.describe()} for page in PAGES}
+    paths: dict[str, Any] = {**asking, **chat.paths(), **conversations.paths(), **pages, **plain.paths()}
+    tags: list[Any] = [*_TAGS, openai.TAG]
+    schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
+    types = (*schemas.TYPES, *openai.TYPES)
     if admin:
         paths |= described.paths()
         tags.append(described.TAG)

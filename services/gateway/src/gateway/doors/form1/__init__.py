@@ -6,6 +6,7 @@ from gateway.doors.port import Door
 
 DOOR = Door(
     name="form1",
-    read=own.streamed,
-    encoder=lambda _ask, conversation_id, trace_id: sse.Encoder("form1", conversation_id, trace_id),
+    read=own.reader(
+        lambda _, claim: sse.Encoder("form1", claim.conversation_id, claim.trace_id), streamed=True
+    ),
 )

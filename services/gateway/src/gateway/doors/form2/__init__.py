@@ -8,6 +8,7 @@ from gateway.forms import check_plan
 DOOR = Door(
     name="form2",
     check=lambda caller: check_plan("form2", caller),
-    read=own.streamed,
-    encoder=lambda _ask, conversation_id, trace_id: sse.Encoder("form2", conversation_id, trace_id),
+    read=own.reader(
+        lambda _, claim: sse.Encoder("form2", claim.conversation_id, claim.trace_id), streamed=True
+    ),
 )

@@ -25,7 +25,5 @@ class _Document:
         )
 
 
-DOOR = Door(
-    name="json", read=own.whole, encoder=lambda _ask, conversation_id, _trace_id: _Document(conversation_id)
-)
+DOOR = Door(name="json", read=own.reader(lambda _, claim: _Document(claim.conversation_id), streamed=False))
 ENTRANCE = Entrance(path="/v1/chat", who=own.who, door=lambda _parts, _exchange: DOOR, describe=operation)

@@ -1,0 +1,48 @@
+"""Refusals in OpenAI's shape: `{"error": {message, type, param, code}}`.
+
+Its SDKs try 408, 409, 429 and 5xx again, twice, unless `x-should-retry: false` says that it is of no use.
+"""
+
+from contracts import errors, wire
+from gateway.doors.openai.wire import ErrorObject, OpenAIError
+from gateway.problems import Refusal, headers_of
+
+_CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat"')
+_NO_USE = (b"x-should-retry", b"false")
+_USELESS = frozenset(
+    {"quota_exceeded", "idempotency_conflict", "cancelled", "provider_refused", "deadline_exceeded"}
+)
+# Clients branch on these words of OpenAI's; all other codes are our own.
+_CODES = {
+    "agent_not_found": "model_not_found",
+    "context_too_long": "context_length_exceeded",
+    "quota_exceeded": "insufficient_quota",
+    "rate_limited": "rate_limit_exceeded",
+}
+_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+
+
+def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """As `gateway.problems.Words`."""
+    param = refusal.fields[0].field if refusal.fields else None
+    if refusal.row.code == "agent_not_found":
+        param = "model"
+    data = wire.encode(OpenAIError(error=_problem(refusal.row, refusal.detail, param)))
+    headers = headers_of(refusal, b"application/json", data, _CHALLENGE)
+    return [*headers, _NO_USE] if refusal.row.code in _USELESS else headers, data
+
+
+def event(code: str, message: str) -> OpenAIError:
+    """The last event of a stream that failed. A code that the table does not hold must not reach a caller."""
+    row = errors.error(code)
+    return OpenAIError(error=_problem(row, message or row.title, None))
+
+
+def _problem(row: errors.Code, message: str, param: str | None) -> ErrorObject:
+    kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")
+    kind = "insufficient_quota" if row.code == "quota_exceeded" else kind
+    return ErrorObject(message=message, type=kind, param=param, code=_CODES.get(row.code, row.code))
