@@ -1,7 +1,7 @@
 """/openai/v1: agents as models of OpenAI's Chat Completions API, for any client that speaks it.
 
 `who` has the headers, `body` and `reading` a request, `answers` and `refusals` what is said, `wire` in which
-words. Where it departs from OpenAI: docs/openai.md; why: docs/decisions/0032.
+words. Where it departs from OpenAI: docs/openai.md; why: docs/decisions/0035.
 """
 
 from gateway.doors.openai import description

@@ -1,4 +1,4 @@
-"""A chat completion as an `Ask`: which agent, and which conversation (docs/decisions/0032).
+"""A chat completion as an `Ask`: which agent, and which conversation (docs/decisions/0035).
 
 Under the caller's key the conversation is the one whose texts are those that he shows. Where there is none,
 or it has gone on since, a new one begins with what he shows. Without a key each request begins one, which no
