@@ -20,7 +20,7 @@ class Worker:
         await self.bus.consume("REQUESTS", self._take, slots=100, stop=self.stop)
 
     async def next(self, message: str = "hi") -> "Turn":
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return Turn(self.bus, await self._of(message).get())
 
     def untaken(self, message: str) -> int:

@@ -155,10 +155,10 @@ async def test_the_system_prompt_has_two_names(address: str, role: str) -> None:
 
 
 async def test_prompt_tokens_include_the_cached(address: str) -> None:
-    history = [user("Hello"), {"role": "assistant", "content": "Hello! How can I help?"}, user(STORY)]
+    history = [user("Hello " * 1000), {"role": "assistant", "content": "Hello! How can I help?"}, user(STORY)]
     usage = (await post(address, messages=history)).json()["usage"]
-    assert usage["prompt_tokens"] == 12
-    assert usage["prompt_tokens_details"]["cached_tokens"] == 8
+    assert usage["prompt_tokens"] == 1510
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 1506
 
 
 @pytest.mark.parametrize(

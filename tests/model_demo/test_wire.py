@@ -129,7 +129,7 @@ async def test_counting_tokens_agrees_with_usage(client: anthropic.AsyncAnthropi
 
 async def test_cached_tokens_are_told_apart_and_the_sum_stays(http: httpx.AsyncClient) -> None:
     history = [
-        {"role": "user", "content": "Hello"},
+        {"role": "user", "content": "Hello " * 1000},
         {"role": "assistant", "content": "Hello! How can I help?"},
         {"role": "user", "content": [{"type": "text", "text": STORY}]},
     ]
@@ -138,10 +138,16 @@ async def test_cached_tokens_are_told_apart_and_the_sum_stays(http: httpx.AsyncC
         await http.post("/v1/messages", json=body(messages=history, cache_control={"type": "ephemeral"}))
     ).json()["usage"]
     assert plain["cache_read_input_tokens"] == plain["cache_creation_input_tokens"] == 0
-    assert marked["cache_read_input_tokens"] == 2 + 6
+    assert marked["cache_read_input_tokens"] == 1500 + 6
     assert marked["cache_creation_input_tokens"] == 4
     assert marked["input_tokens"] == 0
-    assert plain["input_tokens"] == 12
+    assert plain["input_tokens"] == 1510
+
+
+async def test_short_prefixes_are_not_cached(http: httpx.AsyncClient) -> None:
+    usage = (await http.post("/v1/messages", json=body(cache_control={"type": "ephemeral"}))).json()["usage"]
+    assert usage["cache_read_input_tokens"] == usage["cache_creation_input_tokens"] == 0
+    assert usage["input_tokens"] == 4
 
 
 async def test_the_system_prompt_is_a_text_or_blocks(http: httpx.AsyncClient) -> None:

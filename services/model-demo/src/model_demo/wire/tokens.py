@@ -2,7 +2,8 @@
 
 The counted texts are each tool's JSON, each system block and each content block; a picture costs 1,000.
 With cache marks, what is marked up to the last assistant turn counts as read, the rest of it as written:
-so the numbers need no memory and still look like a warm cache.
+so the numbers need no memory and still look like a warm cache. Shorter prefixes than the providers' smallest
+are not cached.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from model_demo.wire.requests import (
 
 PICTURE = 1000
 BYTES_A_TOKEN = 4
+LEAST_CACHED = 1024
 
 
 class InputUsage(msgspec.Struct, frozen=True):
@@ -75,9 +77,14 @@ def of_request(request: CountRequest) -> InputUsage:
     costs, marks, told = _segments(request)
     if request.cache_control is not None and costs:
         marks.append(len(costs))
-    cached = sum(costs[: max(marks, default=0)])
-    read = sum(costs[: min(told, max(marks, default=0))])
+    end = max(marks, default=0)
+    cached, read = _cacheable(costs[:end]), _cacheable(costs[: min(told, end)])
     return InputUsage(fresh=sum(costs) - cached, cache_written=cached - read, cache_read=read)
+
+
+def _cacheable(prefix: list[int]) -> int:
+    tokens = sum(prefix)
+    return tokens if tokens >= LEAST_CACHED else 0
 
 
 def _segments(request: CountRequest) -> tuple[list[int], list[int], int]:
