@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from administration import Admin, accounts
-from administration.errors import NotFound, Unavailable
+from administration.errors import Conflict, NotFound, Unavailable
 from administration.values import Account
 from bus import Bus
 from contracts import events, subjects, wire
-from contracts.ids import new_id
+from contracts.ids import new_id, new_unlisted_id
 from contracts.messages import EraseAnswered, EraseConversation
 from conversations.log import Log
 from conversations.projections import conversations as threads
@@ -99,3 +99,19 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     await accounts.delete(admin, account.id, force=True)
     with pytest.raises(NotFound):
         await accounts.get(admin, account.id)
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-DOOR")
+async def test_conversations_that_no_list_shows_go_with_their_account(
+    eraser: tuple[Eraser, Admin], account: Account, pool: Pool, migrated_database_url: str
+) -> None:
+    _, admin = eraser
+    unlisted = new_unlisted_id()
+    async with open_store(migrated_database_url) as store:
+        started = events.ConversationStarted(trace_id="a" * 32, at=AT, account_id=account.id)
+        await store.append(await store.load(unlisted), [started])
+    async with asyncio.timeout(30):
+        with pytest.raises(Conflict, match="conversation"):
+            await accounts.delete(admin, account.id)
+        await accounts.delete(admin, account.id, force=True)
+    assert (await Log(pool).conversation(unlisted)).erased

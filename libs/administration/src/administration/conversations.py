@@ -3,6 +3,7 @@
 import asyncio
 import os
 
+from administration import holdings
 from administration.admin import Admin
 from administration.errors import NotFound, Unavailable, outcomes
 from administration.reading import identifier
@@ -45,6 +46,8 @@ async def delete_all(admin: Admin, account_id: str) -> None:
             raise _listed_in_vain(strays)
         not_there = {conversation_id for conversation_id, erased in listed.items() if not erased}
         await caught_up(admin)
+    for conversation_id in await holdings.unlisted(admin, account_id):
+        await _erase(admin, account_id, conversation_id)
 
 
 async def _erase_listed(admin: Admin, account_id: str) -> dict[str, bool]:

@@ -1,8 +1,11 @@
 """What an account has, and what uses an agent: counted before they are deleted."""
 
 from administration.admin import Admin
-from administration.errors import NotFound
+from administration.errors import NotFound, outcomes
 from administration.values import Use
+from contracts.ids import is_unlisted
+from conversations.log import Log
+from conversations.moving import all_ids
 from conversations.projections.conversations import conversations_with, count_conversations
 from conversations.projections.open_runs import open_runs_of
 from directory import administration as directory
@@ -21,7 +24,22 @@ async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
             raise NotFound("account", account_id)
         held = await in_directory(conn, account_id)
         threads = await count_conversations(conn, account_id)
+    threads += len(await unlisted(admin, account_id))
     return (*held, Use("conversations", threads)) if threads else held
+
+
+async def unlisted(admin: Admin, account_id: str) -> list[str]:
+    """Its conversations that no read model lists, and that are not erased. The ids of all are looked through.
+
+    Raises Unavailable.
+    """
+    log = Log(admin.pool)
+    with outcomes():
+        return [
+            each
+            async for each in all_ids(log, account_id)
+            if is_unlisted(each) and not (await log.readable_conversation(each)).erased
+        ]
 
 
 async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:

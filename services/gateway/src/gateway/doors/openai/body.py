@@ -83,7 +83,8 @@ def parse(data: bytes, max_message_bytes: int | None) -> Shown:
     if not messages[-1].content.strip():
         raise invalid("messages", "The last message is blank.")
     limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
-    check_size("messages", messages[-1].content, limit)
+    for each in messages:
+        check_size("messages", each.content, limit if each.role == "user" else MAX_MESSAGE_BYTES)
     check_size("messages", instructions, MAX_PROMPT_BYTES)
     return Shown(
         model=body.model.replace("\x00", "\ufffd"),
@@ -117,19 +118,20 @@ def _refuse_unfit(body: ChatCompletion) -> None:
 def _texts_of(given: tuple[Given, ...]) -> tuple[str, tuple[ShownMessage, ...]]:
     """The instructions, and what was said; texts of the assistant that follow each other are joined."""
     instructions: list[str] = []
-    said: list[ShownMessage] = []
+    said: list[tuple[Role, list[str]]] = []
     for index, message in enumerate(given):
         text = _text_of(message, f"messages[{index}]")
         role = _ROLES.get(message.role)
         if message.role in _INSTRUCTING:
             instructions.append(text)
-        elif role == "assistant" and said and said[-1].role == "assistant":
-            said[-1] = ShownMessage("assistant", said[-1].content + text)
+        elif role == "assistant" and said and said[-1][0] == "assistant":
+            said[-1][1].append(text)
         elif role is not None and (text or role == "user"):
-            said.append(ShownMessage(role, text))
+            said.append((role, [text]))
         elif role is None and message.role not in _OF_TOOLS:
             raise invalid(f"messages[{index}].role", "This must be system, developer, user or assistant.")
-    return "\n\n".join(filter(None, instructions)), tuple(said)
+    shown = tuple(ShownMessage(role, "".join(texts)) for role, texts in said)
+    return "\n\n".join(filter(None, instructions)), shown
 
 
 def _text_of(message: Given, place: str) -> str:

@@ -54,7 +54,7 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
     if agent is None:
         raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
     hash_of = partial(shown.hash_of, account_id, agent.agent_id, key or "")
-    history = given.messages[:-1]
+    history, asked = given.messages[:-1], hash_of(given.messages)
     ask = Ask(
         agent_id=agent.agent_id,
         message=given.messages[-1].content,
@@ -63,14 +63,12 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
         unlisted=key is None,
         history=history,
         instructions=given.instructions,
-        shown_sha256=hash_of(given.messages),
+        shown_sha256=asked,
     )
     if key is None:
         return ask
-    if again(exchange) and (
-        run := await shown.find_asked(parts.pool, hash_of(given.messages), _AGAIN_SECONDS)
-    ):
-        return replace(ask, repeats=run, conversation_id=run.conversation_id, history=())
+    if again(exchange):
+        ask = replace(ask, repeats=await shown.find_asked(parts.pool, asked, _AGAIN_SECONDS))
     if history and history[-1].role == "assistant":
         found = await shown.find_continued(parts.pool, hash_of(history[:-1]), history[-1].content)
         if found is not None:
