@@ -17,7 +17,7 @@ from contracts.ids import new_id
 from contracts.messages import ChatRequested, DeadLettered
 from conversations.conversation import Conversation, Run
 from conversations.log import Log
-from directory.administration import change_agent, create_account, create_agent
+from directory.administration import change_agent, create_account, create_agent, delete_agent
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.secrets import Sealer
 from orchestrator.settings import Settings
@@ -95,7 +95,7 @@ class World:
         """The same system for another account."""
         return World(self.bus, self.log, self._pool, self.settings, await new_account(self._pool))
 
-    async def agent(self, model: str = "demo", **draft: Any) -> str:
+    async def agent(self, model: str = "demo", *, agent_id: str | None = None, **draft: Any) -> str:
         wanted = {"name": "test", "provider_key": "offline"} | draft
         async with connection(self._pool, seconds=10) as conn:
             return await create_agent(
@@ -104,7 +104,12 @@ class World:
                 self.account_id,
                 AgentDraft(model=model, **wanted),
                 actor="tests",
+                agent_id=agent_id,
             )
+
+    async def delete_agent(self, agent_id: str) -> None:
+        async with connection(self._pool, seconds=10) as conn:
+            await delete_agent(conn, self.account_id, agent_id, actor="tests")
 
     async def change_agent(self, agent_id: str, **changes: Any) -> None:
         async with connection(self._pool, seconds=10) as conn:

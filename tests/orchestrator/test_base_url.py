@@ -32,7 +32,8 @@ async def test_the_call_goes_there_with_the_agents_key(
 
 
 @pytest.mark.parametrize(
-    "url", ["https://127.0.0.1", "https://localhost", "http://127.0.0.1:1", "https://[::1]"]
+    "url",
+    ["https://127.0.0.1", "https://localhost", "http://127.0.0.1:1", "https://[::1]", "https://256.1.1.1"],
 )
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_a_refused_address_is_not_called(working: World, url: str, name: str) -> None:
@@ -53,3 +54,19 @@ async def test_the_services_own_key_goes_to_no_other_address(
         assert (await asked.until(frames.Failed)).code == "provider_error"
         assert (await check(world, agent)).provider.code == "no_key"
     assert provider.calls == []
+
+
+async def test_an_agent_made_anew_under_its_id_has_no_key_of_the_one_before(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("one"), says("two"))
+    async with world.worker("anew"):
+        agent = await world.agent(base_url=provider.url, provider_key="sk-before")
+        await (await world.ask(agent, "Hi")).until(frames.Completed)
+        await world.delete_agent(agent)
+        await world.agent(agent_id=agent, base_url=provider.url, provider_key="sk-after")
+        await (await world.ask(agent, "Hi")).until(frames.Completed)
+    first, second = (str(call.headers) for call in provider.calls)
+    assert "sk-before" in first
+    assert "sk-after" in second
+    assert "sk-before" not in second

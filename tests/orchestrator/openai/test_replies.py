@@ -234,6 +234,8 @@ async def test_a_clean_end_without_a_stop_is_an_end_where_the_stream_said_its_la
         ({"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 64}, (36, 7, 64, 0)),
         ({"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 150}, (100, 50, 0, 0)),
         ({"prompt_tokens": 100, "completion_tokens": None, "prompt_tokens_details": None}, (100, 0, 0, 0)),
+        # Counts that no model has would make the sums of all accounts overflow, or lower them.
+        ({"prompt_tokens": 2**62, "completion_tokens": -(10**9)}, (100_000_000, 0, 0, 0)),
     ],
 )
 async def test_usage_includes_the_cached_which_ours_counts_apart(

@@ -1,13 +1,9 @@
 """The agent of a run: its configuration at a version, and the provider key of that version."""
 
-from collections import OrderedDict
-
 from conversations.turn import AgentFacts
 from directory.agents import AgentConfig, load_agent, provider_key
 from directory.secrets import Sealer
 from runtime.postgres import Pool
-
-_KEYS = 1000
 
 
 class Agents:
@@ -16,7 +12,6 @@ class Agents:
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
-        self._keys: OrderedDict[tuple[str, int], str | None] = OrderedDict()
 
     async def current(self, account_id: str, agent_id: str) -> AgentConfig | None:
         """The version that a new run takes; None where the account has no such agent."""
@@ -29,17 +24,9 @@ class Agents:
     async def key_of(self, agent: AgentConfig) -> str | None:
         """The agent's provider key; None where it has none of its own. Raises SealBroken.
 
-        A version never changes, so its key is read once.
+        Read each time: an id that was deleted may come again, with the same version and another's key.
         """
-        place = (agent.agent_id, agent.version)
-        if place not in self._keys:
-            self._keys[place] = await provider_key(
-                self._pool, self._sealer, agent.account_id, agent.agent_id, agent.version
-            )
-            if len(self._keys) > _KEYS:
-                self._keys.popitem(last=False)
-        self._keys.move_to_end(place)
-        return self._keys[place]
+        return await provider_key(self._pool, self._sealer, agent.account_id, agent.agent_id, agent.version)
 
 
 def facts_of(agent: AgentConfig) -> AgentFacts:

@@ -75,6 +75,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     bad_inputs: dict[int, str] = {}
 
 
+MOST_TOKENS = 100_000_000
+"""Of one call: a count above it is no model's, and sums of such overflow the database's integers."""
+
+
+def tokens(told: int | None) -> int:
+    """A count that a provider has told, within what can be."""
+    return min(max(told or 0, 0), MOST_TOKENS)
+
+
 class Meter:
     """Adds up what calls cost, as far as the provider told, whatever became of them."""
 

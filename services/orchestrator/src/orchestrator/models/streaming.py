@@ -34,7 +34,7 @@ _RETRY_BUDGET_SECONDS = 20.0
 _FIRST_BACKOFF_SECONDS = 0.25
 _TAIL_SECONDS = 0.2
 _REFUSED = "The agent's base URL leads to an address that may not be called."
-_FAULTS = (StreamBroken, httpx2.HTTPError, httpx2.StreamError, OSError)
+_FAULTS = (StreamBroken, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
 
 
 class ReplyBuilder(Protocol):
@@ -186,6 +186,8 @@ class StreamingModel:
 
 def _failure(error: Exception) -> ModelFailure:
     """What one of _FAULTS comes to."""
+    if isinstance(error, httpx2.InvalidURL):
+        return ModelFailure("provider_error", _REFUSED, kind="address")
     return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
 
 

@@ -43,7 +43,7 @@ def from_error_event(error: WireError | None) -> ModelFailure:
 
 
 def _from_status(error: anthropic.APIStatusError) -> ModelFailure:
-    said = error.api_message or ""
+    said = error.api_message if isinstance(error.api_message, str) else ""  # whatever the server sent
     return of_status(error.status_code, said, error.response.headers, too_long=_says_too_long(said))
 
 

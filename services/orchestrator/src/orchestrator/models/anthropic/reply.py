@@ -6,7 +6,7 @@ from contracts.text import cleaned, cleaned_json
 from contracts.values import Usage
 from orchestrator.models.anthropic.failures import from_error_event
 from orchestrator.models.anthropic.wire import WireEvent, WireUsage, event_of
-from orchestrator.models.port import Reply
+from orchestrator.models.port import Reply, tokens
 from orchestrator.models.sse import EventReader, StreamBroken
 from orchestrator.models.tool_input import read_input
 
@@ -146,7 +146,7 @@ def _updated(usage: Usage, news: WireUsage | None) -> Usage:
         return usage
 
     def latest(new: int | None, old: int) -> int:
-        return old if new is None else max(0, new)
+        return old if new is None else tokens(new)
 
     return Usage(
         input_tokens=latest(news.input_tokens, usage.input_tokens),

@@ -9,7 +9,7 @@ from orchestrator.models.openai.failures import from_error, unfinished
 from orchestrator.models.openai.messages import PROVIDER
 from orchestrator.models.openai.tool_calls import ToolCalls
 from orchestrator.models.openai.wire import WireChunk, WireDelta, WireUsage, chunk_of
-from orchestrator.models.port import Reply
+from orchestrator.models.port import Reply, tokens
 from orchestrator.models.sse import EventReader, StreamBroken
 
 _STOP_REASONS = {
@@ -170,8 +170,8 @@ def _usage(told: WireUsage) -> Usage:
     read = (details and details.cached_tokens) or told.prompt_cache_hit_tokens or told.cached_tokens or 0
     output = max(told.completion_tokens or 0, (told.total_tokens or 0) - prompt)
     return Usage(
-        input_tokens=max(0, prompt - read - written),
-        output_tokens=output,
-        cache_read_tokens=read,
-        cache_creation_tokens=written,
+        input_tokens=tokens(prompt - read - written),
+        output_tokens=tokens(output),
+        cache_read_tokens=tokens(read),
+        cache_creation_tokens=tokens(written),
     )
