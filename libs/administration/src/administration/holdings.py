@@ -4,8 +4,8 @@ from administration.admin import Admin
 from administration.errors import NotFound, outcomes
 from administration.values import Use
 from contracts.ids import is_unlisted
+from conversations.finding import all_ids
 from conversations.log import Log
-from conversations.moving import all_ids
 from conversations.projections.conversations import conversations_with, count_conversations
 from conversations.projections.open_runs import open_runs_of
 from directory import administration as directory

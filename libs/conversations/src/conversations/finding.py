@@ -1,5 +1,7 @@
 """From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 from psycopg import sql
 
@@ -8,6 +10,8 @@ from conversations.conversation import Run, fold
 from conversations.database import using
 from conversations.log import Log
 from runtime.postgres import Pool
+
+_PAGE = 500
 
 # Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
 INDEX = """
@@ -84,3 +88,14 @@ SELECT conversation_id,
         SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
  ORDER BY version LIMIT 1
 """
+
+
+async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
+    """Every conversation of the log, or of one account, by id; those erased too. Raises StoreUnavailable."""
+    after = ""
+    while page := await log.conversation_ids(after, _PAGE):
+        accounts = {} if account_id is None else await log.accounts_of(page)
+        for each in page:
+            if account_id is None or accounts.get(each) == account_id:
+                yield each
+        after = page[-1]

@@ -1,6 +1,6 @@
 """Conversations out of the log into a file, and out of a file into a store: each all or nothing."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -10,8 +10,6 @@ from conversations.errors import ConversationsError
 from conversations.log import Log, LogEntry
 from conversations.store import ConversationStore
 from conversations.transfer import Carried, Stored, settled
-
-_PAGE = 500
 
 
 class Clash(ConversationsError):  # noqa: N818 - a state of things
@@ -37,17 +35,6 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     accounts: Mapping[str, str] = {}
     agents: Mapping[str, str] = {}
-
-
-async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
-    """Every conversation of the log, or of one account, by id; those erased too. Raises StoreUnavailable."""
-    after = ""
-    while page := await log.conversation_ids(after, _PAGE):
-        accounts = {} if account_id is None else await log.accounts_of(page)
-        for each in page:
-            if account_id is None or accounts.get(each) == account_id:
-                yield each
-        after = page[-1]
 
 
 async def outgoing(log: Log, conversation_id: str) -> Outgoing:

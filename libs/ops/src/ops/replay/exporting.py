@@ -7,7 +7,7 @@ from typing import BinaryIO
 import msgspec
 
 from contracts.ids import is_uuid
-from conversations import moving, transfer
+from conversations import finding, moving, transfer
 from conversations.log import Log
 from directory.administration import find_account
 from ops.admin.importing import progress
@@ -65,12 +65,12 @@ async def _ids(pool: Pool, log: Log, wanted: Wanted) -> AsyncIterator[str]:
                 raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
         return _each(wanted.conversations)
     if wanted.account is None:
-        return moving.all_ids(log)
+        return finding.all_ids(log)
     account_id = wanted.account.lower()
     async with connection(pool) as conn:
         if not is_uuid(account_id) or await find_account(conn, account_id) is None:
             raise NoneSuchError(f"no such account: {one_line(wanted.account, 100)}")
-    return moving.all_ids(log, account_id)
+    return finding.all_ids(log, account_id)
 
 
 async def _each(conversation_ids: tuple[str, ...]) -> AsyncIterator[str]:
