@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs simulate fuzz chaos step-matrix soak drain hostile bench bench-replay lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos recovery step-matrix soak drain hostile bench bench-quick bench-counts bench-replay lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ fuzz: $(READY) ## 20,000 generated requests against the whole system, all checks
 chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MINUTES=), and judge what came of it
 	@$(BIN)/python -m tests.chaos.run --seed $(or $(SEED),1) --requests $(or $(REQUESTS),250) --minutes $(or $(MINUTES),5)
 
+recovery: $(READY) ## one fault at a time on a stack at rest (ROUNDS=): how long until a client has what it waits for
+	@$(BIN)/python -m tests.chaos.single --rounds $(or $(ROUNDS),30) --seed $(or $(SEED),1)
+
 step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
 	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),95)
 
@@ -58,17 +61,31 @@ drain: $(READY) ## restart every service in turn (ROUNDS=, STREAMS=) while 200 s
 hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: live streams stay quick, nothing is left
 	@$(BIN)/python -m tests.chaos.hostile
 
-bench: $(READY) ## measure added latency, concurrent streams and memory (prints, asserts nothing)
-	@$(BIN)/agentchat bench
+BASELINES := .bench/venv
+bench: $(READY) $(BASELINES)/.ready ## measure the whole system beside hand-written baselines (15 min; .bench/bench.html)
+	@$(BIN)/python -m bench
+
+bench-quick: $(READY) $(BASELINES)/.ready ## the same with fewer scenarios and rounds, in three minutes
+	@$(BIN)/python -m bench --quick
+
+$(BASELINES)/.ready: bench/requirements.lock | $(READY)
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(BASELINES)
+	@$(BIN)/uv pip install -q --python $(BASELINES)/bin/python --require-hashes --compile-bytecode -r $<
+	@touch $@
 
 bench-replay: $(READY) ## measure rebuilds against the library's runner, time travel and live lag
-	@$(BIN)/python -m ops.bench_replay.run
+	@$(BIN)/python -m bench.replay
+
+bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
+	@$(BIN)/python -m bench.counting
 
 lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.toml files
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links $(NAMES:%=--no-emit-package %) \
 	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links -c requirements.lock --group bench -o bench/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) .run .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf $(VENV) .run .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,11 +16,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from ops.harness import RunningStack, embedded_nats, embedded_servers, running_stack
+from conversations.event_store.log import Log, open_log
+from conversations.event_store.store import ConversationStore, open_store
 from ops.prepare import migrate
 from ops.settings import Counts
 from ops.stack import Servers
 from runtime.cancellation import repair_wait_for
+from runtime.postgres import Connection, Pool, connection, open_pool
+from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
 from tests.scheduling import ByFile, long_ones_first
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
@@ -121,6 +124,31 @@ async def migrated_template(servers: Servers) -> str:
         owner.execute(f"CREATE DATABASE {_TEMPLATE} TEMPLATE template0")
     await migrate(make_conninfo(servers.database_url, dbname=_TEMPLATE))
     return _TEMPLATE
+
+
+@pytest.fixture(scope="module")
+async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
+    """Connections to the module's database, as the services have them."""
+    async with open_pool(migrated_database_url, max_size=9) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def conn(pool: Pool) -> AsyncIterator[Connection]:
+    async with connection(pool, seconds=50) as taken:
+        yield taken
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def log(migrated_database_url: str) -> AsyncIterator[Log]:
+    async with open_log(migrated_database_url) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

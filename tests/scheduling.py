@@ -16,10 +16,10 @@ _STACK = "stack"
 _LONG = (
     _STACK,
     "tests/chaos/test_chaos.py",
-    "tests/tool_runner/test_process_faults.py",
+    "tests/tool_runner/test_crash_and_shutdown.py",
     "tests/step_matrix/test_step_matrix.py",
     "tests/stack/test_up.py",
-    "tests/orchestrator/test_handover.py",
+    "tests/orchestrator/test_drain_and_handover.py",
 )
 """Units in the order in which they begin, before all others. A worker has two at first, and one of these has
 every core for a while: those that load the machine most are not side by side."""

@@ -6,7 +6,6 @@ import json
 import os
 
 import nats
-import nats.errors
 
 
 async def main() -> None:
@@ -18,7 +17,7 @@ async def main() -> None:
     )
     while True:
         batch = []
-        with contextlib.suppress(nats.errors.TimeoutError):  # nothing new
+        with contextlib.suppress(TimeoutError):  # nothing new; not always the kind that nats.errors has
             batch = await messages.fetch(100, timeout=5)
         for message in batch:
             saved = json.loads(message.data)

@@ -82,7 +82,7 @@ async def consume(jetstream: JetStreamContext, database: sqlite3.Connection, *, 
             return
         try:
             messages = await subscription.fetch(BATCH, timeout=5)
-        except nats.errors.TimeoutError:
+        except TimeoutError:  # not always the kind that nats.errors has
             continue  # nothing new
         store(database, messages)
         await asyncio.gather(*(message.ack_sync() for message in messages))

@@ -1,8 +1,9 @@
-"""The commands, run in this process on a migrated database."""
+"""The commands, run in this process: on a migrated database, and by a gateway on it."""
 
 import base64
 import json
 import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ from typer.testing import CliRunner
 
 from ops.errors import StackError
 from ops.main import app
+from tests.gateway.admin import TOKEN
+from tests.gateway.process import GatewayProcess
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 
@@ -61,6 +64,32 @@ class Cli:
         return str(self.json("accounts", "create", name)["id"])
 
 
-@pytest.fixture
-def cli(migrated_database_url: str) -> Cli:
-    return Cli(migrated_database_url)
+@pytest.fixture(scope="module")
+async def gateway_url(
+    migrated_database_url: str,
+    fresh_nats_url: str,
+    redis_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[str]:
+    """A gateway with the admin API, on the module's database."""
+    environ = {
+        "AGENTCHAT_DATABASE_URL": migrated_database_url,
+        "AGENTCHAT_NATS_URL": fresh_nats_url,
+        "AGENTCHAT_REDIS_URL": redis_url,
+        "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+        "AGENTCHAT_ADMIN_TOKEN": TOKEN,
+    }
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ)
+    await process.start()
+    yield process.url
+    await process.stop()
+
+
+@pytest.fixture(params=["database", "gateway"])
+def cli(request: pytest.FixtureRequest, migrated_database_url: str) -> Cli:
+    """By the library, and over HTTP; what is no route of the admin API has the database in both."""
+    made = Cli(migrated_database_url)
+    if request.param == "gateway":
+        made.environ["AGENTCHAT_ADMIN_URL"] = request.getfixturevalue("gateway_url")
+        made.environ["AGENTCHAT_ADMIN_TOKEN"] = TOKEN
+    return made

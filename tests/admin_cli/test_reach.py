@@ -1,4 +1,4 @@
-"""Which servers the commands work on, and what they say where they cannot."""
+"""Where the commands work, and what they say where they cannot."""
 
 import subprocess
 import sys
@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from agentchat_client import AgentChat
-from ops.harness import RunningStack
 from tests.admin_cli.conftest import SECRET_KEY, Cli
+from tests.harness import RunningStack
 from tests.terminal.terminal import Terminal
 
+on_database = pytest.mark.parametrize("cli", ["database"], indirect=True)
+on_gateway = pytest.mark.parametrize("cli", ["gateway"], indirect=True)
 
+
+@on_database
 @pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
     ("environ", "code", "told"),
@@ -30,17 +34,21 @@ def test_what_is_missing_is_one_line(
     done = cli(
         "knowledge", "search", cli.account(), "words", **{"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ
     )
-    assert (done.code, done.out) == (code, "")
+    assert done.code == code
+    assert done.out == ""
     assert told in done.err
     assert "short" not in done.err
 
 
+@on_database
 @pytest.mark.requirement("ADMIN-CLI")
 def test_a_database_without_tables_is_told(cli: Cli, database_url: str) -> None:
     done = cli("accounts", "list", AGENTCHAT_DATABASE_URL=database_url)
-    assert (done.code, "agentchat migrate" in done.err) == (2, True)
+    assert done.code == 2
+    assert "agentchat migrate" in done.err
 
 
+@on_database
 @pytest.mark.requirement("ADMIN-CLI")
 def test_the_bus_is_asked_for_only_where_it_is_needed(cli: Cli) -> None:
     account = cli.account()
@@ -62,6 +70,51 @@ def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     assert done.stdout == "[]\n"
 
 
+@on_gateway
+@pytest.mark.requirement("ADMIN-CLI")
+@pytest.mark.parametrize(
+    ("environ", "code", "told"),
+    [
+        ({"AGENTCHAT_ADMIN_TOKEN": ""}, 2, "AGENTCHAT_ADMIN_TOKEN is not set"),
+        ({"AGENTCHAT_ADMIN_TOKEN": "canary-of-a-token"}, 2, "refuses the token"),
+        ({"AGENTCHAT_ADMIN_URL": "http://127.0.0.1:9"}, 1, "http://127.0.0.1:9 does not answer"),
+        ({"AGENTCHAT_ADMIN_URL": "nonsense"}, 2, "AGENTCHAT_ADMIN_URL cannot be used"),
+    ],
+)
+def test_a_gateway_that_cannot_be_used_is_one_line(
+    cli: Cli, environ: dict[str, str], code: int, told: str
+) -> None:
+    done = cli("accounts", "list", **environ)
+    assert done.code == code
+    assert done.out == ""
+    assert told in done.err
+    assert "canary" not in done.err
+
+
+@on_gateway
+@pytest.mark.requirement("ADMIN-CLI")
+def test_a_gateway_elsewhere_is_named_by_an_option_and_no_database_is_needed(
+    cli: Cli, tmp_path: Path
+) -> None:
+    url = cli.environ.pop("AGENTCHAT_ADMIN_URL")
+    cli.environ |= {
+        "AGENTCHAT_DATABASE_URL": "", "AGENTCHAT_SECRET_KEY": "", "AGENTCHAT_RUN_DIR": str(tmp_path)
+    }  # fmt: skip
+    account = cli.json("--url", url, "accounts", "create", "Elsewhere")
+    assert account["name"] == "Elsewhere"
+    base = cli.json("--url", url, "knowledge", "create", account["id"], "Docs")["id"]
+    large = tmp_path / "large.txt"
+    large.write_text("word " * 1024 * 1024)
+    (tmp_path / "small.txt").write_text("Tents may be returned.")
+    imported = cli.json("--url", url, "knowledge", "import", base, str(large), str(tmp_path / "small.txt"))
+    assert imported["added"] == 1
+    assert "4194304 bytes" in imported["skipped"][0]["reason"]
+    direct = cli("--url", url, "secrets", "reseal")
+    assert direct.code == 2
+    assert "set AGENTCHAT_DATABASE_URL" in direct.err
+
+
+@on_database
 @pytest.mark.requirement("ADMIN-CLI")
 def test_deleting_asks_on_a_terminal(cli: Cli, tmp_path: Path) -> None:
     cli.json("plans", "create", "Doomed")
@@ -87,7 +140,8 @@ def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStac
     with AgentChat(found.load_api_key, base_url=found.base_url, agent_id=found.load_agent_id) as client:
         conversation = client.chat("Hello").conversation_id
         checked = cli.json("agents", "check", found.agent_id)
-        assert (checked["ok"], checked["provider"]["ok"]) == (True, True)
+        assert checked["ok"] is True
+        assert checked["provider"]["ok"] is True
         assert [server["ok"] for server in checked["servers"]] == [True]
         account = cli.json("agents", "show", found.load_agent_id)["account_id"]
         (verified,) = cli.json("usage", "--verify", "--account", account)

@@ -1,21 +1,13 @@
 """Administration on a migrated database, without HTTP and without a bus."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from administration import Admin, accounts
 from administration.values import Account, NewAccount
 from directory.secrets import Sealer
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool
 
 SEALER = Sealer(b"k" * 32)
-
-
-@pytest.fixture(scope="module")
-async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -8,45 +8,45 @@ import msgspec
 import pytest
 
 from administration import Admin, accounts, agents, audit, knowledge, mcp_servers
-from administration.errors import Conflict, Invalid, NotFound, Unavailable
 from administration.values import (
     Account,
-    AgentChanges,
     NewAccount,
     NewAgent,
     NewKnowledgeBase,
-    NewServer,
     ServerBody,
     ServerChanges,
 )
 from contracts import events
-from contracts.ids import new_id
+from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
+from contracts.ids import new_id, new_unlisted_id
 from contracts.messages import CheckTools
 from contracts.values import Usage
-from conversations.log import Log
+from conversations.event_store.log import Log
+from conversations.event_store.store import open_store
 from conversations.projections import conversations as threads
-from conversations.projections import open_runs
+from conversations.projections import open_runs, runs
 from conversations.projections.follower import Follower
-from conversations.store import open_store
-from directory.agents import Retrieval, load_agent, provider_key
+from directory.agent_draft import AgentChanges
+from directory.agents import McpServer, Retrieval, load_agent, provider_key
 from directory.secrets import Sealer
 from net_guard import Guard, Resolver
 from runtime.postgres import Pool
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
-from tool_runner.agents import Agents
-from tool_runner.checking import Checking
-from tool_runner.servers import Servers
+from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.pool import ServerPool
+from tool_runner.tools.checking import Checking
 
 pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
 
 HEADERS = {"Authorization": "Bearer canary-header"}
-SHOP = NewServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
+SHOP = McpServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
 
 
 async def make(admin: Admin, account: Account, **more: object) -> str:
     given = {"name": "Shop", "model": "m", "provider_key": "canary-provider-key", "mcp_servers": (SHOP,)}
-    return (await agents.create(admin, NewAgent(account_id=account.id, **given | more))).id  # type: ignore[arg-type]
+    made = await agents.create(admin, NewAgent(account_id=account.id, **given | more))  # type: ignore[arg-type]
+    return str(made.id)
 
 
 async def test_changes_at_the_same_time_are_versions_one_after_the_other(
@@ -55,7 +55,7 @@ async def test_changes_at_the_same_time_are_versions_one_after_the_other(
     agent = await make(admin, account)
     renamed = [agents.change(admin, agent, AgentChanges(name=f"Shop {n}")) for n in range(6)]
     added = [
-        mcp_servers.add(admin, agent, NewServer(name=f"s{n}", url="https://s.example")) for n in range(6)
+        mcp_servers.add(admin, agent, McpServer(name=f"s{n}", url="https://s.example")) for n in range(6)
     ]
     await asyncio.gather(*renamed, *added)
     versions = (await agents.versions(admin, agent)).items
@@ -86,7 +86,8 @@ async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
     base = await knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
     agent = await make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id))
     told = await knowledge.delete(admin, base.id, dry_run=True)
-    assert (told.needs_force, told.goes) == (True, ())
+    assert told.needs_force is True
+    assert told.goes == ()
     assert [(use.kind, use.names) for use in told.used_by] == [("agents", ("Shop",))]
     await knowledge.delete(admin, base.id, force=True)
     assert (await agents.get(admin, agent)).retrieval is None
@@ -119,11 +120,11 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
     admin: Admin, account: Account, pool: Pool
 ) -> None:
     async with serving(_unasked) as first, serving(_unasked) as second:
-        tools = Servers(
+        tools = ServerPool(
             Guard([f"127.0.0.1:{first.port}", f"127.0.0.1:{second.port}"], Resolver()),
             httpx2.create_ssl_context(),
         )
-        checking = Checking(Agents(pool, SEALER), tools)
+        checking = Checking(AgentServers(pool, SEALER), tools)
         agent = await make(admin, account, mcp_servers=(msgspec.structs.replace(SHOP, url=first.url),))
 
         async def works(version: int) -> bool:
@@ -147,11 +148,22 @@ async def _unasked(_call: Call) -> None:
 async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:
     agent = await make(admin, account)
     await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
-    offered = Agents(pool, SEALER)
+    offered = AgentServers(pool, SEALER)
     assert [server.name for server in await offered.servers(account.id, agent, 1)] == ["shop"]
     assert await offered.servers(account.id, agent, 2) == ()
     await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=False))
     assert await offered.servers(account.id, agent, 3) == (SHOP,)
+
+
+async def test_an_agent_made_anew_under_its_id_has_no_servers_of_the_one_before(
+    admin: Admin, account: Account, pool: Pool
+) -> None:
+    offered = AgentServers(pool, SEALER)
+    agent = await make(admin, account)
+    assert await offered.servers(account.id, agent, 1) == (SHOP,)
+    await agents.delete(admin, agent)
+    await make(admin, account, id=agent, mcp_servers=())
+    assert await offered.servers(account.id, agent, 1) == ()
 
 
 async def test_under_another_secret_key_headers_are_not_lost_unseen(
@@ -160,10 +172,11 @@ async def test_under_another_secret_key_headers_are_not_lost_unseen(
     agent = await make(admin, account)
     other = Admin(pool=pool, sealer=Sealer(b"o" * 32), actor="ada@cli")
     shown = await agents.get(other, agent)
-    assert (shown.provider_key.set, shown.provider_key.last4) == (True, None)
+    assert shown.provider_key.set is True
+    assert shown.provider_key.last4 is None
     assert shown.mcp_servers[0].header_names is None
     with pytest.raises(Conflict, match="another secret key"):
-        await mcp_servers.add(other, agent, NewServer(name="more", url="https://m.example"))
+        await mcp_servers.add(other, agent, McpServer(name="more", url="https://m.example"))
     await agents.change(other, agent, AgentChanges(name="Renamed"))
     assert (await agents.get(admin, agent)).mcp_servers[0].header_names == ("Authorization",)
     await agents.change(other, agent, AgentChanges(mcp_servers=(SHOP,)))
@@ -215,10 +228,14 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     projections = [threads.PROJECTION, open_runs.PROJECTION]
     await Follower(pool, Log(pool), projections).step()
     told = await agents.delete(admin, agent, dry_run=True)
-    assert (told.needs_force, [use.kind for use in told.goes]) == (True, ["versions"])
-    runs, conversations = told.used_by
-    assert (runs.kind, runs.count, runs.names) == ("open runs", 1, (trace[under_way],))
-    assert (conversations.kind, conversations.count) == ("conversations", 2)
+    assert told.needs_force is True
+    assert [use.kind for use in told.goes] == ["versions"]
+    running, conversations = told.used_by
+    assert running.kind == "open runs"
+    assert running.count == 1
+    assert running.names == (trace[under_way],)
+    assert conversations.kind == "conversations"
+    assert conversations.count == 2
     assert set(conversations.names) == {over, under_way}
     with pytest.raises(Conflict, match="has 1 open run and 2 conversations; force") as refused:
         await agents.delete(admin, agent)
@@ -228,6 +245,28 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     assert (await agents.delete(admin, agent, force=True)).used_by == told.used_by
     with pytest.raises(NotFound):
         await agents.get(admin, agent)
+
+
+@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-DOOR")
+async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
+    admin: Admin, account: Account, pool: Pool, migrated_database_url: str
+) -> None:
+    agent, thread = await make(admin, account), new_unlisted_id()
+    its, at = os.urandom(16).hex(), "2026-11-21T09:30:00.000000Z"
+    said: list[events.Event] = [
+        events.ConversationStarted(trace_id=its, at=at, account_id=account.id),
+        events.MessageSaved(
+            trace_id=its, at=at, message_id=new_id(), role="user", content="Hi", agent_id=agent
+        ),
+        events.RunCancelled(trace_id=its, at=at, usage=Usage()),
+    ]
+    async with open_store(migrated_database_url) as opened:
+        await opened.append(await opened.load(thread), said)
+    await Follower(pool, Log(pool), [threads.PROJECTION, open_runs.PROJECTION, runs.PROJECTION]).step()
+    (used,) = (await agents.delete(admin, agent, dry_run=True)).used_by
+    assert used.kind == "conversations"
+    assert used.count == 1
+    assert used.names == (thread,)
 
 
 async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
@@ -248,7 +287,8 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
             await agents.change(admin, agent, AgentChanges(base_url=url, provider_key="new"))
     listing = Admin(pool=pool, sealer=SEALER, actor="ada@cli", model_hosts=Guard(("127.0.0.1:*",)))
     moved = await agents.change(listing, agent, AgentChanges(base_url=local, provider_key=None))
-    assert (moved.base_url, moved.version) == (local, 2)
+    assert moved.base_url == local
+    assert moved.version == 2
     await agents.change(admin, agent, AgentChanges(base_url=None))
     with pytest.raises(Invalid, match="base_url"):
         await agents.restore(admin, agent, 2)
@@ -262,10 +302,8 @@ async def test_a_key_is_given_anew_where_it_would_go_elsewhere(admin: Admin, acc
     moved = await agents.change(
         admin, agent, AgentChanges(base_url="https://models.example", provider_key="sk-other-0123456789ab")
     )
-    assert (moved.provider, moved.base_url, moved.provider_key.last4) == (
-        "anthropic",
-        "https://models.example",
-        "89ab",
-    )
+    assert moved.provider == "anthropic"
+    assert moved.base_url == "https://models.example"
+    assert moved.provider_key.last4 == "89ab"
     with pytest.raises(Invalid, match="provider"):
         await agents.change(admin, agent, AgentChanges(provider="nobody"))

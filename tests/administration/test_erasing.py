@@ -7,16 +7,16 @@ import pytest
 from msgspec.structs import replace
 
 from administration import Admin, accounts
-from administration.errors import Conflict, NotFound, Unavailable
 from administration.values import Account
 from bus import Bus
 from contracts import events, subjects, wire
+from contracts.admin_errors import Conflict, NotFound, Unavailable
 from contracts.ids import new_id, new_unlisted_id
 from contracts.messages import EraseAnswered, EraseConversation
-from conversations.log import Log
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
 from conversations.projections import conversations as threads
 from conversations.projections.follower import Follower
-from conversations.store import ConversationStore, open_store
 from runtime.postgres import Pool, connection
 
 AT = "2026-11-21T09:30:00Z"
@@ -56,7 +56,7 @@ async def eraser(
         Bus.connect(fresh_nats_url, name="test-eraser") as bus,
     ):
         played = Eraser(store, pool)
-        await bus.serve(subjects.ALL_COMMANDS, "test-erasers", played.handle)
+        await bus.rpc.serve(subjects.ALL_COMMANDS, "test-erasers", played.handle)
         projecting = asyncio.create_task(played.project())
         yield played, replace(admin, bus=bus)
         projecting.cancel()

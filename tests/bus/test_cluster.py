@@ -92,7 +92,7 @@ async def publish(bus: Bus, message: str) -> None:
     )
     while True:
         with contextlib.suppress(BusUnavailable):
-            return await bus.request_chat(request)
+            return await bus.queues.request_chat(request)
 
 
 async def test_streams_have_the_replicas_asked_for_and_outlive_the_server_that_leads_them(
@@ -119,7 +119,7 @@ async def test_streams_have_the_replicas_asked_for_and_outlive_the_server_that_l
         await cluster.set_replicas("EVENTS", 1)
         await worker._jetstream.provision()
         assert await cluster.replicas() == {3}
-        consuming = asyncio.create_task(worker.consume("REQUESTS", handle, slots=5, stop=stop))
+        consuming = asyncio.create_task(worker.queues.consume("REQUESTS", handle, slots=5, stop=stop))
         await publish(gateway, "0")
         await until_seen(1)
         await cluster.servers[await cluster.leader("REQUESTS")].kill()

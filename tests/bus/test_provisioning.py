@@ -64,8 +64,8 @@ async def test_tool_results_and_cancellations_move_out_of_a_traces_stream_that_h
         await jetstream.publish(subject, wire.encode(result), headers={"Nats-Msg-Id": subject})
         await jetstream.publish(subjects.cancel(cancel.trace_id), wire.encode(cancel))
         async with asyncio.timeout(10), Bus.connect(nats_server.url, name="test") as bus:
-            assert await bus.tool_results_of(result.trace_id) == {result.call_id: result}
-            assert await bus.is_cancelled(cancel.trace_id)
+            assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}
+            assert await bus.traces.is_cancelled(cancel.trace_id)
         assert (await config_of(jetstream, "TRACES")).subjects == ["chat.traces.>"]
         assert (await jetstream.stream_info("TRACES")).state.messages == 0
 
@@ -80,15 +80,17 @@ async def test_frames_that_fill_their_stream_leave_results_and_cancellations_alo
         small.max_bytes = 256 * 1024
         await jetstream.update_stream(small)
     async with Bus.connect(nats_server.url, name="test") as bus:
-        await bus.finish_tool(result)
-        await bus.cancel(messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT))
+        await bus.traces.finish_tool(result)
+        await bus.traces.cancel(
+            messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT)
+        )
         flushing = ids.new_id().replace("-", "")
         for seq in range(1, 11):
             frame = frames.Delta(seq=seq, attempt=1, round=1, text="x" * 60_000)
-            await bus.publish_frame(flushing, frame)
-        assert len(await bus.frames_of(flushing)) < 10, "TRACES was full"
-        assert await bus.tool_results_of(result.trace_id) == {result.call_id: result}
-        assert await bus.is_cancelled(result.trace_id)
+            await bus.traces.publish_frame(flushing, frame)
+        assert len(await bus.traces.frames_of(flushing)) < 10, "TRACES was full"
+        assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}
+        assert await bus.traces.is_cancelled(result.trace_id)
 
 
 @pytest.mark.requirement("PROVISION-OURS")
@@ -104,7 +106,8 @@ async def test_provisioning_restores_what_is_ours_and_keeps_what_an_operator_set
     async with Bus.connect(nats_server.url, name="test"), operator(nats_server) as jetstream:
         found = await config_of(jetstream, "EVENTS")
     assert found.allow_direct, "readers need it"
-    assert (found.max_bytes, found.description) == (3 * MIB, "kept by the operator")
+    assert found.max_bytes == 3 * MIB
+    assert found.description == "kept by the operator"
 
 
 @pytest.mark.requirement("STORE-ROOM")

@@ -1,4 +1,4 @@
-"""Work queues: acknowledged publishing, deduplication, slots, redelivery, and what outages do to them."""
+"""Work queues: acknowledged publishing, deduplication, slots, redelivery, dead letters, drain, outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ import pytest
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import examples, ids, messages, subjects, wire
+from contracts.timings import ACK_WAIT_SECONDS
 from runtime.readiness import Readiness
 from tests.bus.nats_server import NatsServer
 
@@ -30,7 +31,7 @@ class Worker:
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.stop = asyncio.Event()
         self._handle = handle
-        consuming = bus.consume("REQUESTS", self._take, slots=4, stop=self.stop, readiness=readiness)
+        consuming = bus.queues.consume("REQUESTS", self._take, slots=4, stop=self.stop, readiness=readiness)
         self.task = asyncio.create_task(consuming)
 
     async def _take(self, delivery: Delivery) -> None:
@@ -53,7 +54,7 @@ class Worker:
 async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> None:
     worker = Worker(bus)
     request = chat()
-    await bus.request_chat(request)
+    await bus.queues.request_chat(request)
     async with asyncio.timeout(5):
         delivery = await worker.deliveries.get()
     await worker.ended()
@@ -64,11 +65,37 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
 
 
 @pytest.mark.requirement("BUS-REQUEST")
-async def test_the_same_publication_twice_is_one_request(bus: Bus) -> None:
+async def test_the_last_message_of_a_worker_that_stops_leaves_the_queue_before_it_would_come_again(
+    nats_server: NatsServer,
+) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        async with Bus.connect(nats_server.url, name="stops") as worked_on:
+            worker = Worker(worked_on)
+            await bus.queues.request_chat(chat())
+            await worker.next()
+            await worker.ended()
+        async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
+            while (await bus._jetstream.state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_message_leaves_the_queue_though_none_follows_it(bus: Bus) -> None:
+    worker = Worker(bus)
+    await bus.queues.request_chat(chat())
+    await worker.next()
+    async with asyncio.timeout(ACK_WAIT_SECONDS / 2):
+        while (await bus._jetstream.state("REQUESTS"))[1]:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.02)
+    await worker.ended()
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_duplicate_publication_is_one_request(bus: Bus) -> None:
     request, other = chat(), chat()
-    await bus.request_chat(request)
-    await bus.request_chat(request)
-    await bus.request_chat(other)
+    await bus.queues.request_chat(request)
+    await bus.queues.request_chat(request)
+    await bus.queues.request_chat(other)
     worker = Worker(bus)
     first, second = await worker.next(), await worker.next()
     await worker.ended()
@@ -81,7 +108,7 @@ async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> No
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
     for _ in range(10):
-        await bus.request_chat(chat())
+        await bus.queues.request_chat(chat())
     for _ in range(4):
         await worker.next()
     with pytest.raises(TimeoutError):
@@ -93,7 +120,27 @@ async def test_no_more_messages_are_in_work_than_there_are_slots(bus: Bus) -> No
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_a_handler_that_fails_gets_its_message_again(bus: Bus) -> None:
+async def test_a_handler_that_frees_its_slot_makes_room_and_is_waited_for(bus: Bus) -> None:
+    free = asyncio.Event()
+
+    async def wait_outside(delivery: Delivery) -> None:
+        delivery.free_slot()
+        await _forever(free)
+
+    worker = Worker(bus, wait_outside)
+    requests = [chat() for _ in range(6)]
+    for request in requests:
+        await bus.queues.request_chat(request)
+    assert [await worker.next() for _ in requests] == requests, "of four slots"
+    worker.stop.set()
+    done, _ = await asyncio.wait([worker.task], timeout=0.3)
+    assert not done, "the handlers go on"
+    free.set()
+    await worker.ended()
+
+
+@pytest.mark.requirement("BUS-CONSUME")
+async def test_a_message_whose_handler_failed_is_redelivered(bus: Bus) -> None:
     attempts = []
 
     async def fail_once(delivery: Delivery) -> None:
@@ -103,14 +150,14 @@ async def test_a_handler_that_fails_gets_its_message_again(bus: Bus) -> None:
 
     worker = Worker(bus, fail_once)
     request = chat()
-    await bus.request_chat(request)
+    await bus.queues.request_chat(request)
     assert await worker.next() == await worker.next() == request
     await worker.ended()
     assert attempts == [1, 2]
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_a_message_put_back_with_a_delay_waits_that_long(bus: Bus) -> None:
+async def test_a_nak_with_a_delay_redelivers_after_it(bus: Bus) -> None:
     loop = asyncio.get_running_loop()
     times = []
 
@@ -120,7 +167,7 @@ async def test_a_message_put_back_with_a_delay_waits_that_long(bus: Bus) -> None
             await delivery.nak(0.5)
 
     worker = Worker(bus, put_back)
-    await bus.request_chat(chat())
+    await bus.queues.request_chat(chat())
     await worker.next()
     await worker.next()
     await worker.ended()
@@ -128,11 +175,11 @@ async def test_a_message_put_back_with_a_delay_waits_that_long(bus: Bus) -> None
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_a_stopped_worker_leaves_the_next_message_to_others(bus: Bus) -> None:
+async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
     first = Worker(bus)
     await first.ended()
     request = chat()
-    await bus.request_chat(request)
+    await bus.queues.request_chat(request)
     second = Worker(bus)
     assert await second.next(2) == request
     await second.ended()
@@ -142,15 +189,15 @@ async def test_a_stopped_worker_leaves_the_next_message_to_others(bus: Bus) -> N
 async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(bus: Bus) -> None:
     readiness = Readiness()
     worker = Worker(bus, readiness=readiness)
-    await bus.request_chat(chat())
+    await bus.queues.request_chat(chat())
     await worker.next()
     readiness.set(False)
     await asyncio.sleep(0.2)  # until its pull request is withdrawn, of which there is no sign
     request = chat()
-    await bus.request_chat(request)
+    await bus.queues.request_chat(request)
     with pytest.raises(TimeoutError):
         await worker.next(0.3)
-    assert (await bus.backlog("REQUESTS")).waiting == 1
+    assert (await bus.queues.backlog("REQUESTS")).waiting == 1
     readiness.set(True)
     assert await worker.next(1.0) == request
     readiness.set(False)
@@ -158,10 +205,10 @@ async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_w
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_stopping_waits_for_the_handlers(bus: Bus) -> None:
+async def test_shutdown_drains_the_handlers(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
-    await bus.request_chat(chat())
+    await bus.queues.request_chat(chat())
     await worker.next()
     worker.stop.set()
     done, _ = await asyncio.wait([worker.task], timeout=0.2)
@@ -171,10 +218,10 @@ async def test_stopping_waits_for_the_handlers(bus: Bus) -> None:
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_a_long_handler_keeps_its_message(bus: Bus) -> None:
+async def test_heartbeats_keep_the_message_of_a_long_handler(bus: Bus) -> None:
     free = asyncio.Event()
     worker = Worker(bus, lambda _: _forever(free))
-    await bus.request_chat(chat())
+    await bus.queues.request_chat(chat())
     await worker.next()
     with pytest.raises(TimeoutError):
         await worker.next(12)  # past ack_wait
@@ -183,28 +230,28 @@ async def test_a_long_handler_keeps_its_message(bus: Bus) -> None:
 
 
 @pytest.mark.requirement("BUS-CONSUME")
-async def test_work_goes_on_after_nats_was_killed(nats_server: NatsServer) -> None:
+async def test_consumers_reconnect_after_nats_was_killed(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
-        await bus.request_chat(chat())
+        await bus.queues.request_chat(chat())
         await worker.next()
         await nats_server.kill()
         await nats_server.start()
         request = chat()
-        await bus.request_chat(request)
+        await bus.queues.request_chat(request)
         while await worker.next(5) != request:
             pass  # the first one again: its acknowledgement died with the server
         await worker.ended()
 
 
 @pytest.mark.requirement("BUS-CONSUME", "BUS-STREAMS")
-async def test_work_goes_on_after_nats_was_wiped(nats_server: NatsServer) -> None:
+async def test_consumers_reconnect_after_nats_was_wiped(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
         await nats_server.kill(wipe=True)
         await nats_server.start()
         request = chat()
-        await bus.request_chat(request)
+        await bus.queues.request_chat(request)
         assert await worker.next(5) == request
         await worker.ended()
 
@@ -214,12 +261,12 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
     loop = asyncio.get_running_loop()
     async with Bus.connect(nats_server.url, name="test") as bus:
         worker = Worker(bus)
-        await bus.request_chat(chat())
+        await bus.queues.request_chat(chat())
         await worker.next()
         await nats_server.freeze()
         began = loop.time()
         with pytest.raises(BusUnavailable):
-            await bus.request_chat(chat())
+            await bus.queues.request_chat(chat())
         with pytest.raises(BusUnavailable):
             await bus.ping()
         assert loop.time() - began < 15
@@ -229,7 +276,7 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
         async with asyncio.timeout(10):
             while True:
                 try:
-                    await bus.request_chat(request)
+                    await bus.queues.request_chat(request)
                     break
                 except BusUnavailable:
                     continue
@@ -255,7 +302,7 @@ async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
 
 
 @pytest.mark.requirement("BUS-DEAD")
-async def test_a_message_past_its_last_delivery_is_handled_once_and_buried(nats_server: NatsServer) -> None:
+async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_server: NatsServer) -> None:
     exhausted = asyncio.Queue()  # type: ignore[var-annotated]
 
     async def put_back(delivery: Delivery) -> None:
@@ -266,10 +313,10 @@ async def test_a_message_past_its_last_delivery_is_handled_once_and_buried(nats_
 
     async with Bus.connect(nats_server.url, name="test") as bus:
         request = chat()
-        await bus.request_chat(request)
+        await bus.queues.request_chat(request)
         worker = Worker(bus, put_back)
         stop = asyncio.Event()
-        burying = asyncio.create_task(bus.follow_max_deliveries(handle, stop=stop))
+        burying = asyncio.create_task(bus.queues.follow_max_deliveries(handle, stop=stop))
         async with asyncio.timeout(20):
             message = await exhausted.get()
         assert message.stream == "REQUESTS"

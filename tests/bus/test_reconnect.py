@@ -33,14 +33,12 @@ async def lose(bus: Bus, link: Link) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_cancellation_while_the_connection_was_away_is_heard(
-    bus: Bus, cut_off: Bus, link: Link
-) -> None:
+async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Link) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
-    following = await cut_off.follow_cancels(got.put_nowait)
+    following = await cut_off.traces.follow_cancels(got.put_nowait)
     asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
     await lose(cut_off, link)
-    await bus.cancel(asked)
+    await bus.traces.cancel(asked)
     link.mend()
     async with asyncio.timeout(10):
         while await got.get() != asked:
@@ -48,15 +46,13 @@ async def test_a_cancellation_while_the_connection_was_away_is_heard(
     await following.close()
 
 
-async def test_a_tool_result_while_the_connection_was_away_is_heard(
-    bus: Bus, cut_off: Bus, link: Link
-) -> None:
+async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Link) -> None:
     got: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
     trace_id = ids.new_id().replace("-", "")
-    following = await cut_off.follow_tool_results(trace_id, got.put_nowait)
+    following = await cut_off.traces.follow_tool_results(trace_id, got.put_nowait)
     finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await lose(cut_off, link)
-    await bus.finish_tool(finished)
+    await bus.traces.finish_tool(finished)
     link.mend()
     async with asyncio.timeout(10):
         assert await got.get() == finished
@@ -66,13 +62,13 @@ async def test_a_tool_result_while_the_connection_was_away_is_heard(
 async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Link) -> None:
     got: list[messages.ToolFinished] = []
     trace_id = ids.new_id().replace("-", "")
-    closed = await cut_off.follow_tool_results(trace_id, got.append)
+    closed = await cut_off.traces.follow_tool_results(trace_id, got.append)
     open_one: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
-    following = await cut_off.follow_tool_results(trace_id, open_one.put_nowait)
+    following = await cut_off.traces.follow_tool_results(trace_id, open_one.put_nowait)
     await lose(cut_off, link)
     await closed.close()
     finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
-    await bus.finish_tool(finished)
+    await bus.traces.finish_tool(finished)
     link.mend()
     async with asyncio.timeout(10):
         await open_one.get()
@@ -87,12 +83,12 @@ async def test_a_cancellation_that_could_not_be_looked_up_is_heard_once_it_can_b
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     client = await nats.connect(nats_server.url)
     async with Bus.connect(nats_server.url, name="test") as bus:
-        await bus.cancel(asked)
-        following = await bus.follow_cancels(got.put_nowait)
+        await bus.traces.cancel(asked)
+        following = await bus.traces.follow_cancels(got.put_nowait)
         readable = (await client.jetstream().stream_info("CANCELS")).config
         await client.jetstream().update_stream(readable.evolve(allow_direct=False))
         with pytest.raises(BusUnavailable):
-            await bus.is_cancelled(asked.trace_id)
+            await bus.traces.is_cancelled(asked.trace_id)
         assert got.empty()
         await client.jetstream().update_stream(readable)
         async with asyncio.timeout(10):

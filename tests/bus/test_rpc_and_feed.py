@@ -6,6 +6,7 @@ import nats
 import pytest
 
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
+from bus.positions import position_of
 from contracts import examples, messages, subjects, wire
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
@@ -20,9 +21,9 @@ async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
         assert wire.decode_message(messages.ListTools, data) == ASK
         return wire.encode(LISTED)
 
-    serving = await bus.serve("chat.test.answered", "workers", answer)
+    serving = await bus.rpc.serve("chat.test.answered", "workers", answer)
     answers = await asyncio.gather(
-        *(bus.ask("chat.test.answered", ASK, messages.ToolsListed, timeout=5) for _ in range(20))
+        *(bus.rpc.ask("chat.test.answered", ASK, messages.ToolsListed, timeout=5) for _ in range(20))
     )
     await serving.close()
     assert answers == [LISTED] * 20
@@ -32,7 +33,7 @@ async def test_a_question_is_answered_by_whoever_serves(bus: Bus) -> None:
 async def test_nobody_serving_is_said_at_once(bus: Bus) -> None:
     async with asyncio.timeout(2):
         with pytest.raises(BusUnavailable, match="nobody serves"):
-            await bus.ask("chat.test.nobody", ASK, messages.ToolsListed, timeout=30)
+            await bus.rpc.ask("chat.test.nobody", ASK, messages.ToolsListed, timeout=30)
 
 
 @pytest.mark.requirement("BUS-REQUEST")
@@ -40,35 +41,57 @@ async def test_a_failed_answer_is_said_at_once(bus: Bus) -> None:
     async def fail(_: bytes) -> bytes:
         raise ValueError("no")
 
-    serving = await bus.serve("chat.test.failing", "workers", fail)
+    serving = await bus.rpc.serve("chat.test.failing", "workers", fail)
     async with asyncio.timeout(2):
         with pytest.raises(BusUnavailable, match="ValueError"):
-            await bus.ask("chat.test.failing", ASK, messages.ToolsListed, timeout=30)
+            await bus.rpc.ask("chat.test.failing", ASK, messages.ToolsListed, timeout=30)
     await serving.close()
 
 
 @pytest.mark.requirement("BUS-REQUEST")
-async def test_a_slow_answer_is_given_up_in_time(bus: Bus) -> None:
+async def test_a_slow_answer_times_out(bus: Bus) -> None:
     async def never(_: bytes) -> bytes:
         await asyncio.Event().wait()
         return b""
 
-    serving = await bus.serve("chat.test.slow", "workers", never)
+    serving = await bus.rpc.serve("chat.test.slow", "workers", never)
     with pytest.raises(BusUnavailable):
-        await bus.ask("chat.test.slow", ASK, messages.ToolsListed, timeout=0.2)
+        await bus.rpc.ask("chat.test.slow", ASK, messages.ToolsListed, timeout=0.2)
     await serving.close()
+
+
+@pytest.mark.requirement("BUS-REQUEST")
+async def test_a_reply_that_comes_too_late_is_nobody_elses(bus: Bus) -> None:
+    let_go = asyncio.Event()
+
+    async def late(_: bytes) -> bytes:
+        await let_go.wait()
+        return b"late"
+
+    async def at_once(_: bytes) -> bytes:
+        return wire.encode(LISTED)
+
+    slow = await bus.rpc.serve("chat.test.late", "workers", late)
+    quick = await bus.rpc.serve("chat.test.quick", "workers", at_once)
+    with pytest.raises(BusUnavailable):
+        await bus.rpc.ask("chat.test.late", ASK, messages.ToolsListed, timeout=0.2)
+    let_go.set()
+    for _ in range(3):
+        assert await bus.rpc.ask("chat.test.quick", ASK, messages.ToolsListed, timeout=5) == LISTED
+    await slow.close()
+    await quick.close()
 
 
 @pytest.mark.requirement("PROJECTION-FEED")
 async def test_events_are_appended_only_behind_the_last_one(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
-        assert await bus.feed_end() == FeedEnd(sequence=0, position=0)
+        assert await bus.feed.end() == FeedEnd(sequence=0, position=0)
         assert await _append(bus, position=11, after=0) == 1
         assert await _append(bus, position=12, after=1) == 2
-        assert await bus.feed_end() == FeedEnd(sequence=2, position=12)
+        assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
         with pytest.raises(FeedConflict):
             await _append(bus, position=13, after=1)
-        assert await bus.feed_end() == FeedEnd(sequence=2, position=12)
+        assert await bus.feed.end() == FeedEnd(sequence=2, position=12)
 
 
 @pytest.mark.requirement("PROJECTION-FEED")
@@ -76,7 +99,7 @@ async def test_an_event_whose_acknowledgement_was_lost_may_be_repeated(nats_serv
     async with Bus.connect(nats_server.url, name="test") as bus:
         assert await _append(bus, position=11, after=0) == 1
         assert await _append(bus, position=11, after=0) == 1
-        assert await bus.feed_end() == FeedEnd(sequence=1, position=11)
+        assert await bus.feed.end() == FeedEnd(sequence=1, position=11)
 
 
 @pytest.mark.requirement("PROJECTION-FEED")
@@ -84,6 +107,47 @@ async def test_many_events_may_be_under_way_in_order(nats_server: NatsServer) ->
     async with Bus.connect(nats_server.url, name="test") as bus:
         appended = await asyncio.gather(*(_append(bus, position=n, after=n) for n in range(200)))
         assert appended == list(range(1, 201))
+
+
+def _event(position: int, size: int = 5) -> FeedEvent:
+    stored = {"type": "delta.v1", "trace_id": examples.TRACE, "at": examples.AT, "text": "x" * size}
+    return FeedEvent(
+        position=position,
+        account_id=examples.ACCOUNT,
+        conversation_id=examples.CONVERSATION,
+        name="Delta",
+        data=wire.encode(stored),
+    )
+
+
+async def _positions(bus: Bus) -> list[int]:
+    stored = bus._jetstream.messages("EVENTS", "chat.events.>")
+    return [position_of(message) async for message in stored]
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_events_of_a_batch_are_stored_in_order_and_once_however_often_it_is_repeated(
+    nats_server: NatsServer,
+) -> None:
+    events = [_event(position) for position in range(1, 6)]
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        start = await bus.feed.end()
+        assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
+        assert await bus.feed.publish_events(events, start) == FeedEnd(sequence=5, position=5)
+        assert await bus.feed.publish_events([], start) == start
+        assert await _positions(bus) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_no_event_of_a_batch_is_stored_behind_one_that_was_refused(nats_server: NatsServer) -> None:
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        start = await bus.feed.end()
+        await bus.feed.publish_events([_event(1), _event(2)], start)
+        with pytest.raises(FeedConflict):  # a place where another leader's event stands
+            await bus.feed.publish_events([_event(3), _event(4), _event(5)], start)
+        assert await _positions(bus) == [1, 2]
+        behind = await bus.feed.end()
+        assert await bus.feed.publish_events([_event(3)], behind) == FeedEnd(sequence=3, position=3)
 
 
 @pytest.mark.requirement("BUS-STREAMS")
@@ -116,10 +180,12 @@ async def test_the_streams_are_those_of_the_design(bus: Bus, shared_nats: NatsSe
     for name in ("TRACES", "RESULTS", "CANCELS"):
         assert found[name].max_age == 15 * 60
     for name in ("RESULTS", "CANCELS"):
-        assert (str(found[name].discard), found[name].max_msgs_per_subject) == ("new", 1)
+        assert str(found[name].discard) == "new"
+        assert found[name].max_msgs_per_subject == 1
     assert found["TRACES"].max_bytes == 256 * 1024 * 1024
     assert found["EVENTS"].max_age == found["DEAD"].max_age == 30 * 24 * 3600
-    assert (requests.config.max_ack_pending, requests.config.ack_wait) == (-1, 10)
+    assert requests.config.max_ack_pending == -1
+    assert requests.config.ack_wait == 10
 
 
 @pytest.mark.requirement("BUS-STREAMS")
@@ -133,7 +199,7 @@ async def test_many_services_may_provision_at_once(nats_server: NatsServer) -> N
 
 
 async def _append(bus: Bus, *, position: int, after: int) -> int:
-    return await bus.publish_event(
+    return await bus.feed.publish_event(
         subjects.events(examples.ACCOUNT, "MessageSaved"),
         b"{}",
         {subjects.POSITION_HEADER: str(position)},
@@ -146,21 +212,11 @@ async def _append(bus: Bus, *, position: int, after: int) -> int:
 async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_feed_goes_on(
     nats_server: NatsServer,
 ) -> None:
-    def event(position: int, size: int) -> FeedEvent:
-        stored = {"type": "delta.v1", "trace_id": examples.TRACE, "at": examples.AT, "text": "x" * size}
-        return FeedEvent(
-            position=position,
-            account_id=examples.ACCOUNT,
-            conversation_id=examples.CONVERSATION,
-            name="Delta",
-            data=wire.encode(stored),
-        )
-
     large = 8 * 1024 * 1024
-    every = [event(1, 5), event(2, large), event(3, large - 8192), event(4, 5)]
+    every = [_event(1), _event(2, large), _event(3, large - 8192), _event(4)]
     async with Bus.connect(nats_server.url, name="test") as bus:
-        end = await bus.publish_events(every, await bus.feed_end())
-        assert end == await bus.feed_end() == FeedEnd(sequence=4, position=4)
+        end = await bus.feed.publish_events(every, await bus.feed.end())
+        assert end == await bus.feed.end() == FeedEnd(sequence=4, position=4)
         found = [each async for each in bus._jetstream.messages("EVENTS", "chat.events.>")]
     assert [each.data for each in found if each.sequence != 2] == [
         every[0].data,
@@ -168,7 +224,10 @@ async def test_an_event_that_no_message_can_hold_is_told_by_reference_and_the_fe
         every[3].data,
     ]
     reference = wire.decode_message(messages.EventTooLarge, found[1].data)
-    assert (reference.event, reference.trace_id, reference.at) == ("delta.v1", examples.TRACE, examples.AT)
-    assert (reference.position, reference.conversation_id) == (2, examples.CONVERSATION)
+    assert reference.event == "delta.v1"
+    assert reference.trace_id == examples.TRACE
+    assert reference.at == examples.AT
+    assert reference.position == 2
+    assert reference.conversation_id == examples.CONVERSATION
     assert reference.bytes == len(every[1].data)
     assert found[1].subject == every[1].subject

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import nats
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from bus import Bus
 from contracts import examples, frames, ids, messages, subjects, wire
@@ -43,97 +44,106 @@ class Reader:
 @pytest.mark.requirement("FRAMES")
 async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     for frame in examples.FRAME_EXAMPLES:
-        await bus.publish_frame(trace_id, frame)
+        await bus.traces.publish_frame(trace_id, frame)
     await reader.until(len(examples.FRAME_EXAMPLES))
     await subscription.close()
     assert reader.frames == list(examples.FRAME_EXAMPLES)
-    assert await bus.frames_of(trace_id) == reader.frames
+    assert await bus.traces.frames_of(trace_id) == reader.frames
 
 
 @pytest.mark.requirement("FRAMES")
 async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     sent = [delta(seq, f"{seq} ") for seq in range(1, 2501)]
     for frame in sent:
-        await bus.publish_frame(trace_id, frame)
+        await bus.traces.publish_frame(trace_id, frame)
     await reader.until(len(sent))
     await subscription.close()
     assert reader.frames == sent
     async with asyncio.timeout(1):
-        assert await bus.frames_of(trace_id) == sent
+        assert await bus.traces.frames_of(trace_id) == sent
 
 
 @pytest.mark.requirement("FRAMES")
 async def test_an_unknown_trace_has_no_frames(bus: Bus) -> None:
-    assert await bus.frames_of(new_trace()) == []
+    assert await bus.traces.frames_of(new_trace()) == []
 
 
 @pytest.mark.requirement("FRAMES")
 async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
     trace_id, closed, open_one = new_trace(), Reader(), Reader()
-    first = await bus.follow_trace(trace_id, closed.deliver)
-    second = await bus.follow_trace(trace_id, open_one.deliver)
+    first = await bus.traces.follow_trace(trace_id, closed.deliver)
+    second = await bus.traces.follow_trace(trace_id, open_one.deliver)
     await first.close()
-    await bus.publish_frame(trace_id, delta(1))
+    await bus.traces.publish_frame(trace_id, delta(1))
     await open_one.until(1)
     await second.close()
     assert closed.frames == []
 
 
 @pytest.mark.requirement("FRAMES", "TELEMETRY")
-async def test_a_frame_carries_the_trace_context_of_its_publisher(bus: Bus, shared_nats: NatsServer) -> None:
+async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_recorded(
+    bus: Bus, shared_nats: NatsServer
+) -> None:
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")
     await client.request("$JS.API.INFO")  # answered behind the subscription, as `flush` is not
+    telemetry.configure("test", None, exporter=InMemorySpanExporter())
     with telemetry.new_trace("test"):
         trace_id = telemetry.current_trace_id()
-        await bus.publish_frame(trace_id, delta(1))
-    message = await subscription.next_msg(timeout=5)
+        await bus.traces.publish_frame(trace_id, delta(1))
+    telemetry.shutdown()
+    with telemetry.new_trace("test"):
+        await bus.traces.publish_frame(trace_id, delta(2))
+    recorded = await subscription.next_msg(timeout=5)
+    unrecorded = await subscription.next_msg(timeout=5)
     await client.close()
-    assert message.subject == subjects.trace(trace_id)
-    assert message.headers is not None
-    assert message.headers["traceparent"].split("-")[1] == trace_id
-    assert wire.decode_frame(message.data) == delta(1)
+    assert recorded.subject == subjects.trace(trace_id)
+    assert recorded.headers is not None
+    assert recorded.headers["traceparent"].split("-")[1] == trace_id
+    assert wire.decode_frame(recorded.data) == delta(1)
+    assert unrecorded.headers is None
+    assert wire.decode_frame(unrecorded.data) == delta(2)
 
 
 @pytest.mark.requirement("FRAMES")
 async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     client = await nats.connect(shared_nats.url)
     await client.publish(subjects.trace(trace_id), b"{")
     await client.publish(subjects.trace(trace_id), wire.encode(delta(1)))
     await reader.until(1)
     await client.close()
     await subscription.close()
-    assert reader.frames == await bus.frames_of(trace_id) == [delta(1)]
+    assert reader.frames == await bus.traces.frames_of(trace_id) == [delta(1)]
 
 
 @pytest.mark.requirement("FRAMES")
-async def test_following_survives_a_restart_of_nats(nats_server: NatsServer) -> None:
+async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: NatsServer) -> None:
     async with Bus.connect(nats_server.url, name="test") as bus:
         trace_id, reader = new_trace(), Reader()
         back = asyncio.Event()
         bus.on_reconnect(back.set)
-        await bus.follow_trace(trace_id, reader.deliver)
+        await bus.traces.follow_trace(trace_id, reader.deliver)
         await nats_server.kill()
         await nats_server.start()
         async with asyncio.timeout(10):
             await back.wait()
-        await bus.publish_frame(trace_id, delta(1))
+        await bus.traces.publish_frame(trace_id, delta(1))
         await reader.until(1)
 
 
 @pytest.mark.requirement("FRAMES-SMALL")
 async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.follow_trace(trace_id, reader.deliver)
+    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
     sent = [delta(seq, "x" * 60_000) for seq in range(1, 101)]
     for frame in sent:
-        await bus.publish_frame(trace_id, frame)
+        await bus.traces.publish_frame(trace_id, frame)
     await reader.until(len(sent))
     await subscription.close()
     assert reader.frames == sent
@@ -146,7 +156,7 @@ async def test_frames_that_cannot_be_sent_are_warned_of_once_in_a_while(
     async with Bus.connect(nats_server.url, name="test") as bus:
         await nats_server.kill()
         for seq in range(1, 101):
-            await bus.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+            await bus.traces.publish_frame(new_trace(), delta(seq, "x" * 100_000))
     warnings = [line for line in capsys.readouterr().out.splitlines() if "frames_dropped" in line]
     assert len(warnings) == 1
     assert "warning" in warnings[0]
@@ -160,7 +170,7 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
         loop = asyncio.get_running_loop()
         began = loop.time()
         for seq in range(200):
-            await bus.publish_frame(new_trace(), delta(seq, "x" * 100_000))
+            await bus.traces.publish_frame(new_trace(), delta(seq, "x" * 100_000))
             await asyncio.sleep(0)
         assert loop.time() - began < 15
         nats_server.thaw()
@@ -170,30 +180,30 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
 async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     trace_id = new_trace()
     got: asyncio.Queue[messages.ToolFinished] = asyncio.Queue()
-    subscription = await bus.follow_tool_results(trace_id, got.put_nowait)
+    subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)
     first = msgspec.structs.replace(FINISHED, trace_id=trace_id)
     odd = msgspec.structs.replace(first, call_id="call.with *wild> signs")
-    await bus.finish_tool(first)
-    await bus.finish_tool(odd)
-    await bus.finish_tool(first)
+    await bus.traces.finish_tool(first)
+    await bus.traces.finish_tool(odd)
+    await bus.traces.finish_tool(first)
     async with asyncio.timeout(5):
         assert [await got.get(), await got.get()] == [first, odd]
     await subscription.close()
-    assert await bus.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
-    assert await bus.tool_results_of(new_trace()) == {}
+    assert await bus.traces.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
+    assert await bus.traces.tool_results_of(new_trace()) == {}
 
 
 @pytest.mark.requirement("CANCEL")
 async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
-    subscription = await bus.follow_cancels(got.put_nowait)
+    subscription = await bus.traces.follow_cancels(got.put_nowait)
     request = messages.CancelRequested(trace_id=new_trace(), account_id=examples.ACCOUNT)
-    assert not await bus.is_cancelled(request.trace_id)
-    await bus.cancel(request)
+    assert not await bus.traces.is_cancelled(request.trace_id)
+    await bus.traces.cancel(request)
     async with asyncio.timeout(5):
         assert await got.get() == request
     await subscription.close()
-    assert await bus.is_cancelled(request.trace_id)
+    assert await bus.traces.is_cancelled(request.trace_id)
 
 
 @pytest.mark.requirement("BUS-CONSUME")
@@ -213,14 +223,16 @@ async def test_a_late_answer_of_a_frozen_nats_does_no_harm(nats_server: NatsServ
 @pytest.mark.requirement("RESULTS-SHARE")
 async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> None:
     async def held() -> int:
-        reply = await bus._connection.request("$JS.API.STREAM.INFO.RESULTS", b"", seconds=2)
-        return int(msgspec.json.decode(reply.data)["state"]["bytes"])
+        data, _ = await bus._connection.request("$JS.API.STREAM.INFO.RESULTS", b"", seconds=2)
+        return int(msgspec.json.decode(data)["state"]["bytes"])
 
     before = await held()
     finished = msgspec.structs.replace(FINISHED, trace_id=new_trace(), output="x" * 256 * 1024)
-    await bus.finish_tool(finished)
+    await bus.traces.finish_tool(finished)
     assert await held() > before + 256 * 1024
-    await bus.record_tool(finished)
+    await bus.traces.record_tool(finished)
     assert await held() < before + 1024
-    (short,) = (await bus.tool_results_of(finished.trace_id)).values()
-    assert (short.call_id, short.recorded, short.output) == (finished.call_id, True, "")
+    (short,) = (await bus.traces.tool_results_of(finished.trace_id)).values()
+    assert short.call_id == finished.call_id
+    assert short.recorded is True
+    assert short.output == ""

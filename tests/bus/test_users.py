@@ -18,12 +18,12 @@ from bus import Bus, BusUnavailable, streams, users
 from contracts import messages, subjects
 from ops import logins
 from ops.folder import RunFolder
-from ops.harness import Quiet
 from ops.ports import Ports
 from ops.servers import nats as server
 from ops.servers import valkey
 from ops.servers.files import nats_server, settings_file
 from ops.supervisor import Supervisor
+from tests.harness import Quiet
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 
@@ -106,7 +106,9 @@ async def port(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[int]:
     folder.create()
     with contextlib.closing(Ports()) as ports:
         port = ports.free()
-        async with Supervisor(folder, [server.process(folder, port, key=KEY)], Quiet()) as supervisor:
+        async with Supervisor(
+            folder, [server.process(folder, port, ports.free(), key=KEY)], Quiet()
+        ) as supervisor:
             await supervisor.wait_up(20)
             async with Bus.connect(server.url(port, KEY, "provisioner"), name="provisioner"):
                 yield port
@@ -210,7 +212,7 @@ async def test_streams_that_are_gone_come_back_though_services_may_not_make_them
         async with asyncio.timeout(10):
             while True:
                 with contextlib.suppress(BusUnavailable):  # for less than two seconds
-                    return await gateway.cancel(cancel)
+                    return await gateway.traces.cancel(cancel)
 
 
 async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: Path) -> None:
@@ -225,13 +227,13 @@ async def test_one_user_for_all_of_an_earlier_version_goes_on_working(tmp_path: 
     folder.create()
     with contextlib.closing(Ports()) as ports:
         port = ports.free()
-        started = server.process(folder, port)
+        started = server.process(folder, port, ports.free())
         argv = tuple(str(settings) if each.endswith("nats.conf") else each for each in started.argv)
         async with Supervisor(folder, [structs.replace(started, argv=argv)], Quiet()) as supervisor:
             await supervisor.wait_up(20)
             async with Bus.connect(f"nats://agentchat:word@127.0.0.1:{port}", name="gateway") as bus:
-                await bus.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
-                assert await bus.is_cancelled("0" * 32)
+                await bus.traces.cancel(messages.CancelRequested(trace_id="0" * 32, account_id="account"))
+                assert await bus.traces.is_cancelled("0" * 32)
 
 
 def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwords_new(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.checker import check
+from tests.chaos.disk import unshare_mounts
 from tests.chaos.plan import make_plan
 from tests.chaos.run import record
 
@@ -26,7 +27,7 @@ def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 
 
 def _one_key_for_all() -> None:
-    from orchestrator import run
+    from orchestrator.run import attempt
 
     kept: list[Any] = []
 
@@ -37,12 +38,12 @@ def _one_key_for_all() -> None:
 
         return credentials_of
 
-    _patch(run, "credentials_of", first_key)
+    _patch(attempt, "credentials_of", first_key)
 
 
 def _no_memory() -> None:
-    from conversations.history import Prompt
-    from orchestrator import perform
+    from conversations.aggregate.history import Prompt
+    from orchestrator.run import perform
 
     def last_message(real: Any) -> Any:
         return lambda *a, **k: Prompt(real(*a, **k).messages[-1:], 0)
@@ -51,7 +52,7 @@ def _no_memory() -> None:
 
 
 def _no_idempotency() -> None:
-    from gateway import idempotency
+    from gateway.chat import idempotency
 
     numbers = itertools.count()
     _patch(idempotency, "parse", lambda real: lambda value: f"{real(value)}-{next(numbers)}")
@@ -73,7 +74,7 @@ def _lost_deltas() -> None:
 
 
 def _tools_run_twice() -> None:
-    from tool_runner.servers import Server
+    from tool_runner.servers.pool import Server
 
     def twice(real: Any) -> Any:
         async def call(*arguments: Any) -> Any:
@@ -115,12 +116,28 @@ def _no_limits() -> None:
     _patch(Limiter, "admit", free)
 
 
+def _runs_timed_by_the_wall_clock() -> None:
+    import time
+    from types import SimpleNamespace
+
+    from orchestrator.run import clock
+
+    _patch(clock, "time", lambda _: SimpleNamespace(monotonic=lambda: time.time()))
+
+
+def _log_lines_that_raise() -> None:
+    from runtime import logs
+
+    _patch(logs, "_Lossy", lambda _: lambda file: file)
+
+
 class Bug(NamedTuple):
-    """Which services have it, and the invariant that it breaks."""
+    """Which services have it, the invariant that it breaks, under which faults: `only`, or version 1."""
 
     service: str
     invariant: str
     plant: Callable[[], None]
+    only: tuple[str, ...] = ()
 
 
 BUGS = {
@@ -132,19 +149,24 @@ BUGS = {
     "no-sweeper": Bug("projector", "I7", _no_sweeper),
     "tokens-not-counted": Bug("orchestrator", "I13", _tokens_not_counted),
     "no-limits": Bug("gateway", "I14", _no_limits),
+    "wall-clock": Bug("orchestrator", "I13", _runs_timed_by_the_wall_clock, ("clock",)),
+    "raising-logs": Bug("orchestrator", "I7", _log_lines_that_raise, ("fill",)),
 }
 
 
 def _found(name: str) -> set[str]:
     bug = BUGS[name]
-    plan = make_plan(_SEED, _REQUESTS, _SECONDS, _EVERY, longest=3.0)
+    version = 2 if bug.only else 1
+    plan = make_plan(_SEED, _REQUESTS, _SECONDS, _EVERY, longest=3.0, only=bug.only, version=version)
     module = (sys.executable, "-m", "tests.chaos.bugs", name, bug.service.replace("-", "_"))
     with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as folder:
-        history = asyncio.run(record(plan, Path(folder) / "run", rebuilds=0, replaced={bug.service: module}))
+        replaced = {bug.service: module}
+        history = asyncio.run(record(plan, Path(folder) / "run", rebuilds=0, replaced=replaced, disks=True))
     return {violation.invariant for violation in check(history)}
 
 
 def main() -> None:
+    unshare_mounts()
     missed = []
     for name, bug in BUGS.items():
         found = _found(name)

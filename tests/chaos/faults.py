@@ -4,17 +4,17 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import get_args
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from tests.chaos.clock import Clock
 from tests.chaos.plan import Blow
 from tests.chaos.processes import Kept
-from tests.chaos.proxy import Mode, Proxy
+from tests.chaos.proxy import Mode
 from tests.chaos.records import Fault
+from tests.chaos.rig import Rig
+from tests.chaos.wall_clock import set_offset
 
 _MODES: Mapping[str, Mode] = {mode: mode for mode in get_args(Mode)}
 _EAT_SECONDS = 15.0
@@ -24,20 +24,12 @@ _AIM_SECONDS = 15.0
 class Nemesis:
     """`faults` is what was done, in the order in which it began."""
 
-    def __init__(
-        self,
-        kept: Mapping[str, Kept],
-        proxies: Mapping[str, Proxy],
-        redis_url: str,
-        nats_store: Path,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, rig: Rig) -> None:
         self.faults: list[Fault] = []
-        self._kept = kept
-        self._proxies = proxies
-        self._redis_url = redis_url
-        self._nats_store = nats_store
-        self._clock = clock
+        self._rig = rig
+        self._kept = rig.kin.kept
+        self._proxies = rig.proxies
+        self._clock = rig.clock
         self._healing: set[asyncio.Task[None]] = set()
 
     async def run(self, blows: Sequence[Blow]) -> None:
@@ -56,6 +48,10 @@ class Nemesis:
                 await self._cut(fault, blow.seconds)
             elif blow.kind == "flush":
                 fault.hit = await self._flush()
+            elif blow.kind == "fill":
+                await self._fill(fault, blow.seconds)
+            elif blow.kind == "clock":
+                await self._shift(fault, blow)
             else:
                 await self._hurt(fault, blow.seconds)
         finally:
@@ -78,7 +74,7 @@ class Nemesis:
             kept.signal(signal.SIGCONT)
             return
         before = len(kept.became_ready)
-        kept.hold(wipe=self._nats_store if fault.kind == "wipe" else None)
+        kept.hold(wipe=self._rig.folder.nats if fault.kind == "wipe" else None)
         fault.hit = kept.signal(signal.SIGTERM if fault.kind == "term" else signal.SIGKILL)
         await asyncio.sleep(seconds)
         kept.release()
@@ -104,8 +100,34 @@ class Nemesis:
         fault.hit = proxy.eaten > before if fault.kind == "eat" else connected > 0 or proxy.used > used
         await proxy.set_mode("pass")
 
+    async def _fill(self, fault: Fault, seconds: float) -> None:
+        """It has hit when a write has failed: a server says so in its log."""
+        disk, kept = self._rig.disks[fault.target], self._kept.get(fault.target)
+        before = _refused_writes(kept)
+        if fault.target == "postgres":
+            self._switch_segments(every="1s")
+        disk.fill()
+        await asyncio.sleep(seconds)
+        disk.free()
+        if fault.target == "postgres":
+            self._switch_segments(every="0")
+        fault.hit = kept is None or _refused_writes(kept) > before
+
+    def _switch_segments(self, *, every: str) -> None:
+        """How often Postgres goes on in a new segment of its log. One that cannot be made ends it (PANIC)."""
+        with (self._rig.folder.postgres / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"archive_timeout = '{every}'\n")
+        self._kept["postgres"].signal(signal.SIGHUP)
+
+    async def _shift(self, fault: Fault, blow: Blow) -> None:
+        clock = self._rig.clocks / fault.target
+        fault.hit = self._kept[fault.target].pid is not None
+        set_offset(clock, blow.by)
+        await asyncio.sleep(blow.seconds)
+        set_offset(clock, 0.0)
+
     async def _flush(self) -> bool:
-        redis = Redis.from_url(self._redis_url, socket_timeout=1)
+        redis = Redis.from_url(self._rig.environment.redis_url, socket_timeout=1)
         try:
             # All that there is: an operator may not FLUSHALL.
             keys = [key async for key in redis.scan_iter("limits:*", count=1000)]
@@ -121,8 +143,14 @@ class Nemesis:
         """Whatever is still broken."""
         for proxy in self._proxies.values():
             await proxy.set_mode("pass")
+        for disk in self._rig.disks.values():
+            disk.free()
         for kept in self._kept.values():
             kept.release()
             kept.signal(signal.SIGCONT)
         if self._healing:
             await asyncio.wait(self._healing, timeout=60)
+
+
+def _refused_writes(kept: Kept | None) -> int:
+    return 0 if kept is None else kept.process.log.read_bytes().lower().count(b"no space left on device")

@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 import psycopg
 
+from bench.client import BenchError
+from bench.load import Load, run
 from ops import demo
-from ops.bench.measure import Paced, Target, paced_streams
 from ops.environment import Environment
 from runtime.web import raise_open_files
 from tests.chaos.crowd import Crowd, chat, crowd_elsewhere
@@ -55,6 +56,15 @@ class Sizes(msgspec.Struct, frozen=True):
         return self.readers + self.heads + self.idle
 
 
+class Paced(msgspec.Struct, frozen=True, kw_only=True):
+    """How late the deltas of the live streams came, in ms, and how many never did."""
+
+    p50: float
+    p99: float
+    worst: float
+    lost: int
+
+
 class Cycle(msgspec.Struct, kw_only=True):
     """Samples are of the gateway and of the clients of NATS, by when they were taken."""
 
@@ -64,7 +74,7 @@ class Cycle(msgspec.Struct, kw_only=True):
 
     @property
     def ratio(self) -> float:
-        return self.beside_hostile.delay.p99 / self.beside_readers.delay.p99
+        return self.beside_hostile.p99 / self.beside_readers.p99
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -114,8 +124,7 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 def _delay(paced: Paced) -> str:
-    delay = paced.delay
-    return f"delay p50 {delay.p50:.1f}, p99 {delay.p99:.1f}, worst {delay.worst:.1f} ms, {paced.lost} lost"
+    return f"delay p50 {paced.p50:.1f}, p99 {paced.p99:.1f}, worst {paced.worst:.1f} ms, {paced.lost} lost"
 
 
 def _words(sample: Sample) -> str:
@@ -172,14 +181,21 @@ class Hostile:
     async def _live(self) -> Paced:
         found = self._stack.environment
         agent = self._agents[_LIVE_MODEL]
-        target = Target(
-            name="the service",
+        load = Load(
             url=f"{found.base_url}/v1/chat/stream",
             headers={"X-Api-Key": found.load_api_key, "X-Agent-Id": agent, "X-Stream-Form": "1"},
-            body={"message": "Go."},
-            marker=b'"type":"delta"',
+            bodies=({"message": "Go."},),
+            chats=LIVE,
+            at_once=LIVE,
+            ramp=0.5,
+            spacing=_SPACING,
+            deltas=_DELTAS,
         )
-        return await paced_streams(target, streams=LIVE, deltas=_DELTAS, spacing=_SPACING)
+        loaded = await run(load)
+        if loaded.failures:
+            raise BenchError(f"live streams failed: {loaded.failures}")
+        p50, p99, worst = (delay * 1000 for delay in loaded.delays)
+        return Paced(p50=p50, p99=p99, worst=worst, lost=loaded.lost)
 
     async def _gone(self, before: list[Sample]) -> list[Sample]:
         """What is held once the gateway has dropped all of them and no run is left, or after so long."""

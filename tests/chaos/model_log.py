@@ -86,7 +86,12 @@ def call_of(body: dict[str, Any], headers: dict[str, str], at: float) -> ModelCa
     tags = [found[1] for kind, text in items if kind == "user" and (found := TAG.search(text))]
     account = key.removeprefix("provider-canary-").partition("-")[0]
     return ModelCall(
-        ask=tags[-1] if tags else "", account=account, at=at, items=items, system=str(body.get("system", ""))
+        ask=tags[-1] if tags else "",
+        account=account,
+        at=at,
+        items=items,
+        system=str(body.get("system", "")),
+        tools=bool(body.get("tools")),
     )
 
 

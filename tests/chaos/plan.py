@@ -1,12 +1,16 @@
 """What a run will do, as data: a pure function of the seed."""
 
+import functools
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Literal
 
 import msgspec
 
+Chance = random.Random
+Deck = list[tuple[str, str]]
+"""Kinds of fault with their targets."""
 Form = Literal["json", "form1", "form2"]
 
 ACCOUNTS = ("A", "B")
@@ -23,6 +27,7 @@ MODELS = {
     "tools": "demo-echo?tool=look,mark,note&delay_ms=15&repeat=2",
     "overloaded": "demo-echo?fail=529&times=1&retry_after=1&delay_ms=15",
     "slow": "demo-echo?delay_ms=400&repeat=6",
+    "late": "demo-echo?first_ms=500&delay_ms=15",
 }
 """The agents of each account, by the name of what they are like; `slow` replies take 4 to 14 s."""
 MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1}
@@ -40,6 +45,12 @@ LINKS = (
     *("gateway-1>valkey", "gateway-2>valkey", "orchestrator-1>model", "orchestrator-2>model"),
     *("tool-runner>tools", "client>gateway-1", "client>gateway-2"),
 )
+DISKS = ("nats", "postgres", "logs")
+"""What has a disk of its own; `logs` is that of all processes' logs."""
+WRONG_BY = (-300.0, 300.0)
+"""By how many seconds a wall clock may be off."""
+VERSION = 2
+"""A seed gives the same plan in each version; 2 has full disks and wrong clocks beside the faults of 1."""
 LINK_FAULTS = ("refuse", "freeze", "reset", "one_way", "delay")
 
 
@@ -74,6 +85,8 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     target: str
     seconds: float
+    by: float = 0.0
+    """Of a wall clock: how far it is off."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,8 +98,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     blows: tuple[Blow, ...]
 
 
-def make_plan(seed: int, requests: int, seconds: float, every: float = 2.0, longest: float = 12.0) -> Plan:
-    """About `requests` messages spread over `seconds`, a fault every `every` seconds of `longest` at most."""
+def make_plan(
+    seed: int,
+    requests: int,
+    seconds: float,
+    every: float = 2.0,
+    longest: float = 12.0,
+    *,
+    only: Collection[str] = (),
+    version: int = VERSION,
+) -> Plan:
+    """About `requests` messages spread over `seconds`, a fault every `every` seconds of `longest` at most.
+
+    Faults are of the kinds `only`, or of all.
+    """
     chance = random.Random(seed)
     talks: list[Talk] = []
     while sum(len(talk.steps) for talk in talks) < requests:
@@ -94,11 +119,12 @@ def make_plan(seed: int, requests: int, seconds: float, every: float = 2.0, long
             talks.append(make_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
         else:
             talks.append(make_talk(chance, seconds))
-    blows = _blows(random.Random(seed + 1), seconds, every, longest)
+    shuffled = functools.partial(_deck, only=only, version=version)
+    blows = _blows(random.Random(seed + 1), seconds, every, longest, shuffled)
     return Plan(seed=seed, seconds=seconds, talks=tuple(sorted(talks, key=lambda each: each.at)), blows=blows)
 
 
-def make_talk(chance: random.Random, seconds: float, mix: Mapping[str, int] = MIX) -> Talk:
+def make_talk(chance: Chance, seconds: float, mix: Mapping[str, int] = MIX) -> Talk:
     """At any time before nine tenths of `seconds`, with an agent of the mix."""
     agent = chance.choices(tuple(mix), weights=tuple(mix.values()))[0]
     account = chance.choice(ACCOUNTS)
@@ -106,13 +132,13 @@ def make_talk(chance: random.Random, seconds: float, mix: Mapping[str, int] = MI
     return Talk(at=chance.uniform(0, seconds * 0.9), account=account, steps=steps)
 
 
-def make_rush(chance: random.Random, at: float) -> Talk:
+def make_rush(chance: Chance, at: float) -> Talk:
     """More messages at once than the limited account may send."""
     steps = tuple(_step(chance, LIMITED, "short", rush=True) for _ in range(_RUSH))
     return Talk(at=at, account=LIMITED, steps=steps, rush=True)
 
 
-def _step(chance: random.Random, account: str, agent: str, *, rush: bool = False) -> Step:
+def _step(chance: Chance, account: str, agent: str, *, rush: bool = False) -> Step:
     ask = str(uuid.UUID(int=chance.getrandbits(128), version=4))
     words = " ".join(chance.choice(_WORDS) for _ in range(chance.randint(2, 8)))
     going = chance.random()
@@ -129,24 +155,27 @@ def _step(chance: random.Random, account: str, agent: str, *, rush: bool = False
     )
 
 
-def _blows(chance: random.Random, seconds: float, every: float, longest: float) -> tuple[Blow, ...]:
+def _blows(
+    chance: Chance, seconds: float, every: float, longest: float, shuffled: Callable[[Chance], Deck]
+) -> tuple[Blow, ...]:
     """All that there is to hit comes once, shuffled, before anything comes again."""
     blows: list[Blow] = []
-    deck: list[tuple[str, str]] = []
+    deck: Deck = []
     at = 1.0
     while at < seconds:
         if not deck:
-            deck = _deck(chance)
+            deck = shuffled(chance)
         kind, target = deck.pop()
         lasts = 0.0 if kind in ("reset", "flush", "eat") else chance.uniform(0.2, min(longest, 3.0))
-        if kind in ("stop", "freeze", "one_way") and chance.random() < 0.3:
+        if kind in ("stop", "freeze", "one_way", "fill", "clock") and chance.random() < 0.3:
             lasts = chance.uniform(1.0, longest)
-        blows.append(Blow(at=round(at, 3), kind=kind, target=target, seconds=round(lasts, 3)))
+        by = chance.choice(WRONG_BY) if kind == "clock" else 0.0
+        blows.append(Blow(at=round(at, 3), kind=kind, target=target, seconds=round(lasts, 3), by=by))
         at += chance.uniform(0.5 * every, 1.5 * every)
     return tuple(blows)
 
 
-def _deck(chance: random.Random) -> list[tuple[str, str]]:
+def _deck(chance: Chance, only: Collection[str], version: int) -> Deck:
     """Each kind of fault about as often as the others, whatever the number of its targets."""
     whole = [
         *(("kill", service) for service in (*SERVICES, *SERVERS)),
@@ -156,5 +185,9 @@ def _deck(chance: random.Random) -> list[tuple[str, str]]:
         *((chance.choice(LINK_FAULTS), link) for link in chance.sample(LINKS, 10)),
         *(("eat", f"orchestrator-{number}>postgres") for number in (1, 2)),
     ]
+    if version >= 2:
+        whole += [("fill", disk) for disk in DISKS]
+        whole += [("clock", service) for service in chance.sample(SERVICES, 3)]
+    whole = [each for each in whole if not only or each[0] in only]
     chance.shuffle(whole)
     return whole

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from ops.probes import wait_ready
+from ops.errors import StackError
+from ops.probes import wait_ready, wait_unhealthy
 from ops.process import Process, spawn
 from tests.chaos.clock import Clock
 
@@ -41,7 +42,7 @@ class Kept:
             if self._wipes is not None:
                 shutil.rmtree(self._wipes, ignore_errors=True)
                 self._wipes = None
-            await self.process.prepare()
+            await self._prepare()
             child = await spawn(self.process)
             self.pid, self.starts = child.pid, self.starts + 1
             watching = asyncio.create_task(self._watch())
@@ -56,11 +57,25 @@ class Kept:
             self.ready.clear()
             await asyncio.sleep(_AGAIN_SECONDS)
 
+    async def _prepare(self) -> None:
+        """As often as it takes, once it has run: its disk may be full."""
+        while True:
+            try:
+                return await self.process.prepare()
+            except (OSError, StackError):
+                if not self.starts:
+                    raise
+                await asyncio.sleep(_AGAIN_SECONDS)
+
     async def _watch(self) -> None:
+        """As `ops.supervisor` does: one that says that it is not well is stopped."""
         if self.process.probe is not None:
             await wait_ready(self.process.probe)
             self.became_ready.append(self._clock.now())
             self.ready.set()
+        if self.process.health is not None:
+            await wait_unhealthy(self.process.health)
+            self.signal(signal.Signals(self.process.stop_signal))
 
     def signal(self, number: signal.Signals) -> bool:
         """Send a signal, to its children too where it ends or stops it; whether there was a process."""

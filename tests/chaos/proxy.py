@@ -11,6 +11,8 @@ Mode = Literal["pass", "refuse", "freeze", "reset", "one_way", "delay", "eat"]
 _DELAY_SECONDS = 0.2
 _CHUNK = 65536
 _ABORTS = struct.pack("ii", 1, 0)
+_COMMITTED = (b"COMMIT\0", b"appended_conversation\0")
+"""In the answer to a COMMIT, and to the statement that stores events and is a transaction of its own."""
 
 
 class Proxy:
@@ -50,7 +52,7 @@ class Proxy:
 
         `refuse`: open connections are reset, and nothing listens. `freeze`: nothing passes, and nothing is
         lost. `one_way`: the answers do not pass. `delay`: all comes 0.2 s late. `reset`: open connections
-        are reset, once. `eat`: the answer to the next COMMIT is swallowed, and its connection is reset.
+        are reset, once. `eat`: the answer to the next commit is swallowed, and its connection is reset.
         """
         connected = self.connected
         self._mode = "pass" if mode == "reset" else mode
@@ -132,11 +134,8 @@ class Proxy:
         await self._flows.wait()
 
     def _eats(self, data: bytes, connection: "_Connection", *, forward: bool) -> bool:
-        """Whether this was the answer to a COMMIT that is not to arrive (frontend/backend protocol 3.0)."""
-        if forward:
-            connection.commits = b"COMMIT" in data
-            return False
-        if self._mode != "eat" or not connection.commits or b"COMMIT\0" not in data:
+        """Whether this was the answer to a commit that is not to arrive (frontend/backend protocol 3.0)."""
+        if forward or self._mode != "eat" or not any(word in data for word in _COMMITTED):
             return False
         self._mode = "pass"
         self.eaten += 1
@@ -148,7 +147,6 @@ class _Connection:
     """Both ends of one connection."""
 
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
-        self.commits = False
         self._ends = (near, far)
 
     def reset(self) -> None:

@@ -64,6 +64,8 @@ class ModelCall(msgspec.Struct, kw_only=True):
     at: float
     items: list[Item]
     system: str
+    tools: bool | None = None
+    """Whether tools were offered; None in a history of before that was recorded."""
     saved: bool | None = None
     """Whether the user's message was committed when it arrived; None: Postgres did not say."""
     ended: float = 0.0
@@ -142,6 +144,8 @@ class History(msgspec.Struct, kw_only=True):
     commit: str = ""
     versions: dict[str, str] = msgspec.field(default_factory=dict)
     accounts: dict[str, str] = msgspec.field(default_factory=dict)
+    not_run: list[str] = msgspec.field(default_factory=lambda: ["a full disk", "a clock that is off"])
+    """Faults of the matrix that the run did not have; those of before it was recorded."""
     rate_per_minute: int = 0
     """Of the account that has limits."""
     seconds: float = 0.0

@@ -30,7 +30,7 @@ def _of(view: View, fault: Fault) -> Iterator[tuple[str, float]]:
                 yield "taken up again", later[0] - fault.at
     elif fault.target in ("nats", "postgres", "valkey"):
         began = fault.ready or fault.until
-        firsts = [at for each in view.history.exchanges if (at := _first_delta(each)) > began]
+        firsts = [at for each in view.history.exchanges if (at := first_delta(each)) > began]
         if firsts:
             yield "ready to first delta", min(firsts) - began
 
@@ -44,7 +44,7 @@ def _held_by(view: View, fault: Fault) -> Iterator[Run]:
             yield run
 
 
-def _first_delta(exchange: Exchange) -> float:
+def first_delta(exchange: Exchange) -> float:
     """When it came; -1 where there is none."""
     seen = exchange.body.find('"type":"delta"')
     return next((at for at, length in exchange.arrivals if 0 <= seen < length), -1.0)

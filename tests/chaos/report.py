@@ -14,8 +14,6 @@ from tests.chaos.records import History, Violation
 from tests.chaos.recovery import percentile, recoveries, steps
 
 _SHOWN = 20
-NOT_RUN = ("a full disk", "a clock that is off")
-"""Faults of the matrix that this rig does not inject."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -49,7 +47,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     recovery: dict[str, Recovery]
     violations: list[Violation]
     invalid: list[str]
-    not_run: tuple[str, ...] = NOT_RUN
+    not_run: list[str]
 
     def by_invariant(self) -> dict[str, int]:
         found = Counter(violation.invariant for violation in self.violations)
@@ -120,6 +118,7 @@ def report_of(history: History) -> Report:
         },
         violations=check(history),
         invalid=why_invalid(history),
+        not_run=history.not_run,
     )
 
 

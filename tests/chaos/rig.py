@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -19,13 +20,24 @@ from ops.process import Process
 from ops.settings import Counts, UpSettings
 from ops.stack import describe
 from tests.chaos.clock import Clock
+from tests.chaos.disk import Disk
 from tests.chaos.load import Access
 from tests.chaos.model_log import ModelLog, provider_key
-from tests.chaos.plan import ACCOUNTS, CONCURRENT_RUNS, LIMITED, MODELS, RATE_PER_MINUTE, SERVERS, SERVICES
+from tests.chaos.plan import (
+    ACCOUNTS,
+    CONCURRENT_RUNS,
+    DISKS,
+    LIMITED,
+    MODELS,
+    RATE_PER_MINUTE,
+    SERVERS,
+    SERVICES,
+)
 from tests.chaos.processes import Kin
 from tests.chaos.proxy import Proxy
 from tests.chaos.tail import Tail
 from tests.chaos.tool_log import ToolLog, listed, server_key
+from tests.chaos.wall_clock import set_offset
 from tests.tool_runner.scripted import ScriptedServer
 
 _START_SECONDS = 60.0
@@ -43,6 +55,9 @@ class Rig:
         self.proxies: dict[str, Proxy] = {}
         self.tail = Tail(environment.database_url, clock)
         self.tools = ToolLog(clock)
+        self.disks: dict[str, Disk] = {}
+        """Those that can be filled; none where this process may not mount."""
+        self.clocks = folder.path / "clocks"
         self.access: dict[str, Access] = {}
         self.client_ports: list[int] = []
         self.model: ModelLog
@@ -55,14 +70,20 @@ class Rig:
 
 @contextlib.asynccontextmanager
 async def running_rig(
-    path: Path, replaced: Mapping[str, tuple[str, ...]] | None = None, *, links: bool = True
+    path: Path,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    links: bool = True,
+    disks: bool = False,
 ) -> AsyncIterator[Rig]:
     """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
+    With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
     folder.create()
+    mounted = _disks(folder) if disks else {}
     with folder.locked(), contextlib.closing(Ports()) as ports:
         kept = secrets.keep(folder.secrets)
         tools_port = ports.free()
@@ -73,9 +94,10 @@ async def running_rig(
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
         wiring = _Wiring(found, ports, links=links)
         processes = [wiring.wired(process) for process in found.values()]
-        processes = [_replaced(process, replaced or {}) for process in processes]
+        processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
         rig = Rig(folder, stack.environment, Kin(processes, clock), clock)
+        rig.disks = mounted
         rig.log.touch()
         rig.client_ports = wiring.client_ports
         rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
@@ -85,6 +107,10 @@ async def running_rig(
             "tool-runner>tools": Proxy("tool-runner>tools", tools_port, tool_server.port)
         }
         async with contextlib.AsyncExitStack() as opened:
+            for disk in mounted.values():
+                opened.callback(disk.close)
+            if disks:
+                opened.callback(shutil.copytree, folder.logs, path / "logs", dirs_exist_ok=True)
             opened.push_async_callback(tool_server.stop)
             for proxy in rig.proxies.values():
                 await proxy.open()
@@ -140,11 +166,27 @@ def _port(process: Process) -> int:
     return process.probe.port
 
 
-def _replaced(process: Process, replaced: Mapping[str, tuple[str, ...]]) -> Process:
-    for name, argv in replaced.items():
-        if process.name.startswith(name):
-            return msgspec.structs.replace(process, argv=(*argv, *process.argv[3:]))
-    return process
+def _launched(process: Process, clocks: Path, replaced: Mapping[str, tuple[str, ...]]) -> Process:
+    """A service has a wall clock that can be wrong, and perhaps a module in the place of its own."""
+    if process.name not in SERVICES:
+        return process
+    clock = clocks / process.name
+    set_offset(clock, 0.0)
+    argv = next((argv for name, argv in replaced.items() if process.name.startswith(name)), process.argv[:3])
+    module = argv.index("-m") + 1
+    shifted = (*argv[:module], "tests.chaos.wall_clock", str(clock), *argv[module:], *process.argv[3:])
+    return msgspec.structs.replace(process, argv=shifted)
+
+
+def _disks(folder: RunFolder) -> dict[str, Disk]:
+    """What wipes, or makes anew, the folder of a server finds it on a disk, not as one."""
+    places = {name: folder.path / "disks" / name for name in DISKS}
+    for place in places.values():
+        place.mkdir(mode=0o711, parents=True)
+    disks = {name: Disk(place) for name, place in places.items()}
+    folder.nats, folder.postgres, folder.logs = (places[name] / "files" for name in DISKS)
+    folder.logs.mkdir()
+    return disks
 
 
 async def _accounts(environment: Environment, tools_url: str) -> dict[str, Access]:

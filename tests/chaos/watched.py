@@ -11,6 +11,7 @@ from ops import secrets
 from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import Ports
+from ops.probes import HttpProbe
 from ops.process import Process
 from ops.settings import Counts, UpSettings
 from ops.stack import describe
@@ -24,11 +25,10 @@ from tests.chaos.processes import Kin
 class Watched:
     """A running stack."""
 
-    def __init__(self, environment: Environment, kin: Kin, folder: RunFolder, monitor_port: int) -> None:
+    def __init__(self, environment: Environment, kin: Kin, folder: RunFolder) -> None:
         self.environment = environment
         self._kin = kin
         self._folder = folder
-        self._monitor_port = monitor_port
 
     async def samples(self, requests: int, names: Sequence[str] = SERVICES) -> list[Sample]:
         """Of these services and of the clients of NATS."""
@@ -36,7 +36,9 @@ class Watched:
             await sample(name, self._kin.kept[name], requests, self._folder.path / f"{name}.tasks")
             for name in names
         ]
-        return [*found, await sample_nats(self._monitor_port, requests)]
+        health = self._kin.kept["nats"].process.health
+        assert isinstance(health, HttpProbe)  # a page of its monitor
+        return [*found, await sample_nats(health.port, requests)]
 
 
 @contextlib.asynccontextmanager
@@ -49,17 +51,14 @@ async def watched_stack(path: Path, settings: Mapping[str, str] | None = None) -
         environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
         kept = secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, UpSettings(port=0), counts, environ | dict(settings or {}))
-        monitor_port = ports.free()
-        processes = [_watched(process, folder, monitor_port) for process in stack.processes]
+        processes = [_watched(process, folder) for process in stack.processes]
         async with Kin(processes, Clock()) as kin:
             await kin.wait_ready(60)
-            yield Watched(stack.environment, kin, folder, monitor_port)
+            yield Watched(stack.environment, kin, folder)
 
 
-def _watched(process: Process, folder: RunFolder, monitor_port: int) -> Process:
-    """Services count their tasks, NATS has its monitoring port."""
-    if process.name == "nats":
-        return msgspec.structs.replace(process, argv=(*process.argv, "-m", str(monitor_port)))
+def _watched(process: Process, folder: RunFolder) -> Process:
+    """Services count their tasks."""
     if process.name not in SERVICES:
         return process
     python, dash_m, *rest = process.argv

@@ -72,7 +72,10 @@ def test_a_refusal_is_its_class_with_code_trace_and_detail(
         connect(server).chat("Hello")
     error = raised.value
     assert type(error) is CLASSES[status]
-    assert (error.status, error.code, error.trace_id, error.retry_after) == (status, code, TRACE, 7.0)
+    assert error.status == status
+    assert error.code == code
+    assert error.trace_id == TRACE
+    assert error.retry_after == 7.0
     assert str(error) == f"{status} {code}: What {code} means here. (trace {TRACE})"
     assert len(server.requests) == 1
 
@@ -148,7 +151,7 @@ def test_a_success_that_is_not_the_apis_is_an_invalid_response(
 
 
 @pytest.mark.requirement("CLIENT")
-def test_an_answer_that_trickles_past_the_whole_time_is_a_failed_connection(
+def test_an_answer_that_trickles_past_the_timeout_is_a_failed_connection(
     serve: Serve, connect: Connect
 ) -> None:
     pieces = chunks(*(bytes([byte]) for byte in json.dumps(REPLY).encode()))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ops.harness import RunningStack
 from tests.client.conftest import Serve
 from tests.client.given import ADA, DONE_2, FAILURE, HELLO, REPLY, START, delta
 from tests.client.server import ScriptedServer, as_json, chunks, lines, problem, unfinished
 from tests.client.typescript import Node, runner
+from tests.harness import RunningStack
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PYTHON = EXAMPLES / "python"
@@ -58,7 +58,8 @@ async def run(command: list[str], environment: Environment) -> tuple[int, str, s
 async def told(command: list[str], environment: Environment) -> str:
     """What a command says that ends well."""
     code, out, err = await run(command, environment)
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == ""
     return out
 
 
@@ -174,9 +175,7 @@ async def test_the_typescript_client_fails_where_a_stream_does(
 
 
 @pytest.mark.requirement("CLIENT", "LIMIT-RATE")
-async def test_the_typescript_client_tries_again_with_the_same_idempotency_key(
-    node: Node, serve: Serve
-) -> None:
+async def test_the_typescript_client_retries_with_the_same_idempotency_key(node: Node, serve: Serve) -> None:
     server = serve(problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
     assert "Grüße, Ada." in await told(node("chat.ts"), scripted(server))
     first, second = server.requests

@@ -25,7 +25,8 @@ def test_a_reply_is_typed_with_its_trace(serve: Serve, connect: Connect) -> None
     )
     assert reply.text == expected.content
     asked = server.requests[0]
-    assert (asked.method, asked.target) == ("POST", "/v1/chat")
+    assert asked.method == "POST"
+    assert asked.target == "/v1/chat"
     assert asked.headers["content-type"] == "application/json"
     assert asked.headers["x-agent-id"] == AGENT
     assert asked.headers["user-agent"].startswith("agentchat-client/")

@@ -87,5 +87,7 @@ def test_a_problem_of_the_contracts_reads_whole() -> None:
         errors=(http.FieldError(field="message", message="is needed"),),
     )
     error = refusal(400, {}, msgspec.json.encode(told))
-    assert (error.code, error.detail, error.trace_id) == ("invalid_request", "Mend it.", "t")
+    assert error.code == "invalid_request"
+    assert error.detail == "Mend it."
+    assert error.trace_id == "t"
     assert error.errors == (errors.FieldError(field="message", message="is needed"),)

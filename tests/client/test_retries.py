@@ -1,4 +1,4 @@
-"""What is tried again, how long is waited before, and what never is."""
+"""Retries and backoff: what is retried, after how long, and what never is."""
 
 import socket
 import uuid
@@ -33,7 +33,9 @@ def test_a_429_waits_as_long_as_retry_after_says_and_a_little_more(
     [OVERLOADED, plain(b"<html>", 502), problem(500, "internal_error"), RESET, Answer(b"", "close")],
     ids=["503", "a proxy's 502", "500", "reset", "closed"],
 )
-def test_what_may_pass_is_tried_again(serve: Serve, connect: Connect, clock: Clock, failing: Answer) -> None:
+def test_transient_refusals_are_retried(
+    serve: Serve, connect: Connect, clock: Clock, failing: Answer
+) -> None:
     server = serve(failing, failing, as_json(REPLY))
     assert connect(server).chat("Hello").text == "Grüße, Ada."
     first, second = clock.slept
@@ -42,7 +44,7 @@ def test_what_may_pass_is_tried_again(serve: Serve, connect: Connect, clock: Clo
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-JSON")
-def test_an_answer_cut_in_its_middle_is_fetched_again(serve: Serve, connect: Connect) -> None:
+def test_an_answer_cut_in_its_middle_is_retried(serve: Serve, connect: Connect) -> None:
     whole = as_json(REPLY)
     server = serve(Answer(whole.data[:-10], "close"), whole)
     assert connect(server).chat("Hello").text == "Grüße, Ada."
@@ -53,7 +55,7 @@ def test_an_answer_cut_in_its_middle_is_fetched_again(serve: Serve, connect: Con
 
 @pytest.mark.requirement("CLIENT", "OVERLOADED")
 @pytest.mark.parametrize("retries", [0, 2])
-def test_attempts_are_bounded(serve: Serve, connect: Connect, clock: Clock, retries: int) -> None:
+def test_retries_are_bounded(serve: Serve, connect: Connect, clock: Clock, retries: int) -> None:
     server = serve(*[OVERLOADED] * 9)
     with pytest.raises(ServerFailed) as raised:
         connect(server, max_retries=retries).chat("Hello")
@@ -63,7 +65,7 @@ def test_attempts_are_bounded(serve: Serve, connect: Connect, clock: Clock, retr
 
 
 @pytest.mark.requirement("CLIENT")
-def test_a_refused_connection_is_tried_again_and_then_raised_with_its_cause(
+def test_a_refused_connection_is_retried_and_then_raised_with_its_cause(
     connect: Connect, clock: Clock
 ) -> None:
     with socket.socket() as taken:  # bound but not listening: nobody else can answer there
@@ -77,7 +79,7 @@ def test_a_refused_connection_is_tried_again_and_then_raised_with_its_cause(
 
 
 @pytest.mark.requirement("CLIENT")
-def test_a_silent_service_is_a_failed_connection(serve: Serve, connect: Connect) -> None:
+def test_a_silent_service_times_out_as_a_failed_connection(serve: Serve, connect: Connect) -> None:
     server = serve(Answer(b""))
     with pytest.raises(ConnectionFailed) as raised:
         connect(server, timeouts=Timeouts(total=0.1), max_retries=0).chat("Hello")
@@ -85,7 +87,7 @@ def test_a_silent_service_is_a_failed_connection(serve: Serve, connect: Connect)
 
 
 @pytest.mark.requirement("CLIENT")
-def test_attempts_share_a_key_and_calls_do_not(serve: Serve, connect: Connect) -> None:
+def test_retries_share_an_idempotency_key_and_calls_do_not(serve: Serve, connect: Connect) -> None:
     server = serve(OVERLOADED, RESET, as_json(REPLY), as_json(REPLY), as_json(REPLY))
     client = connect(server)
     for _ in range(3):
@@ -113,7 +115,7 @@ def test_attempts_share_a_key_and_calls_do_not(serve: Serve, connect: Connect) -
         (504, "deadline_exceeded"),
     ],
 )
-def test_what_waiting_does_not_mend_is_raised_at_once(
+def test_permanent_refusals_are_not_retried(
     serve: Serve, connect: Connect, clock: Clock, status: int, code: str
 ) -> None:
     server = serve(problem(status, code, headers={"Retry-After": "1"}))
@@ -135,7 +137,7 @@ def test_a_retry_after_beyond_a_minute_is_raised_at_once(
 
 
 @pytest.mark.requirement("CLIENT", "LIMIT-RATE")
-def test_waits_add_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
+def test_backoff_adds_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(*[problem(429, "rate_limited", headers={"Retry-After": "25"})] * 9)
     with pytest.raises(RateLimited):
         connect(server, max_retries=9).chat("Hello")
@@ -144,7 +146,7 @@ def test_waits_add_up_to_a_minute_at_most(serve: Serve, connect: Connect, clock:
 
 
 @pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_reads_are_tried_again_too(serve: Serve, connect: Connect, clock: Clock) -> None:
+def test_reads_are_retried_too(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(OVERLOADED, as_json({"data": [thread(1)], "next_cursor": None}))
     assert len(connect(server).conversations()) == 1
     assert len(clock.slept) == 1
@@ -158,14 +160,14 @@ def budget(
 
 
 @pytest.mark.requirement("CLIENT")
-def test_back_off_doubles_up_to_eight_seconds() -> None:
+def test_backoff_doubles_up_to_eight_seconds() -> None:
     patient = budget()
     waits = [patient.wait_after(ConnectionFailed("gone")) for _ in range(7)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
 @pytest.mark.requirement("CLIENT")
-def test_full_jitter_may_wait_for_nothing_but_never_less_than_asked() -> None:
+def test_backoff_with_full_jitter_waits_never_less_than_asked() -> None:
     assert budget(dice=0.0).wait_after(ConnectionFailed("gone")) == 0.0
     asked = RateLimited(429, "rate_limited", "Slower.", retry_after=4.0)
     assert budget(dice=0.0).wait_after(asked) == 4.0
@@ -173,7 +175,7 @@ def test_full_jitter_may_wait_for_nothing_but_never_less_than_asked() -> None:
 
 
 @pytest.mark.requirement("CLIENT")
-def test_no_attempt_begins_after_the_whole_time_of_a_call() -> None:
+def test_no_retry_begins_after_the_timeout_of_a_call() -> None:
     clock = Clock()
     short = budget(total=10.0, clock=clock)
     clock.now += 9.6
@@ -188,7 +190,7 @@ def test_no_attempt_begins_after_the_whole_time_of_a_call() -> None:
 
 
 @pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
-def test_an_answer_that_got_lost_is_asked_for_long_after_a_refusal_would_be() -> None:
+def test_a_lost_answer_is_retried_for_longer_than_a_refusal() -> None:
     clock = Clock()
     patient = budget(clock=clock)
     clock.now += 300
@@ -198,7 +200,7 @@ def test_an_answer_that_got_lost_is_asked_for_long_after_a_refusal_would_be() ->
 
 
 @pytest.mark.requirement("CLIENT", "IDEMPOTENCY")
-def test_a_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, connect: Connect) -> None:
+def test_an_idempotency_key_of_the_callers_own_is_sent_as_it_is(serve: Serve, connect: Connect) -> None:
     server = serve(as_json(REPLY), as_json(REPLY))
     client = connect(server)
     client.chat("Hello", idempotency_key="order-1001/1")

@@ -27,7 +27,8 @@ def test_the_environment_says_who_asks_whom_and_where(
     connect(api_key=None, base_url=None, agent_id=None).chat("Hello")
     asked = server.requests[0]
     assert asked.target == "/v1/chat"
-    assert (asked.headers["x-api-key"], asked.headers["x-agent-id"]) == (KEY, AGENT)
+    assert asked.headers["x-api-key"] == KEY
+    assert asked.headers["x-agent-id"] == AGENT
 
 
 def test_arguments_win_over_the_environment(

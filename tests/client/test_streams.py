@@ -52,7 +52,8 @@ def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     ]
     assert heard.failure is None
     assert heard.stream.ended
-    assert (heard.stream.conversation_id, heard.stream.trace_id) == (THREAD, TRACE)
+    assert heard.stream.conversation_id == THREAD
+    assert heard.stream.trace_id == TRACE
     assert heard.stream.text == "Grüße, Ada."
     assert heard.stream.sources == (Source(**SOURCE),)
 
@@ -70,7 +71,8 @@ def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
     assert heard.stream.message == Message(**MESSAGE)
     assert heard.stream.tool_calls == (ToolRun(**TOOL),)
     assert heard.stream.text == MESSAGE["content"]
-    assert (heard.stream.conversation_id, heard.stream.trace_id) == (THREAD, TRACE)
+    assert heard.stream.conversation_id == THREAD
+    assert heard.stream.trace_id == TRACE
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
@@ -88,7 +90,8 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
     client.hear("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
     client.hear("Hello")
     chosen, left_open = server.requests
-    assert (chosen.method, chosen.target) == ("POST", "/v1/chat/stream")
+    assert chosen.method == "POST"
+    assert chosen.target == "/v1/chat/stream"
     assert chosen.headers["x-stream-form"] == "2"
     assert chosen.headers["x-agent-id"] == "another"
     assert chosen.headers["accept-encoding"] == "identity"
@@ -114,7 +117,9 @@ def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect:
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
-def test_comments_other_fields_and_unknown_events_are_passed_over(serve: Serve, connect: Connect) -> None:
+def test_keep_alive_comments_other_fields_and_unknown_events_are_ignored(
+    serve: Serve, connect: Connect
+) -> None:
     stream = (
         b": ping\n\nevent: message\nid: 7\nretry: 5\ndata:{no space}\n data: {indented}\n"
         + lines(META, {"type": "thinking", "content": "hm"}, {**HELLO, "new_field": [1]})
@@ -133,7 +138,7 @@ def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) 
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
-def test_the_connection_of_a_finished_stream_is_used_again(serve: Serve, connect: Connect) -> None:
+def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Serve, connect: Connect) -> None:
     server = serve(chunks(lines(*FORM_1)), chunks(lines(*FORM_2)))
     client = connect(server)
     client.hear("one")
@@ -146,7 +151,8 @@ def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, c
     server = serve(unfinished(lines(META, HELLO)), chunks(lines(*FORM_1)))
     client = connect(server)
     heard = client.hear("Hello", at_most=2)
-    assert (heard.stream.text, heard.stream.conversation_id) == ("Grüße, ", THREAD)
+    assert heard.stream.text == "Grüße, "
+    assert heard.stream.conversation_id == THREAD
     assert not heard.stream.ended
     assert client.hear("Hello").stream.ended
     assert [request.connection for request in server.requests] == [1, 2]
@@ -162,8 +168,10 @@ def test_an_error_event_is_raised_behind_the_events_before_it(
     assert [type(event) for event in heard.events][1:] == [Delta]
     error = heard.failure
     assert isinstance(error, ChatError)
-    assert (error.code, error.message) == ("provider_error", "The model provider failed.")
-    assert (error.trace_id, error.conversation_id) == (TRACE, THREAD)
+    assert error.code == "provider_error"
+    assert error.message == "The model provider failed."
+    assert error.trace_id == TRACE
+    assert error.conversation_id == THREAD
     assert str(error) == f"provider_error: The model provider failed. (trace {TRACE})"
     assert len(server.requests) == 1
 
@@ -186,7 +194,8 @@ def test_a_cut_stream_is_interrupted_with_its_thread_and_not_repeated(
     heard = connect(server).hear("Hello")
     assert [type(event) for event in heard.events] == [Meta, Delta]
     assert isinstance(heard.failure, StreamInterrupted)
-    assert (heard.failure.trace_id, heard.failure.conversation_id) == (TRACE, THREAD)
+    assert heard.failure.trace_id == TRACE
+    assert heard.failure.conversation_id == THREAD
     assert heard.stream.text == "Grüße, "
     assert len(server.requests) == 1
     assert clock.slept == []
@@ -199,7 +208,8 @@ def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
     server = serve(unfinished(then="close"))
     error = connect(server).hear("Hello").failure
     assert isinstance(error, StreamInterrupted)
-    assert (error.trace_id, error.conversation_id) == (TRACE, None)
+    assert error.trace_id == TRACE
+    assert error.conversation_id is None
     assert len(server.requests) == 1
 
 
@@ -211,7 +221,7 @@ def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
-def test_a_silent_stream_is_interrupted_after_the_read_time(serve: Serve, connect: Connect) -> None:
+def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(serve(unfinished(lines(START))), timeouts=Timeouts(read=0.1))
     error = client.hear("Hello").failure
     assert isinstance(error, StreamInterrupted)
@@ -220,9 +230,7 @@ def test_a_silent_stream_is_interrupted_after_the_read_time(serve: Serve, connec
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
-def test_a_stream_that_only_pings_is_interrupted_when_the_whole_time_is_up(
-    serve: Serve, connect: Connect
-) -> None:
+def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(
         serve(unfinished(lines(START), *[b": ping\n\n"] * 50)),
         clock=Clock(step=1.0),
@@ -272,7 +280,7 @@ def test_an_answer_that_is_no_stream_is_an_invalid_response(
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
-def test_a_stream_is_tried_again_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
+def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(RESET, problem(503, "overloaded", headers={"Retry-After": "2"}), chunks(lines(*FORM_2)))
     heard = connect(server).hear("Hello")
     assert heard.stream.ended
@@ -283,7 +291,7 @@ def test_a_stream_is_tried_again_before_it_has_begun(serve: Serve, connect: Conn
 
 
 @pytest.mark.requirement("CLIENT", "JOIN")
-def test_a_stream_that_breaks_off_is_gone_on_with_behind_its_last_whole_event(
+def test_a_stream_that_breaks_off_reconnects_behind_its_last_whole_event(
     serve: Serve, connect: Connect
 ) -> None:
     def marked(*events: object, first: int = 0) -> bytes:
@@ -301,7 +309,8 @@ def test_a_stream_that_breaks_off_is_gone_on_with_behind_its_last_whole_event(
     assert first.stream.last_event_id == "1"
     second = client.join(TRACE, first.stream.last_event_id)
     assert first.stream.text + second.stream.text == "Grüße, Ada."
-    assert (second.stream.ended, second.stream.last_event_id) == (True, "3")
+    assert second.stream.ended is True
+    assert second.stream.last_event_id == "3"
     with pytest.raises(InvalidRequest):
         client.join(TRACE, "other")
     assert [asked.target for asked in server.requests] == [f"/v1/chat/{TRACE}/events"] * 3

@@ -133,7 +133,8 @@ def test_the_streams_are_those_that_are_provisioned() -> None:
     for channel in CHANNELS:
         if channel.stream is not None:
             real = provisioned[channel.stream.name]
-            assert (real["retention"], real["storage"]) == (channel.stream.retention, channel.stream.storage)
+            assert real["retention"] == channel.stream.retention
+            assert real["storage"] == channel.stream.storage
             assert real["max_age"] == (channel.stream.max_age or 0) * 1_000_000_000
             prefix = channel.address.partition("{")[0]
             assert any(subject.startswith(prefix) for subject in real["subjects"])

@@ -1,4 +1,4 @@
-"""A TCP proxy before Postgres that can swallow the server's answer to the next COMMIT."""
+"""A TCP proxy before Postgres that can swallow the server's answer to the next append."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ class EatingProxy:
 
 
 class _Link:
-    """One connection: what the server says after a COMMIT was sent is what can be eaten."""
+    """One connection: the answer to an append is known by its column, and says that it is committed."""
 
     def __init__(
         self, proxy: EatingProxy, server: asyncio.StreamWriter, client: asyncio.StreamWriter
@@ -47,7 +47,6 @@ class _Link:
         self._proxy = proxy
         self._server = server
         self._client = client
-        self._order: bool | None = None
 
     async def run(self, client: asyncio.StreamReader, server: asyncio.StreamReader) -> None:
         try:
@@ -59,20 +58,20 @@ class _Link:
     async def _forward(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                if b"COMMIT" in data:
-                    self._order = self._proxy.take_order()
                 self._server.write(data)
         await _close(self._server)
 
     async def _backward(self, reader: asyncio.StreamReader) -> None:
+        order: bool | None = None
         with contextlib.suppress(OSError):
             while data := await reader.read(65536):
-                if self._order is None:
+                if order is None and b"appended_conversation\x00" in data:
+                    order = self._proxy.take_order()
+                    self._proxy.eaten += order is not None
+                if order:
+                    break
+                if order is None:
                     self._client.write(data)
-                elif b"COMMIT\x00" in data:
-                    self._proxy.eaten += 1
-                    if self._order:
-                        break
         await _close(self._client)
 
 

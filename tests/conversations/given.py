@@ -3,10 +3,11 @@
 from typing import Any
 
 from contracts import events
+from contracts.events import AgentFacts
 from contracts.messages import ChatRequested
 from contracts.values import Usage
-from conversations.conversation import Conversation, Run, fold
-from conversations.turn import AgentFacts, tool_calls_of
+from conversations.aggregate.conversation import Conversation, Run, fold
+from conversations.aggregate.turn import tool_calls_of
 
 AT = "2026-11-21T09:30:00.000000Z"
 LATER = "2026-11-21T09:31:00.000000Z"

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from contracts.events import ConversationErased, Event
 from contracts.ids import new_id
-from conversations.conversation import Conversation
-from conversations.log import Log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
 from conversations.projections.projection import Projection
-from conversations.spending import spent_of
-from conversations.store import ConversationStore
+from conversations.projections.registry import PROJECTIONS
+from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import Pool, connection

@@ -7,8 +7,9 @@ import msgspec
 
 from contracts import events
 from contracts.values import Form
-from conversations import mapper, transfer
-from conversations.transfer import Carried
+from conversations.event_store import mapper
+from conversations.transfer import file_format
+from conversations.transfer.file_format import Carried
 
 FOLDER = Path(__file__).parents[1] / "histories"
 WHOLE = ("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "erased")
@@ -29,7 +30,7 @@ def path(name: str) -> Path:
 def carried(name: str) -> Carried:
     """The one conversation of a history."""
     with path(name).open("rb") as file:
-        (found,) = transfer.read(file)
+        (found,) = file_format.read(file)
     return found
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from contracts import events
 from contracts.examples import EVENT_EXAMPLES
 from contracts.values import Message, Source, Usage
-from conversations.conversation import Conversation, Round, evolve, fold
+from conversations.aggregate.conversation import Conversation, Round, evolve, fold
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -41,21 +41,29 @@ def test_a_conversation_without_events_does_not_exist() -> None:
 
 def test_its_first_event_names_its_account() -> None:
     conversation = given(began())
-    assert (conversation.version, conversation.account_id, conversation.started_at) == (1, ACCOUNT, AT)
+    assert conversation.version == 1
+    assert conversation.account_id == ACCOUNT
+    assert conversation.started_at == AT
 
 
 def test_a_saved_user_message_opens_a_run_that_no_worker_has_started() -> None:
     run = given(began(), asked(text="Hello")).active
     assert run is not None
-    assert (run.user_text, run.user_message_id, run.attempt, run.state) == ("Hello", "user-a", 0, "running")
+    assert run.user_text == "Hello"
+    assert run.user_message_id == "user-a"
+    assert run.attempt == 0
+    assert run.state == "running"
 
 
 def test_a_started_run_records_the_facts_of_its_agent() -> None:
     run = run_after(
         started(model="m", max_tool_rounds=2, prompt_override="Be brief.", on_interruption="fail")
     )
-    assert (run.attempt, run.model, run.max_tool_rounds) == (1, "m", 2)
-    assert (run.prompt_override, run.on_interruption) == ("Be brief.", "fail")
+    assert run.attempt == 1
+    assert run.model == "m"
+    assert run.max_tool_rounds == 2
+    assert run.prompt_override == "Be brief."
+    assert run.on_interruption == "fail"
 
 
 def test_attempts_are_counted_until_one_makes_progress() -> None:
@@ -76,7 +84,8 @@ def test_an_attempt_that_was_handed_over_does_not_count() -> None:
     assert run_after(*dead, started(attempt=3), handed_over()).attempts_without_progress == 2
     assert run_after(handed_over()).attempts_without_progress == 0
     restarts = [event for n in range(20) for event in (started(attempt=n + 1), handed_over(tokens=7))]
-    assert (run_after(*restarts).attempts_without_progress, run_after(*restarts).usage.total) == (0, 140)
+    assert run_after(*restarts).attempts_without_progress == 0
+    assert run_after(*restarts).usage.total == 140
 
 
 def test_text_that_readers_had_of_an_attempt_is_progress() -> None:
@@ -106,7 +115,9 @@ def test_a_round_gathers_its_text_its_reply_and_its_calls() -> None:
     run = run_after(started(), delta, *wanted([use("c1", order="7"), use("c2", "get_stock")]), returned("c2"))
     (only,) = run.rounds
     assert isinstance(only, Round)
-    assert (only.text, only.cuts, only.stop_reason) == ("Let me look.", (4, 12), "tool_use")
+    assert only.text == "Let me look."
+    assert only.cuts == ((4, 12))
+    assert only.stop_reason == "tool_use"
     assert [(call.call_id, call.input, call.output) for call in only.calls] == [
         ("c1", {"order": "7"}, None),
         ("c2", {}, '{"ok":true}'),
@@ -139,24 +150,28 @@ def test_usage_adds_up_over_rounds_until_the_end_states_it() -> None:
 def test_the_saved_reply_and_the_end_of_the_run_are_two_facts() -> None:
     saved, completed = answered("Hi")
     before = run_after(started(), *said("Hi"), saved)
-    assert (before.state, before.ended_at) == ("running", None)
+    assert before.state == "running"
+    assert before.ended_at is None
     assert before.reply == Message(
         id="reply-a", conversation_id="conversation-1", content="Hi", token_count=15, created_at=LATER
     )
     after = run_after(started(), *said("Hi"), saved, completed)
-    assert (after.state, after.ended_at, after.reply) == ("completed", LATER, before.reply)
+    assert after.state == "completed"
+    assert after.ended_at == LATER
+    assert after.reply == before.reply
 
 
 def test_a_failed_run_keeps_its_code_and_what_it_said() -> None:
     run = run_after(started(), *said("Half"), failed())
-    assert (run.state, run.code, run.detail, run.text) == ("failed", "provider_error", "It broke.", "Half")
+    assert run.state == "failed"
+    assert run.code == "provider_error"
+    assert run.detail == "It broke."
+    assert run.text == "Half"
 
 
 def test_a_cancelled_run_has_the_code_of_the_error_table() -> None:
-    assert (run_after(started(), cancelled()).state, run_after(cancelled()).code) == (
-        "cancelled",
-        "cancelled",
-    )
+    assert run_after(started(), cancelled()).state == "cancelled"
+    assert run_after(cancelled()).code == "cancelled"
 
 
 def test_only_the_run_under_way_is_active() -> None:
@@ -170,7 +185,9 @@ def test_only_the_run_under_way_is_active() -> None:
 def test_an_erased_conversation_keeps_its_account_and_nothing_else() -> None:
     erased = events.ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
     conversation = given(began(), *turn("a", "Hello", "Hi"), erased)
-    assert (conversation.erased, conversation.runs, conversation.account_id) == (True, (), ACCOUNT)
+    assert conversation.erased is True
+    assert conversation.runs == (())
+    assert conversation.account_id == ACCOUNT
     assert conversation.version == 8
 
 

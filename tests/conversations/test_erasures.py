@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from contracts.events import ConversationErased, Event
 from contracts.ids import new_id
-from conversations.conversation import Conversation
+from conversations.aggregate.conversation import Conversation
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from conversations.errors import UnreadableEvent, VersionConflict
-from conversations.leases import Leases
-from conversations.log import open_log
+from conversations.event_store.log import open_log
+from conversations.event_store.store import ConversationStore
+from conversations.leases.leases import Leases
+from conversations.leases.waiting_line import WaitingLine
 from conversations.projections.conversations import conversations_of
-from conversations.store import ConversationStore
-from conversations.waiting import WaitingLine
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, started, trace, turn
 
@@ -53,7 +53,9 @@ async def test_one_event_is_left_and_what_is_to_be_removed_elsewhere_is_written_
         thread.conversation_id, position, before, traces, 0
     )
     loaded = await store.load(thread.conversation_id)
-    assert (loaded.version, loaded.erased, loaded.runs) == (erased.version, True, ())
+    assert loaded.version == erased.version
+    assert loaded.erased is True
+    assert loaded.runs == (())
 
 
 async def test_whoever_still_appends_is_refused_at_every_version(store: ConversationStore) -> None:
@@ -109,7 +111,8 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(
     with pytest.raises(UnreadableEvent):
         await store.load(thread.conversation_id)
     bare = await store.load_readable(thread.conversation_id)
-    assert (bare.account_id, bare.version) == (ACCOUNT, 2)
+    assert bare.account_id == ACCOUNT
+    assert bare.version == 2
     await store.append(bare, [ERASED])
     assert (await store.load(thread.conversation_id)).erased
 
@@ -135,7 +138,9 @@ async def test_rows_beside_the_log_go_too_and_the_second_pass_ends_it(
     await rows(pool, "UPDATE erasures SET due_at = clock_timestamp() RETURNING 1")
     second = await note_of(pool, thread.conversation_id)
     assert second is not None
-    assert (second.positions, second.passes, second.forgotten) == (first.positions, 1, 0)
+    assert second.positions == first.positions
+    assert second.passes == 1
+    assert second.forgotten == 0
     await end_pass(pool, second)
     assert await rows(pool, "SELECT 1 FROM erasures WHERE conversation_id = %s", thread.conversation_id) == []
 

@@ -8,14 +8,15 @@ import pytest
 
 from contracts import events, wire
 from contracts.values import Usage
-from conversations import mapper, moving, transfer
-from conversations.canonical import rendered
-from conversations.conversation import Conversation, fold
-from conversations.log import Log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.aggregate.canonical_stream import rendered
+from conversations.aggregate.conversation import Conversation, fold
+from conversations.event_store import mapper
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
-from conversations.store import ConversationStore
-from conversations.transfer import Carried, UnfitFile
+from conversations.projections.registry import PROJECTIONS
+from conversations.transfer import file_format, moving
+from conversations.transfer.file_format import Carried, UnfitFile
 from runtime.postgres import Pool
 from tests.conversations import recorded
 
@@ -103,7 +104,7 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
 
 def test_a_corrupt_history_is_refused_by_line_and_reason() -> None:
     with recorded.path("corrupt").open("rb") as file, pytest.raises(UnfitFile) as raised:
-        list(transfer.read(file))
+        list(file_format.read(file))
     assert raised.value.line == 6
     assert str(raised.value) == ("line 6: not an event (run_failed.v1: Object missing required field `code`)")
 

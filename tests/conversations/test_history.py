@@ -7,10 +7,11 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from contracts import events
+from contracts.events import AgentFacts
 from contracts.values import Role, ShownMessage
-from conversations.conversation import Conversation, evolve_all
-from conversations.history import INTERRUPTED, prompt_for
-from conversations.turn import AgentFacts, Begin, open_turn, tool_calls_of
+from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.aggregate.history import INTERRUPTED, prompt_for
+from conversations.aggregate.turn import Begin, open_turn, tool_calls_of
 from tests.conversations.given import (
     AT,
     answered,

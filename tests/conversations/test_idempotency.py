@@ -9,11 +9,8 @@ import pytest
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
-from conversations import idempotency
-from conversations.erasures import due_erasures, forget_rows
-from conversations.errors import VersionConflict
-from conversations.finding import find_run
-from conversations.idempotency import (
+from conversations.claims import idempotency
+from conversations.claims.idempotency import (
     Claim,
     KeyConflict,
     claim_key,
@@ -22,9 +19,12 @@ from conversations.idempotency import (
     give_up,
     is_repeat,
 )
+from conversations.erasures import due_erasures, forget_rows
+from conversations.errors import VersionConflict
+from conversations.event_store.store import ConversationStore
+from conversations.leases.waiting_line import WaitingLine
 from conversations.migrations import STEPS
-from conversations.store import ConversationStore
-from conversations.waiting import WaitingLine
+from conversations.queries.find_run import find_run
 from runtime.migrations import apply, migrating
 from runtime.postgres import Pool, connection, open_pool
 from tests.conversations.given import trace
@@ -74,7 +74,7 @@ def _places(claims: Sequence[Claim]) -> set[tuple[str, str]]:
     return {(claim.trace_id, claim.conversation_id) for claim in claims}
 
 
-async def test_of_many_who_claim_a_key_at_once_one_is_to_publish(pool: Pool) -> None:
+async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(pool: Pool) -> None:
     account = new_id()
     claims = await asyncio.gather(*(_claim(pool, account) for _ in range(20)))
     assert [claim.publication for claim in claims] == [1] * 20
@@ -128,7 +128,9 @@ async def test_what_was_published_twice_is_not_freed_by_a_refusal(pool: Pool) ->
     assert not (await _claim(pool, account)).mine
     await give_up(pool, second, refused=True)
     third = await _claim(pool, account)
-    assert (third.mine, third.publication, third.trace_id) == (True, 3, first.trace_id)
+    assert third.mine is True
+    assert third.publication == 3
+    assert third.trace_id == first.trace_id
 
 
 async def test_who_waits_in_line_keeps_its_claim(pool: Pool) -> None:
@@ -140,22 +142,24 @@ async def test_who_waits_in_line_keeps_its_claim(pool: Pool) -> None:
     assert 20 < known.seconds <= 30
 
 
-async def test_a_run_that_has_begun_answers_for_its_key_for_a_day(
-    pool: Pool, store: ConversationStore
-) -> None:
+async def test_an_idempotency_key_stands_for_its_run_for_a_day(pool: Pool, store: ConversationStore) -> None:
     account = new_id()
     first = await _claim(pool, account, seconds=0.0)
     await write(store, _request(first))
     assert await is_repeat(pool, account, "k")
     again = await _claim(pool, account)
-    assert (again.mine, again.publication, again.seconds, again.begun_at) == (False, 1, 0.0, 2)
+    assert again.mine is False
+    assert again.publication == 1
+    assert again.seconds == 0.0
+    assert again.begun_at == 2
     assert _places([again]) == _places([first])
     with pytest.raises(KeyConflict):
         await _claim(pool, account, body=b"other")
     await _a_day_passes(pool)
     assert not await is_repeat(pool, account, "k")
     late = await _claim(pool, account, body=b"other")
-    assert (late.mine, late.publication) == (True, 1)
+    assert late.mine is True
+    assert late.publication == 1
     assert late.trace_id != first.trace_id
 
 
@@ -169,7 +173,7 @@ async def test_a_run_published_twice_begins_once(store: ConversationStore, pool:
         await store.append(behind, ended(request, "late"))
 
 
-async def test_old_keys_are_forgotten(pool: Pool) -> None:
+async def test_old_idempotency_keys_expire(pool: Pool) -> None:
     old, kept = new_id(), new_id()
     await _claim(pool, old)
     await _a_day_passes(pool)
@@ -194,7 +198,8 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
     ]
     await forget_rows(pool, erasure)
     again = await _claim(pool, account)
-    assert (again.mine, again.publication) == (True, 2)  # which its worker reads the log for, and refuses
+    assert again.mine is True
+    assert again.publication == 2
     assert _places([again]) == _places([first])
     with pytest.raises(KeyConflict):
         await _claim(pool, account, body=b"other")
@@ -224,7 +229,9 @@ async def test_keys_of_before_they_were_hashed_are_known(database_url: str) -> N
         await apply(conn, "conversations", STEPS)
     async with open_pool(database_url) as pool:
         again = await _claim(pool, account)
-        assert (again.publication, again.trace_id, again.conversation_id) == (2, first, "c")
+        assert again.publication == 2
+        assert again.trace_id == first
+        assert again.conversation_id == "c"
         with pytest.raises(KeyConflict):
             await _claim(pool, account, body=b"other")
 
@@ -237,8 +244,11 @@ async def test_a_trace_leads_to_its_run_or_its_place_in_line(pool: Pool, store: 
     await write(store, request, *ended(request, "Hello."))
     found = await find_run(pool, first.trace_id)
     assert found is not None
-    assert (found.conversation_id, found.account_id, found.begun_at) == (first.conversation_id, account, 2)
+    assert found.conversation_id == first.conversation_id
+    assert found.account_id == account
+    assert found.begun_at == 2
     await WaitingLine(pool, "w").join(first.conversation_id, second, AT, "account")
     waiting = await find_run(pool, second)
     assert waiting is not None
-    assert (waiting.account_id, waiting.begun_at) == (account, None)
+    assert waiting.account_id == account
+    assert waiting.begun_at is None

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
+from itertools import chain, repeat
 
 import pytest
 
 from contracts.timings import HOLD_SECONDS, LEASE_SECONDS
 from conversations.errors import StoreUnavailable
-from conversations.leases import GIVE_UP_SECONDS, Lease, Leases, elapsed, forget_expired_leases
-from conversations.waiting import WaitingLine, forget_expired_places
+from conversations.leases.leases import Lease, Leases, LeaseTimings, elapsed, forget_expired_leases
+from conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
 from runtime.postgres import Pool, connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
@@ -31,14 +32,24 @@ async def age(pool: Pool, table: str, seconds: int) -> None:
 
 
 @pytest.mark.requirement("LEASE")
-async def test_a_free_run_is_taken_and_the_servers_time_is_told(pool: Pool) -> None:
+async def test_the_lease_of_a_free_run_is_taken_with_the_servers_time(pool: Pool) -> None:
     held = await Leases(pool, "one").acquire(trace())
     assert held is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", held.now)
 
 
 @pytest.mark.requirement("LEASE")
-async def test_a_held_run_is_taken_by_nobody_not_even_its_holder(pool: Pool) -> None:
+async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: Pool) -> None:
+    times = chain((0.0,), repeat(5.0))
+    late = Leases(pool, "one", clock=lambda: next(times))
+    with pytest.raises(StoreUnavailable):
+        await late.acquire(trace())
+    assert not await late.alive(trace())
+    assert await late.renew() == set()
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_held_lease_is_taken_by_nobody_not_even_its_holder(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     assert await one.acquire(trace())
     assert await two.acquire(trace()) is None
@@ -69,7 +80,7 @@ async def test_a_lease_that_expired_and_was_not_taken_can_still_be_renewed(pool:
 
 
 @pytest.mark.requirement("LEASE")
-async def test_renewing_prolongs_all_that_is_held(pool: Pool) -> None:
+async def test_renewing_extends_all_leases_that_are_held(pool: Pool) -> None:
     one = Leases(pool, "one")
     for word in ("a", "b"):
         await one.acquire(trace(word))
@@ -99,7 +110,7 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
 
 
 @pytest.mark.requirement("LEASE")
-async def test_a_released_run_is_free_at_once(pool: Pool) -> None:
+async def test_a_released_lease_is_free_at_once(pool: Pool) -> None:
     one, two = Leases(pool, "one"), Leases(pool, "two")
     lease = await one.acquire(trace())
     assert lease is not None
@@ -204,13 +215,13 @@ async def test_a_late_renewal_ends_the_wait_for_it_and_one_that_never_comes_is_g
     assert not waiting.done()
     lease.renewed(clock.now)
     assert await waiting
-    clock.now += HOLD_SECONDS + GIVE_UP_SECONDS
+    clock.now += HOLD_SECONDS + LeaseTimings().give_up_seconds
     assert lease.is_given_up
     assert not await lease.wait_until_live()
 
 
 @pytest.mark.requirement("LEASE-FENCE")
-async def test_what_may_have_expired_is_not_renewed_once_it_is_released(pool: Pool) -> None:
+async def test_an_expired_lease_is_not_renewed_once_it_is_released(pool: Pool) -> None:
     clock = Clock()
     one = Leases(pool, "one", clock=clock)
     lease = await one.acquire(trace())
@@ -263,7 +274,7 @@ async def test_a_dead_workers_place_is_passed_over_and_kept(pool: Pool) -> None:
 async def test_places_of_dead_workers_are_forgotten_after_an_hour(pool: Pool) -> None:
     await WaitingLine(pool, "one").join("c", trace(), _FIRST, ACCOUNT)
     await age(pool, "waiting_line", 3600 + LEASE_SECONDS)
-    await forget_expired_places(pool)
+    await delete_expired_waiters(pool)
     assert await _count(pool, "waiting_line") == 0
 
 

@@ -1,12 +1,16 @@
 """The log as readers have it: pages by position, conversations by version."""
 
+import asyncio
+
 import pytest
 
 from contracts.events import Event
 from contracts.ids import new_id
-from conversations.conversation import Conversation
-from conversations.log import PAGE_BYTES, Log
-from conversations.store import ConversationStore
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.log import PAGE_BYTES, Log
+from conversations.event_store.shared_log import SharedLog
+from conversations.event_store.store import ConversationStore
+from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started, turn
 
 pytestmark = pytest.mark.requirement("EVENT-STORE")
@@ -52,3 +56,18 @@ async def test_the_first_event_says_whose_a_conversation_is(store: ConversationS
     told = await store.append(Conversation(conversation_id=new_id()), [began(), asked()])
     unknown = new_id()
     assert await log.accounts_of([told.conversation_id, unknown]) == {told.conversation_id: ACCOUNT}
+
+
+@pytest.mark.requirement("PROJECTION-FEED")
+async def test_a_page_that_one_follower_has_read_is_given_to_the_next_until_something_is_appended(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    shared, start = SharedLog(pool), await log.head()
+    told = await store.append(Conversation(conversation_id=new_id()), [began()])
+    first, second = await asyncio.gather(shared.read(start, 10), shared.read(start, 10))
+    assert first is second
+    assert first[0].event is second[0].event  # decoded once
+    await store.append(told, [asked()])
+    shared.appended()
+    assert await shared.read(start, 10) == await log.read(start, 10)
+    assert await shared.read(start, 1) == first

@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from contracts.events import ConversationErased, Event
-from conversations.log import Log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
+from conversations.projections.registry import PROJECTIONS
 from conversations.projections.tools import ToolLine, lines_of
-from conversations.spending import spent_of
-from conversations.store import ConversationStore
+from conversations.queries.month_usage import spent_of
 from runtime.postgres import Pool
 from tests.conversations.given import (
     ACCOUNT,
@@ -91,8 +91,13 @@ async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log:
         p95_ms=None,
         max_ms=None,
     )
-    assert (second.name, second.calls, second.failed, second.lost) == ("get_order", 4, 1, 1)
-    assert (second.median_ms, second.p95_ms, second.max_ms) == (10.0, 19.0, 20)
+    assert second.name == "get_order"
+    assert second.calls == 4
+    assert second.failed == 1
+    assert second.lost == 1
+    assert second.median_ms == 10.0
+    assert second.p95_ms == 19.0
+    assert second.max_ms == 20
     assert await lines_of(pool, "2026-11", ACCOUNT) == [first, second]
     assert await lines_of(pool, "2026-11", "another") == await lines_of(pool, "2026-10") == []
 

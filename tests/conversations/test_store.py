@@ -9,14 +9,14 @@ from eventsourcing.postgres import PostgresApplicationRecorder
 
 from contracts.events import ConversationErased
 from contracts.ids import new_id
-from conversations.cache import Cache
-from conversations.conversation import Conversation, evolve_all
+from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
-from conversations.log import open_log
+from conversations.event_store.cache import Cache
+from conversations.event_store.log import open_log
+from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import migrate
-from conversations.recorder import Datastore
-from conversations.store import ConversationStore, open_store
 from tests.conversations.given import answered, asked, began, said, started, turn
+from tests.conversations.library import library_datastore
 
 pytestmark = pytest.mark.requirement("EVENT-STORE")
 
@@ -55,7 +55,8 @@ async def test_of_five_that_append_at_one_version_one_wins(migrated_database_url
         )
         won = [outcome for outcome in outcomes if isinstance(outcome, Conversation)]
         lost = [outcome for outcome in outcomes if isinstance(outcome, VersionConflict)]
-        assert (len(won), len(lost)) == (1, 4)
+        assert len(won) == 1
+        assert len(lost) == 4
         assert lost[0].expected == 1
         assert await stores[1].load(begun.conversation_id) == won[0]
 
@@ -130,7 +131,9 @@ async def test_a_load_sees_what_another_process_appended(
 
 
 @pytest.mark.requirement("FOLD")
-async def test_a_load_reads_only_what_is_new(store: ConversationStore, migrated_database_url: str) -> None:
+async def test_a_load_from_the_cache_reads_only_what_is_new(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
     kept = await store.append(new_conversation(), [began(), *turn("a", "Hello", "Hi")])
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(
@@ -151,7 +154,9 @@ async def test_an_erased_conversation_is_at_the_version_of_its_one_event(migrate
         )
     async with open_store(migrated_database_url) as store:
         loaded = await store.load(erased.conversation_id)
-    assert (loaded.version, loaded.erased, loaded.account_id) == (8, True, "account-1")
+    assert loaded.version == 8
+    assert loaded.erased is True
+    assert loaded.account_id == "account-1"
 
 
 async def test_positions_grow_in_the_order_of_commits(migrated_database_url: str) -> None:
@@ -207,12 +212,10 @@ async def test_the_event_table_is_as_the_library_would_make_it(migrated_database
     """
 
     def create() -> None:
-        datastore = Datastore(migrated_database_url, role=None)
-        datastore.schema = "theirs"
-        with datastore.get_connection() as conn:
-            conn.execute("CREATE SCHEMA theirs")
-        PostgresApplicationRecorder(datastore, events_table_name="conversation_events").create_table()
-        datastore.close()
+        with library_datastore(migrated_database_url, "theirs") as datastore:
+            with datastore.get_connection() as conn:
+                conn.execute("CREATE SCHEMA theirs")
+            PostgresApplicationRecorder(datastore, events_table_name="conversation_events").create_table()
 
     await asyncio.to_thread(create)
     described = [
@@ -248,7 +251,7 @@ async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> 
             await store.append(new_conversation(), [began()])
 
 
-async def test_states_kept_in_memory_are_bounded() -> None:
+async def test_the_cache_of_states_is_bounded() -> None:
     cache = Cache(max_conversations=2, max_bytes=100)
     first, second, third = (evolve_all(new_conversation(), [began()]) for _ in range(3))
     cache.put(first, 10)

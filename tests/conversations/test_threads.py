@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from contracts.events import MessageSaved
-from conversations import moving, threads
-from conversations.conversation import Conversation, fold
-from conversations.log import Log
-from conversations.store import ConversationStore
-from conversations.transfer import Carried
-from conversations.travel import past_of
+from conversations.aggregate.conversation import Conversation, fold
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.queries import threads
+from conversations.queries.time_travel import past_of
+from conversations.transfer import moving
+from conversations.transfer.file_format import Carried
 from runtime.postgres import Pool
 from tests.conversations import recorded
 
@@ -66,8 +67,10 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
             summary = await threads.summary_of(pool, conversation_id, version)
             assert (summary is None) == (not found)
             if summary is not None:
-                assert (summary.count, summary.started_at) == (len(found), expected.started_at)
-                assert (summary.first, summary.last) == (found[0].message, found[-1].message)
+                assert summary.count == len(found)
+                assert summary.started_at == expected.started_at
+                assert summary.first == found[0].message
+                assert summary.last == found[-1].message
 
 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
@@ -75,9 +78,11 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
 ) -> None:
     conversation_id = (await stored(store, log, "shop")).conversation_id
     whole = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY)
-    assert (whole.more, len(whole.messages) > 2) == (False, True)
+    assert whole.more is False
+    assert (len(whole.messages) > 2) is True
     first = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=1)
-    assert (first.more, first.messages) == (True, whole.messages[:1])
+    assert first.more is True
+    assert first.messages == whole.messages[:1]
     rest = await threads.messages_of(
         pool,
         conversation_id,
@@ -86,7 +91,8 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
         limit=1,
         max_bytes=1,
     )
-    assert (rest.more, rest.messages) == (False, whole.messages[-1:])
+    assert rest.more is False
+    assert rest.messages == whole.messages[-1:]
 
 
 async def test_a_time_is_the_version_that_the_conversation_had(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from contracts import ids
-from conversations.store import ConversationStore
+from conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 
 TEXT = "\x1b[2J \x9b31m \x85 \u202e \x7f ü"

@@ -2,17 +2,17 @@
 
 import io
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
 from contracts import ids
-from conversations import moving, transfer
 from conversations.errors import VersionConflict
-from conversations.log import Log, open_log
-from conversations.moving import Clash, Move, Names
-from conversations.store import ConversationStore
-from conversations.transfer import UnfitFile, Writer, read, settled
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.transfer import file_format, moving
+from conversations.transfer.file_format import UnfitFile, Writer, read, settled
+from conversations.transfer.moving import Clash, Move, Names
 from tests.conversations import given, recorded
 
 pytestmark = pytest.mark.requirement("EXPORT")
@@ -20,12 +20,6 @@ pytestmark = pytest.mark.requirement("EXPORT")
 PRO, LOAD = "019a0000-0000-7000-8000-000000000001", "019a0000-0000-7000-8000-000000000003"
 SHOP_AGENT = "019a0000-0000-7000-8000-000000000011"
 _Lines = list[bytes]
-
-
-@pytest.fixture(scope="module")
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("name", recorded.WHOLE)
@@ -80,7 +74,8 @@ async def test_of_a_run_under_way_nothing_leaves(store: ConversationStore, log: 
     done = [given.began(), *given.turn("a", "Hi", "Hello"), given.asked("b"), given.started("b")]
     await store.append(conversation, done)
     out = await moving.outgoing(log, conversation_id)
-    assert (len(out.entries), out.left) == (len(done) - 2, 2)
+    assert len(out.entries) == len(done) - 2
+    assert out.left == 2
 
 
 def test_names_change_where_they_stand_and_no_other_byte() -> None:
@@ -180,17 +175,19 @@ def test_no_changed_byte_goes_unseen() -> None:
             list(read(io.BytesIO(bytes(data))))
 
 
-def mine(carried: transfer.Carried) -> transfer.Carried:
+def mine(carried: file_format.Carried) -> file_format.Carried:
     """As a conversation of its own."""
     return replaced(carried, conversation_id=ids.new_id())
 
 
-def replaced(carried: transfer.Carried, **fields: object) -> transfer.Carried:
-    return transfer.Carried(**{name: getattr(carried, name) for name in carried.__struct_fields__} | fields)
+def replaced(carried: file_format.Carried, **fields: object) -> file_format.Carried:
+    return file_format.Carried(
+        **{name: getattr(carried, name) for name in carried.__struct_fields__} | fields
+    )
 
 
-def mine_stored(carried: transfer.Carried, old: bytes, new: bytes) -> tuple[transfer.Stored, ...]:
+def mine_stored(carried: file_format.Carried, old: bytes, new: bytes) -> tuple[file_format.Stored, ...]:
     assert any(old in each.state for each in carried.stored)
     return tuple(
-        transfer.Stored(each.version, each.topic, each.state.replace(old, new)) for each in carried.stored
+        file_format.Stored(each.version, each.topic, each.state.replace(old, new)) for each in carried.stored
     )

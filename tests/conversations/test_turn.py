@@ -3,10 +3,10 @@
 import pytest
 
 from contracts import events
+from contracts.events import AgentFacts
 from contracts.values import ShownMessage, Usage
-from conversations.conversation import Conversation, evolve_all
-from conversations.turn import (
-    AgentFacts,
+from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.aggregate.turn import (
     Begin,
     CallModel,
     Ended,
@@ -85,6 +85,16 @@ def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None
     gone_on = opening(conversation, after="an earlier reply")
     assert isinstance(gone_on, Refusal)
     assert gone_on.code == "conversation_busy"
+    in_vain = (asked("b", "Hello?"), started("b"), failed("b"))
+    asked_again = given(began(), *turn("a", "Hello", "Hi"), *in_vain)
+    assert isinstance(opening(asked_again, "c", after=run.reply.id, message="Hello? "), Begin)
+    assert opening(asked_again, "c", after=run.reply.id, message="Another?") == gone_on
+    cut = given(began(), *turn("a", "Hello", "Hi"), *in_vain[:2], *said("W", "b")[:1], failed("b"))
+    assert opening(cut, "c", after=run.reply.id, message="Hello?") == gone_on
+    under_way = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
+    assert opening(under_way, "c", after=run.reply.id) == gone_on, "at once, not behind what is under way"
+    taken_over = opening(conversation, new_conversation=True, history=(ShownMessage("user", "Hello"),))
+    assert taken_over == gone_on, "begun by another, after the claim of this one was made"
 
 
 @pytest.mark.requirement("OPEN-TURN", "PROMPT-OVERRIDE")
@@ -192,7 +202,8 @@ def test_a_run_given_up_after_it_has_spoken_was_interrupted() -> None:
     assert isinstance(given_up, GiveUp)
     (end,) = given_up.events
     assert isinstance(end, events.RunFailed)
-    assert (end.code, end.usage) == ("generation_interrupted", Usage(input_tokens=10, output_tokens=5))
+    assert end.code == "generation_interrupted"
+    assert end.usage == Usage(input_tokens=10, output_tokens=5)
 
 
 @pytest.mark.requirement("OPEN-TURN", "REANNOUNCE")

@@ -9,14 +9,14 @@ import pytest
 from contracts import events
 from contracts.ids import new_id
 from contracts.values import Usage
-from conversations.conversation import Conversation
-from conversations.log import Log
+from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.turn import fail
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.projections import usage
 from conversations.projections.follower import Follower
 from conversations.projections.usage import UsageLine, lines_of
-from conversations.spending import MonthSpent, month_of, projected, recount, spent_of
-from conversations.store import ConversationStore
-from conversations.turn import fail
+from conversations.queries.month_usage import MonthSpent, month_of, projected, recount, spent_of
 from runtime.postgres import Pool, connection
 from tests.conversations.read_models import empty
 
@@ -162,7 +162,8 @@ async def test_the_month_is_the_same_however_far_the_read_model_is_behind(
 
 
 def check(found: MonthSpent, expected: dict[str, int]) -> None:
-    assert (found.month, found.tokens) == (MONTH, sum(expected.values()))
+    assert found.month == MONTH
+    assert found.tokens == sum(expected.values())
     assert found.recent.items() <= expected.items()
     assert found.counted_to < ago(100)
 

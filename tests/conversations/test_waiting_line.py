@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contracts.ids import new_id
-from conversations import waiting
-from conversations.errors import PlaceLost, WaitingLineFull
-from conversations.waiting import WaitingLine
+from conversations.errors import WaiterLost, WaitingLineFull
+from conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
 from runtime.postgres import Pool, connection, open_pool
 from tests.conversations.counting_proxy import CountingProxy
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
@@ -34,11 +33,11 @@ async def following(line: WaitingLine, database_url: str) -> AsyncIterator[None]
 
 
 @pytest.mark.requirement("CONV-BUSY-WAKE")
-async def test_who_is_first_now_is_woken_wherever_he_waits(
-    pool: Pool, migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_the_first_in_line_is_woken_at_whichever_worker_it_waits(
+    pool: Pool, migrated_database_url: str
 ) -> None:
-    monkeypatch.setattr(waiting, "LOOK_SECONDS", 3600.0)  # by the notification alone
-    here, elsewhere = WaitingLine(pool, "one"), WaitingLine(pool, "two")
+    here = WaitingLine(pool, "one")
+    elsewhere = WaitingLine(pool, "two", look_seconds=3600.0)  # by the notification alone
     async with following(elsewhere, migrated_database_url):
         await here.join("c", trace("w0"), AT, ACCOUNT)
         for number in (1, 2, 3):
@@ -52,11 +51,10 @@ async def test_who_is_first_now_is_woken_wherever_he_waits(
 
 
 @pytest.mark.requirement("CONV-BUSY-WAKE")
-async def test_who_is_first_because_a_place_has_expired_finds_out_without_a_notification(
-    pool: Pool, migrated_database_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_the_first_in_line_after_an_expired_lease_needs_no_notification(
+    pool: Pool, migrated_database_url: str
 ) -> None:
-    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.2)
-    dead, line = WaitingLine(pool, "dead"), WaitingLine(pool, "one")
+    dead, line = WaitingLine(pool, "dead"), WaitingLine(pool, "one", look_seconds=0.2)
     await dead.join("c", trace("a"), AT, ACCOUNT)
     await line.join("c", trace("b"), LATER, ACCOUNT)
     async with following(line, migrated_database_url):
@@ -67,7 +65,7 @@ async def test_who_is_first_because_a_place_has_expired_finds_out_without_a_noti
 
 
 @pytest.mark.requirement("CONV-BUSY-WAKE", "LEASE")
-async def test_a_second_delivery_that_waits_at_the_same_worker_is_told_when_the_first_leaves_the_line(
+async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_leaves_the_line(
     pool: Pool,
 ) -> None:
     line = WaitingLine(pool, "one")
@@ -77,14 +75,14 @@ async def test_a_second_delivery_that_waits_at_the_same_worker_is_told_when_the_
     second = asyncio.create_task(line.until_first(trace("b"), SECONDS))
     async with asyncio.timeout(SECONDS):
         line.keep(trace("b"))  # whether or not the other has begun to wait
-        with pytest.raises(PlaceLost):
+        with pytest.raises(WaiterLost):
             await second
-    with pytest.raises(PlaceLost):
+    with pytest.raises(WaiterLost):
         await line.until_first(trace("b"), SECONDS)
 
 
 @pytest.mark.requirement("CONV-BUSY-WAKE")
-async def test_those_who_wait_ask_nothing(migrated_database_url: str) -> None:
+async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
     proxy = CountingProxy()
     async with proxy.before(migrated_database_url) as url, open_pool(url) as pool:
         line = WaitingLine(pool, "one")
@@ -102,9 +100,9 @@ async def test_those_who_wait_ask_nothing(migrated_database_url: str) -> None:
 
 
 @pytest.mark.requirement("CONV-BUSY-BOUND")
-async def test_only_so_many_wait_for_one_conversation(pool: Pool) -> None:
+async def test_the_waiting_line_of_a_conversation_is_bounded(pool: Pool) -> None:
     line = WaitingLine(pool, "one")
-    for number in range(waiting.MAX_IN_CONVERSATION):
+    for number in range(MAX_IN_CONVERSATION):
         await line.join("c", trace(f"w{number:02}"), AT, ACCOUNT)
     with pytest.raises(WaitingLineFull):
         await line.join("c", trace("one more"), AT, ACCOUNT)
@@ -115,9 +113,8 @@ async def test_only_so_many_wait_for_one_conversation(pool: Pool) -> None:
 
 
 @pytest.mark.requirement("CONV-BUSY-BOUND")
-async def test_only_so_many_wait_of_one_account(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MAX_IN_ACCOUNT", 3)
-    line = WaitingLine(pool, "one")
+async def test_the_waiting_line_of_an_account_is_bounded(pool: Pool) -> None:
+    line = WaitingLine(pool, "one", max_in_account=3)
     for number in range(3):
         await line.join(f"c{number}", trace(f"w{number}"), AT, ACCOUNT)
     with pytest.raises(WaitingLineFull):

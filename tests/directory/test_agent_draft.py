@@ -5,9 +5,9 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from pydantic import TypeAdapter, ValidationError
 
+from contracts.admin_errors import Invalid
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
-from directory.errors import Invalid
 from directory.parameters.anthropic import Parameters
 
 pytestmark = pytest.mark.requirement("DIRECTORY")

@@ -1,10 +1,13 @@
 import psycopg
 import pytest
 
-from directory.administration import change_agent, create_account, create_agent, set_agent_disabled
+from administration import Admin, accounts
+from administration.values import NewAccount
+from administration.versions import change_agent, create_agent
+from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
-from directory.errors import Conflict, Invalid, NotFound, SealBroken
+from directory.errors import SealBroken
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
@@ -30,11 +33,16 @@ async def test_an_agent_is_read_back_as_it_was_made(pool: Pool, conn: Connection
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     config = await load_agent(pool, account, agent, sealer=SEALER)
     assert config is not None
-    assert (config.agent_id, config.account_id, config.version) == (agent, account, 1)
-    assert (config.name, config.parameters, config.mcp_servers) == ("Shop", {"max_tokens": 900}, (SERVER,))
+    assert config.agent_id == agent
+    assert config.account_id == account
+    assert config.version == 1
+    assert config.name == "Shop"
+    assert config.parameters == {"max_tokens": 900}
+    assert config.mcp_servers == ((SERVER,))
     assert config.output_schema is not None
     assert list(config.output_schema["properties"]) == ["z", "a"]
     assert config.max_tool_rounds == 8
+    assert config.on_interruption == "continue"
     assert await provider_key(pool, SEALER, account, agent, 1) == "canary-provider-key"
 
 
@@ -51,13 +59,17 @@ async def test_a_change_makes_a_version_and_the_old_one_stays(
 ) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     changes = AgentChanges(system_prompt="Be long.", output_type="text", output_schema=None)
-    assert await change_agent(conn, SEALER, account, agent, changes, actor="test") == 2
+    assert await change_agent(conn, SEALER, agent, changes, actor="test") == 2
     old = await load_agent(pool, account, agent, 1, sealer=SEALER)
     new = await load_agent(pool, account, agent, sealer=SEALER)
     assert old is not None
     assert new is not None
-    assert (old.version, old.system_prompt, old.output_type) == (1, "Be brief.", "json")
-    assert (new.version, new.system_prompt, new.output_type) == (2, "Be long.", "text")
+    assert old.version == 1
+    assert old.system_prompt == "Be brief."
+    assert old.output_type == "json"
+    assert new.version == 2
+    assert new.system_prompt == "Be long."
+    assert new.output_type == "text"
     assert new.mcp_servers == (SERVER,)
     assert await provider_key(pool, SEALER, account, agent, 2) == "canary-provider-key"
 
@@ -66,7 +78,7 @@ async def test_secrets_can_be_replaced_and_taken_away(pool: Pool, conn: Connecti
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     bare = McpServer(name="shop", url="https://tools.example/mcp")
     changes = AgentChanges(provider_key=None, mcp_servers=(bare,))
-    version = await change_agent(conn, SEALER, account, agent, changes, actor="test")
+    version = await change_agent(conn, SEALER, agent, changes, actor="test")
     config = await load_agent(pool, account, agent, sealer=SEALER)
     assert config is not None
     assert config.mcp_servers == (bare,)
@@ -77,33 +89,29 @@ async def test_secrets_can_be_replaced_and_taken_away(pool: Pool, conn: Connecti
 async def test_a_bad_change_makes_no_version(pool: Pool, conn: Connection, account: str) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     with pytest.raises(Invalid, match="output_schema"):
-        await change_agent(conn, SEALER, account, agent, AgentChanges(output_type="text"), actor="test")
+        await change_agent(conn, SEALER, agent, AgentChanges(output_type="text"), actor="test")
     assert await load_agent(pool, account, agent, 2) is None
 
 
 @pytest.mark.requirement("AGENT-404")
-async def test_another_accounts_agent_is_not_found_for_reading_or_changing(
-    pool: Pool, conn: Connection, account: str
+async def test_another_accounts_agent_is_not_found(
+    pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-    other = (await create_account(conn, name="Other", plan="Pro", actor="test")).account_id
+    other = (await accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
     assert await load_agent(pool, other, agent) is None
     assert await load_agent(pool, other, agent, 1) is None
     assert await provider_key(pool, SEALER, other, agent, 1) is None
-    with pytest.raises(NotFound):
-        await change_agent(conn, SEALER, other, agent, AgentChanges(name="Mine"), actor="test")
-    with pytest.raises(NotFound):
-        await set_agent_disabled(conn, other, agent, True, actor="test")
 
 
 async def test_a_disabled_agent_has_no_current_version_but_a_run_keeps_its_own(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-    await set_agent_disabled(conn, account, agent, True, actor="test")
+    await change_agent(conn, SEALER, agent, AgentChanges(disabled=True), actor="test")
     assert await load_agent(pool, account, agent) is None
     assert await load_agent(pool, account, agent, 1) is not None
-    await set_agent_disabled(conn, account, agent, False, actor="test")
+    await change_agent(conn, SEALER, agent, AgentChanges(disabled=False), actor="test")
     assert await load_agent(pool, account, agent) is not None
 
 
@@ -133,11 +141,13 @@ async def test_sealed_bytes_copied_to_another_agent_do_not_open(
 
 
 @pytest.mark.requirement("SECRETS-SEALED")
-async def test_no_table_holds_a_secret_in_the_open(database_url: str, conn: Connection, account: str) -> None:
+async def test_no_table_holds_a_secret_in_the_open(
+    migrated_database_url: str, conn: Connection, account: str
+) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     changes = AgentChanges(name="Shop 2", provider_key="canary-second-key")
-    await change_agent(conn, SEALER, account, agent, changes, actor="test")
-    with psycopg.connect(database_url) as owner:
+    await change_agent(conn, SEALER, agent, changes, actor="test")
+    with psycopg.connect(migrated_database_url) as owner:
         for (table,) in owner.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
         ).fetchall():

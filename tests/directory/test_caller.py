@@ -1,45 +1,41 @@
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
-from directory.administration import (
-    change_account,
-    change_plan,
-    create_account,
-    create_agent,
-    create_key,
-    put_plan,
-    revoke_key,
-    rotate_key,
-    set_account_disabled,
-    set_agent_disabled,
-    set_key_disabled,
-)
-from directory.agent_draft import AgentDraft
+from administration import Admin, accounts, keys, plans
+from administration.values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
+from administration.versions import change_agent, create_agent
+from contracts.admin_errors import Conflict, Invalid, NotFound
+from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
-from directory.caller import resolve
-from directory.errors import Conflict, Invalid, NotFound
+from directory.caller import Callers, resolve
 from directory.last_used import LastUsed
 from directory.migrations import migrate
 from directory.plans import Plan
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool, open_pool
+from tests.administrator import put_plan
 
 SEALER = Sealer(b"k" * 32)
 DRAFT = AgentDraft(name="Shop", model="claude-x")
 
 
 @pytest.mark.requirement("AUTH-KEY", "DIRECTORY")
-async def test_a_key_leads_to_its_account_plan_and_agent(pool: Pool, conn: Connection, account: str) -> None:
-    key = await create_key(conn, account, actor="test", name="server")
+async def test_a_key_leads_to_its_account_plan_and_agent(
+    pool: Pool, conn: Connection, admin: Admin, account: str
+) -> None:
+    key = await keys.create(admin, account, NewKey(name="server"))
     draft = AgentDraft(name="Shop", model="claude-x", retrieval=Retrieval(knowledge_base_id="kb"))
     agent = await create_agent(conn, SEALER, account, draft, actor="test")
     found = await resolve(pool, key.key, agent)
     assert found is not None
     caller, summary = found
-    assert (caller.account_id, caller.key_id) == (account, key.key_id)
+    assert caller.account_id == account
+    assert caller.key_id == key.id
     assert caller.plan == Plan(
         name="Pro",
         requests_per_minute=600,
@@ -49,15 +45,16 @@ async def test_a_key_leads_to_its_account_plan_and_agent(pool: Pool, conn: Conne
         max_message_bytes=262_144,
     )
     assert summary is not None
-    assert (summary.agent_id, summary.version, summary.name, summary.model) == (agent, 1, "Shop", "claude-x")
-    assert (summary.output_type, summary.on_interruption, summary.retrieves) == ("text", "continue", True)
+    assert summary.agent_id == agent
+    assert summary.version == 1
+    assert summary.name == "Shop"
+    assert summary.model == "claude-x"
+    assert summary.retrieves is True
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_now_is_the_clock_of_postgres_at_each_look_up(
-    pool: Pool, conn: Connection, account: str
-) -> None:
-    key = await create_key(conn, account, actor="test")
+async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: Admin, account: str) -> None:
+    key = await keys.create(admin, account, NewKey())
     times = []
     for _ in range(2):
         found = await resolve(pool, key.key, None)
@@ -70,8 +67,10 @@ async def test_now_is_the_clock_of_postgres_at_each_look_up(
 
 
 @pytest.mark.requirement("AUTH-ANY-AGENT")
-async def test_one_key_may_be_used_with_many_agents(pool: Pool, conn: Connection, account: str) -> None:
-    key = await create_key(conn, account, actor="test")
+async def test_one_key_may_be_used_with_many_agents(
+    pool: Pool, conn: Connection, admin: Admin, account: str
+) -> None:
+    key = await keys.create(admin, account, NewKey())
     for _ in range(3):
         agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
         found = await resolve(pool, key.key, agent.upper())
@@ -82,13 +81,13 @@ async def test_one_key_may_be_used_with_many_agents(pool: Pool, conn: Connection
 
 @pytest.mark.requirement("AGENT-404")
 async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
-    pool: Pool, conn: Connection, account: str
+    pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await create_key(conn, account, actor="test")
-    other = (await create_account(conn, name="Other", plan="Pro", actor="test")).account_id
+    key = await keys.create(admin, account, NewKey())
+    other = (await accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
     foreign = await create_agent(conn, SEALER, other, DRAFT, actor="test")
     disabled = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-    await set_agent_disabled(conn, account, disabled, True, actor="test")
+    await change_agent(conn, SEALER, disabled, AgentChanges(disabled=True), actor="test")
     for agent in (
         foreign,
         disabled,
@@ -106,48 +105,51 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
 
 @pytest.mark.requirement("AUTH-401", "ADMIN-DISABLE")
 async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_look_the_same(
-    pool: Pool, conn: Connection, account: str
+    pool: Pool, admin: Admin, account: str
 ) -> None:
-    revoked = await create_key(conn, account, actor="test")
-    await revoke_key(conn, revoked.key_id, actor="test")
-    shut = await create_account(conn, name="Shut", plan="Pro", actor="test")
-    shut_key = await create_key(conn, shut.account_id, actor="test")
-    await set_account_disabled(conn, shut.account_id, True, actor="test")
-    disabled = await create_key(conn, account, actor="test")
-    await set_key_disabled(conn, disabled.key_id, True, actor="test")
+    revoked = await keys.create(admin, account, NewKey())
+    await keys.revoke(admin, revoked.id)
+    shut = await accounts.create(admin, NewAccount(name="Shut", plan="Pro"))
+    shut_key = await keys.create(admin, shut.id, NewKey())
+    await accounts.change(admin, shut.id, AccountChanges(disabled=True))
+    disabled = await keys.create(admin, account, NewKey())
+    await keys.change(admin, disabled.id, KeyChanges(disabled=True))
     unknown = ("sk-ac-" + "x" * 43, "", "\x00", "\ud800", "' OR true --")
     for key in (revoked.key, disabled.key, shut_key.key, *unknown):
         assert await resolve(pool, key, None) is None
-    await set_account_disabled(conn, shut.account_id, False, actor="test")
+    await accounts.change(admin, shut.id, AccountChanges(disabled=False))
     assert await resolve(pool, shut_key.key, None) is not None
-    await set_key_disabled(conn, disabled.key_id, False, actor="test")
+    await keys.change(admin, disabled.id, KeyChanges(disabled=False))
     assert await resolve(pool, disabled.key, None) is not None
 
 
 @pytest.mark.requirement("ADMIN-DISABLE", "AUTH-ROTATION")
 async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_never_enabled(
-    pool: Pool, conn: Connection, account: str
+    pool: Pool, admin: Admin, account: str
 ) -> None:
-    key = await create_key(conn, account, actor="test")
-    await set_key_disabled(conn, key.key_id, True, actor="test")
-    fresh = await rotate_key(conn, key.key_id, actor="test")
+    key = await keys.create(admin, account, NewKey())
+    await keys.change(admin, key.id, KeyChanges(disabled=True))
+    fresh = await keys.rotate(admin, key.id)
     assert await resolve(pool, fresh.key, None) is None
-    assert (await set_key_disabled(conn, key.key_id, False, actor="test")).disabled is False
+    assert (await keys.change(admin, key.id, KeyChanges(disabled=False))).disabled is False
     assert await resolve(pool, fresh.key, None) is not None
-    await revoke_key(conn, key.key_id, actor="test")
-    with pytest.raises(NotFound):
-        await set_key_disabled(conn, key.key_id, False, actor="test")
+    await keys.revoke(admin, key.id)
+    with pytest.raises(Conflict):
+        await keys.change(admin, key.id, KeyChanges(disabled=False))
 
 
 @pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_rotated_key_is_dead_at_the_next_look_up_on_every_gateway(
-    database_url: str, conn: Connection, account: str
+    migrated_database_url: str, admin: Admin, account: str
 ) -> None:
-    key = await create_key(conn, account, actor="test")
-    async with open_pool(database_url, max_size=1) as first, open_pool(database_url, max_size=1) as second:
+    key = await keys.create(admin, account, NewKey())
+    async with (
+        open_pool(migrated_database_url, max_size=1) as first,
+        open_pool(migrated_database_url, max_size=1) as second,
+    ):
         for _ in range(200):
-            fresh = await rotate_key(conn, key.key_id, actor="test")
-            assert fresh.key_id == key.key_id
+            fresh = await keys.rotate(admin, key.id)
+            assert fresh.id == key.id
             stale = await asyncio.gather(resolve(first, key.key, None), resolve(second, key.key, None))
             assert not any(stale)
             assert await resolve(second, fresh.key, None) is not None
@@ -155,19 +157,19 @@ async def test_a_rotated_key_is_dead_at_the_next_look_up_on_every_gateway(
 
 
 @pytest.mark.requirement("AUTH-ROTATION")
-async def test_a_revoked_key_cannot_be_rotated_back_to_life(conn: Connection, account: str) -> None:
-    key = await create_key(conn, account, actor="test")
-    await revoke_key(conn, key.key_id, actor="test")
-    await revoke_key(conn, key.key_id, actor="test")
-    with pytest.raises(NotFound):
-        await rotate_key(conn, key.key_id, actor="test")
+async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
+    key = await keys.create(admin, account, NewKey())
+    await keys.revoke(admin, key.id)
+    await keys.revoke(admin, key.id)
+    with pytest.raises(Conflict):
+        await keys.rotate(admin, key.id)
 
 
 @pytest.mark.requirement("KEYS-HASHED")
-async def test_no_table_holds_a_key(database_url: str, conn: Connection, account: str) -> None:
-    key = await create_key(conn, account, actor="test")
-    fresh = await rotate_key(conn, key.key_id, actor="test")
-    with psycopg.connect(database_url) as owner:
+async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, account: str) -> None:
+    key = await keys.create(admin, account, NewKey())
+    fresh = await keys.rotate(admin, key.id)
+    with psycopg.connect(migrated_database_url) as owner:
         for (table,) in owner.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
         ).fetchall():
@@ -178,8 +180,8 @@ async def test_no_table_holds_a_key(database_url: str, conn: Connection, account
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, conn: Connection, account: str) -> None:
-    key = await create_key(conn, account, actor="test")
+async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
+    key = await keys.create(admin, account, NewKey())
     small = Plan(
         name="Small",
         requests_per_minute=1,
@@ -188,47 +190,49 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, conn: Conne
         form2_streaming=False,
         max_message_bytes=None,
     )
-    await put_plan(conn, small, actor="test")
-    await change_account(conn, account, plan="Small", actor="test")
-    changed = await change_plan(
-        conn, "Small", {"requests_per_minute": None, "concurrent_runs": 3}, actor="test"
-    )
+    await put_plan(pool, small)
+    await accounts.change(admin, account, AccountChanges(plan="Small"))
+    numbers = PlanChanges(requests_per_minute=None, concurrent_runs=3)
+    changed = await plans.change(admin, "Small", numbers)
     found = await resolve(pool, key.key, None)
     assert found is not None
     assert found[0].plan == changed
-    assert (changed.requests_per_minute, changed.concurrent_runs) == (None, 3)
+    assert changed.requests_per_minute is None
+    assert changed.concurrent_runs == 3
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_a_plan_takes_only_numbers_that_can_be_kept(conn: Connection) -> None:
+async def test_a_plan_takes_only_numbers_that_can_be_kept(admin: Admin) -> None:
     for changes in ({"concurrent_runs": 0}, {"concurrent_runs": "2"}, {"requests_per_minute": 2**40}):
         with pytest.raises(Invalid):
-            await change_plan(conn, "Starter", dict(changes), actor="test")
+            await plans.change(admin, "Starter", PlanChanges(**changes))
     with pytest.raises(NotFound):
-        await change_plan(conn, "Gold", {}, actor="test")
+        await plans.change(admin, "Gold", PlanChanges())
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_accounts_need_a_plan_and_keys_an_account(conn: Connection, account: str) -> None:
-    with pytest.raises(NotFound, match="no such plan: Gold"):
-        await create_account(conn, name="A", plan="Gold", actor="test")
+async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: str) -> None:
+    with pytest.raises(Invalid, match="there is no such plan; there are Enterprise"):
+        await accounts.create(admin, NewAccount(name="A", plan="Gold"))
     with pytest.raises(Conflict, match="account exists already"):
-        await create_account(conn, name="A", plan="Pro", actor="test", account_id=account)
+        await accounts.create(admin, NewAccount(name="A", plan="Pro", id=account))
     with pytest.raises(NotFound, match="no such account"):
-        await create_key(conn, "nobody", actor="test")
-    key = await create_key(conn, account, actor="test")
+        await keys.create(admin, "nobody", NewKey())
+    key = await keys.create(admin, account, NewKey())
     with pytest.raises(Conflict):
-        await create_key(conn, account, actor="test", key=key.key)
+        await keys.add(admin, account, key.key, name="")
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(conn: Connection) -> None:
-    account = await create_account(conn, name="Audited", plan="Starter", actor="ada")
-    await change_account(conn, account.account_id, plan="Pro", actor="bob")
+async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
+    conn: Connection, admin: Admin
+) -> None:
+    account = await accounts.create(replace(admin, actor="ada"), NewAccount(name="Audited", plan="Starter"))
+    await accounts.change(replace(admin, actor="bob"), account.id, AccountChanges(plan="Pro"))
     cursor = await conn.execute(
         "SELECT actor, action, kind, before->>'plan', after->>'plan' FROM audit_log "
         "WHERE subject = %s ORDER BY id",
-        [account.account_id],
+        [account.id],
     )
     assert await cursor.fetchall() == [
         ("ada", "create", "account", None, "Starter"),
@@ -240,31 +244,33 @@ async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(c
 
 @pytest.mark.requirement("DIRECTORY")
 async def test_last_use_is_written_once_a_minute_and_off_the_path(
-    pool: Pool, conn: Connection, account: str
+    pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await create_key(conn, account, actor="test")
+    key = await keys.create(admin, account, NewKey())
 
     async def last_used() -> datetime | None:
-        cursor = await conn.execute("SELECT last_used_at FROM api_keys WHERE key_id = %s", [key.key_id])
+        cursor = await conn.execute("SELECT last_used_at FROM api_keys WHERE key_id = %s", [key.id])
         row = await cursor.fetchone()
         assert row is not None
         moment: datetime | None = row[0]
         return moment
 
-    async with LastUsed(pool, every=3600) as noted:
-        assert await resolve(pool, key.key, None, last_used=noted) is not None
+    async with LastUsed(pool, every=3600) as noted, contextlib.aclosing(Callers(pool, noted)) as callers:
+        assert await callers.resolve(key.key, None) is not None
         assert await last_used() is None
         await noted.write()
         first = await last_used()
         assert first is not None
-        await resolve(pool, key.key, None, last_used=noted)
+        await callers.resolve(key.key, None)
     assert await last_used() == first
 
 
 @pytest.mark.requirement("DIRECTORY")
-async def test_migrating_again_keeps_what_was_changed(database_url: str, conn: Connection) -> None:
-    await change_plan(conn, "Starter", {"requests_per_minute": 61}, actor="test")
-    await asyncio.gather(*(migrate(database_url) for _ in range(3)))
+async def test_migrating_again_keeps_what_was_changed(
+    migrated_database_url: str, conn: Connection, admin: Admin
+) -> None:
+    await plans.change(admin, "Starter", PlanChanges(requests_per_minute=61))
+    await asyncio.gather(*(migrate(migrated_database_url) for _ in range(3)))
     cursor = await conn.execute(
         "SELECT name, requests_per_minute FROM plans WHERE name <> 'Small' ORDER BY 2"
     )

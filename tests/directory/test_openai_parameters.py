@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from directory.errors import Invalid
+from contracts.admin_errors import Invalid
 from directory.parameters import check_parameters, max_tokens
 
 pytestmark = pytest.mark.requirement("AGENT-CHECK", "OPENAI-DIALECTS")

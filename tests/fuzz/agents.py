@@ -1,12 +1,12 @@
 """The agents that fuzzed messages go to: a few words at once, so that a run costs little."""
 
-from directory.administration import create_agent
+from administration.versions import create_agent
 from directory.agent_draft import AgentDraft
 from directory.secrets import Sealer
 from ops import demo, secrets
-from ops.harness import RunningStack
 from runtime.postgres import connection, open_pool
 from tests.fuzz.schemathesis_run import Target
+from tests.harness import RunningStack
 
 
 async def target_of(stack: RunningStack) -> Target:

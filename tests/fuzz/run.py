@@ -13,11 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from ops.harness import RunningStack, running_stack
 from ops.settings import Counts
 from tests.fuzz.agents import target_of
 from tests.fuzz.raw import fuzz_raw
 from tests.fuzz.schemathesis_run import Target, run_schemathesis
+from tests.harness import RunningStack, running_stack
 
 _PUBLIC = ("--exclude-tag", "admin")
 _ADMIN = ("--include-tag", "admin")

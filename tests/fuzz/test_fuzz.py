@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ops.harness import RunningStack
 from tests.fuzz.agents import target_of
 from tests.fuzz.schemathesis_run import run_schemathesis
+from tests.harness import RunningStack
 
 
 @pytest.mark.requirement("FUZZ", "OPENAPI", "PROBLEM-JSON")

@@ -57,3 +57,7 @@ class AdminClient:
         assert response.headers["content-type"] == "application/json"
         assert len(response.headers["x-trace-id"]) == 32
         return response.json()
+
+
+async def make_agent(admin: AdminClient, account: str, **more: Any) -> Any:
+    return await admin.post("/agents", {"account_id": account, "name": "Shop", "model": "m-1", **more})

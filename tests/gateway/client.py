@@ -123,7 +123,8 @@ def check_problem(response: httpx.Response, status: int, code: str) -> dict[str,
     assert response.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
     assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "code", "trace_id"}
-    assert (document["status"], document["code"]) == (status, code)
+    assert document["status"] == status
+    assert document["code"] == code
     assert document["trace_id"] == response.headers["x-trace-id"]
     return document
 

@@ -1,6 +1,8 @@
 """A gateway process a module, its accounts, and a worker that the test plays."""
 
 import asyncio
+import base64
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,14 +10,17 @@ import httpx
 import msgspec
 import pytest
 
+from administration import accounts as directory
+from administration import keys
+from administration.values import NewAccount, NewKey
+from administration.versions import create_agent
 from bus import Bus
-from conversations.store import ConversationStore, open_store
-from directory.administration import create_account, create_agent, create_key, put_plan
 from directory.agent_draft import AgentDraft
 from directory.plans import Plan
-from directory.secrets import Sealer
-from runtime.postgres import Connection, connection, open_pool
+from runtime.postgres import Pool, connection, open_pool
+from tests.administrator import SEALER, administrator, put_plan
 from tests.bus.nats_server import NatsServer
+from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
@@ -50,26 +55,23 @@ TIGHT = Plan(
 
 @pytest.fixture(scope="module")
 async def accounts(migrated_database_url: str) -> Accounts:
-    async with (
-        open_pool(migrated_database_url) as pool,
-        connection(pool, seconds=30) as conn,
-    ):
-        await put_plan(conn, TIGHT, actor="test")
+    async with open_pool(migrated_database_url) as pool:
+        await put_plan(pool, TIGHT)
         return Accounts(
-            free=await make_account(conn, "Unlimited"),
-            other=await make_account(conn, "Unlimited"),
-            starter=await make_account(conn, "Starter"),
-            tight=await make_account(conn, "Tight"),
+            free=await make_account(pool, "Unlimited"),
+            other=await make_account(pool, "Unlimited"),
+            starter=await make_account(pool, "Starter"),
+            tight=await make_account(pool, "Tight"),
         )
 
 
-async def make_account(conn: Connection, plan: str) -> Account:
-    account = await create_account(conn, name=plan, plan=plan, actor="test")
-    key = await create_key(conn, account.account_id, actor="test")
+async def make_account(pool: Pool, plan: str) -> Account:
+    account = await directory.create(administrator(pool), NewAccount(name=plan, plan=plan))
+    key = await keys.create(administrator(pool), account.id, NewKey())
     draft = AgentDraft(name="Shop", model="demo-shop-1")
-    sealer = Sealer(b"k" * 32)
-    agents = [await create_agent(conn, sealer, account.account_id, draft, actor="test") for _ in range(2)]
-    return Account(account.account_id, key.key, key.key_id, agents[0], agents[1])
+    async with connection(pool, seconds=30) as conn:
+        agents = [await create_agent(conn, SEALER, account.id, draft, actor="test") for _ in range(2)]
+    return Account(account.id, key.key, key.id, agents[0], agents[1])
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +128,36 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     await server.kill()
 
 
+@pytest.fixture(scope="module")
+async def admin_gateway(
+    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[GatewayProcess]:
+    """A gateway that serves the admin API too."""
+    key = base64.b64encode(os.urandom(32)).decode()
+    own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": key}
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ | own)
+    await process.start()
+    yield process
+    await process.stop()
+
+
 @pytest.fixture
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
+def admin(http: httpx.AsyncClient, admin_gateway: GatewayProcess) -> AdminClient:
+    return AdminClient(http, admin_gateway.url)
+
+
+@pytest.fixture
+async def account(admin: AdminClient) -> str:
+    """The id of a new account, made by the admin API."""
+    made: str = (await admin.post("/accounts", {"name": "Acme", "plan": "Pro"}))["id"]
+    return made
+
+
+@pytest.fixture(scope="module")
+async def second_gateway(
+    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[GatewayProcess]:
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
+    await process.start()
+    yield process
+    await process.stop()

@@ -15,7 +15,7 @@ _HURRIED = """
 import importlib, json, sys
 from gateway.__main__ import main
 for name, value in json.loads(sys.argv.pop(1)).items():
-    module, _, constant = name.partition(".")
+    module, _, constant = name.rpartition(".")
     found = importlib.import_module("gateway." + module)
     getattr(found, constant)
     setattr(found, constant, value)

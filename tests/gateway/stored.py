@@ -4,7 +4,7 @@ from typing import Protocol
 
 from contracts import events, frames, ids, messages
 from contracts.values import Message, Usage
-from conversations.store import ConversationStore
+from conversations.event_store.store import ConversationStore
 from tests.gateway.worker import Turn
 
 AT = "2026-11-21T09:30:00.123456Z"
@@ -52,7 +52,13 @@ async def write(store: ConversationStore, request: messages.ChatRequested, *foll
         content=request.message,
     )
     run = events.RunStarted(
-        trace_id=request.trace_id, at=AT, attempt=1, agent_version=1, model="m", form=request.form
+        trace_id=request.trace_id,
+        at=AT,
+        attempt=1,
+        agent_version=1,
+        model="m",
+        form=request.form,
+        shown_sha256=request.shown_sha256,
     )
     beginning: list[events.Event] = [asked, run] if conversation.version else [started, asked, run]
     await store.append(conversation, [*beginning, *following])

@@ -10,8 +10,8 @@ import pytest
 from bus import Bus
 from contracts import events, messages
 from contracts.values import Usage
-from conversations.store import ConversationStore
-from conversations.waiting import WaitingLine
+from conversations.event_store.store import ConversationStore
+from conversations.leases.waiting_line import WaitingLine
 from runtime.postgres import open_pool
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
@@ -26,7 +26,7 @@ async def asked(fresh_nats_url: str) -> AsyncIterator["asyncio.Queue[messages.Ca
     """The cancellations that workers hear of."""
     heard: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     async with Bus.connect(fresh_nats_url, name="test-cancels") as bus:
-        await bus.follow_cancels(heard.put_nowait)
+        await bus.traces.follow_cancels(heard.put_nowait)
         yield heard
 
 
@@ -57,7 +57,8 @@ async def test_a_run_under_way_is_told_to_end(
         assert response.status_code == 202
         assert response.json() == {"trace_id": trace_id, "status": "cancelling"}
         heard = await asyncio.wait_for(asked.get(), 5)
-        assert (heard.trace_id, heard.account_id) == (trace_id, turn.request.account_id)
+        assert heard.trace_id == trace_id
+        assert heard.account_id == turn.request.account_id
     await add(store, turn.request, events.RunCancelled(trace_id=trace_id, at=AT, usage=Usage()))
     await turn.fail("cancelled")
     check_problem(await waiting, 409, "cancelled")

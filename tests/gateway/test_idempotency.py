@@ -1,8 +1,7 @@
-"""Idempotency-Key: a request that is sent again, over two gateways and with a worker that the test plays."""
+"""Idempotency-Key: a request that is retried, over two gateways and with a worker that the test plays."""
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ import pytest
 
 from contracts import events, frames, ids
 from contracts.values import Usage
-from conversations.store import ConversationStore
-from directory.administration import put_plan
+from conversations.event_store.store import ConversationStore
 from directory.plans import Plan
 from limits import Limiter
-from runtime.postgres import Connection, connection, open_pool
+from runtime.postgres import Connection, Pool
+from tests.administrator import put_plan
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Account, Accounts, make_account
 from tests.gateway.process import GatewayProcess
@@ -35,32 +34,16 @@ ONE = Plan(
 )
 
 
-@pytest.fixture(scope="module")
-async def second_gateway(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[GatewayProcess]:
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
-    await process.start()
-    yield process
-    await process.stop()
-
-
 @pytest.fixture
 def elsewhere(http: httpx.AsyncClient, second_gateway: GatewayProcess, accounts: Accounts) -> Client:
     return Client(http, second_gateway.url, accounts.free.key, accounts.free.agent)
 
 
 @pytest.fixture
-async def conn(migrated_database_url: str) -> AsyncIterator[Connection]:
-    async with open_pool(migrated_database_url) as pool, connection(pool, seconds=30) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def one(conn: Connection) -> Account:
+async def one(pool: Pool) -> Account:
     """An account that may have one run at once, and 100 tokens a month."""
-    await put_plan(conn, ONE, actor="test")
-    return await make_account(conn, "One")
+    await put_plan(pool, ONE)
+    return await make_account(pool, "One")
 
 
 def keyed(client: Client, key: str) -> Client:
@@ -79,7 +62,7 @@ async def claimed_for(conn: Connection, key: str, seconds: float) -> None:
     )
 
 
-async def test_a_repeat_joins_the_run_under_way_from_its_beginning(
+async def test_a_repeated_idempotency_key_joins_the_run_from_its_beginning(
     client: Client, elsewhere: Client, worker: Worker
 ) -> None:
     message = key = ids.new_id()
@@ -95,7 +78,8 @@ async def test_a_repeat_joins_the_run_under_way_from_its_beginning(
     await turn.delta("has shipped.")
     saved = await turn.complete()
     last = (await first.rest())[-1]
-    assert (last["type"], last["trace_id"]) == ("done", turn.request.trace_id)
+    assert last["type"] == "done"
+    assert last["trace_id"] == turn.request.trace_id
     events_of_second = await second.rest()
     assert [event["type"] for event in events_of_second] == ["delta", "done"]
     assert events_of_second[-1]["message"]["content"] == "It has shipped."
@@ -192,14 +176,15 @@ async def test_a_run_that_failed_fails_again_in_the_same_way(
     first = await asking
     check_problem(first, status, code)
     again = await keyed(elsewhere, key).chat(message)
-    assert (again.status_code, again.json()) == (status, first.json())
+    assert again.status_code == status
+    assert again.json() == first.json()
     assert again.headers["x-trace-id"] == turn.request.trace_id
     stream = await (await keyed(elsewhere, key).open(message)).rest()
     assert stream[-1] == {"type": "error", "code": code, "message": text}
     assert worker.untaken(message) == 0
 
 
-async def test_another_request_under_the_key_conflicts(
+async def test_another_request_under_the_idempotency_key_conflicts(
     client: Client, elsewhere: Client, worker: Worker, accounts: Accounts, starter: Client
 ) -> None:
     message = key = ids.new_id()
@@ -229,7 +214,9 @@ async def test_another_request_under_the_key_conflicts(
     assert (await foreign).headers["x-trace-id"] == theirs.request.trace_id != turn.request.trace_id
 
 
-async def test_a_refused_request_frees_its_key(client: Client, elsewhere: Client, worker: Worker) -> None:
+async def test_a_refused_request_frees_its_idempotency_key(
+    client: Client, elsewhere: Client, worker: Worker
+) -> None:
     message = key = ids.new_id()
     check_problem(await keyed(client, key).post(content=b"{}"), 400, "invalid_request")
     refused: list[str] = []
@@ -261,7 +248,7 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
     await asyncio.wait([asking])
     await left.refuse("conversation_busy")
     async with asyncio.timeout(10):
-        while await worker.bus.frames_of(left.request.trace_id) == []:
+        while await worker.bus.traces.frames_of(left.request.trace_id) == []:
             pass
     asking = asyncio.create_task(keyed(client, key).chat(message))
     turn = await worker.next(message)
@@ -290,7 +277,8 @@ async def test_a_gateway_that_died_leaves_neither_a_hang_nor_a_second_run(
     asking = asyncio.create_task(keyed(client, key).chat(message))
     joining = asyncio.create_task(keyed(elsewhere, key).chat(message))
     again = await worker.next(message)
-    assert (again.request.trace_id, again.request.attempt) == (published.request.trace_id, 2)
+    assert again.request.trace_id == published.request.trace_id
+    assert again.request.attempt == 2
     assert again.request.conversation_id == published.request.conversation_id
     assert again.request.deadline > published.request.deadline
     late = frames.Refused(seq=0, attempt=1, code="overloaded", message="The first came too late.")
@@ -329,7 +317,7 @@ async def test_a_request_that_began_while_nobody_waited_is_found(
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-QUOTA")
-async def test_a_repeat_takes_no_slot_and_no_tokens(
+async def test_a_repeated_idempotency_key_takes_no_slot_and_no_tokens(
     client: Client, elsewhere: Client, worker: Worker, store: ConversationStore, one: Account, redis_url: str
 ) -> None:
     mine = Client(client.http, client.url, one.key, one.agent)

@@ -8,7 +8,7 @@ import pytest
 
 from contracts import errors, frames
 from contracts.values import Source
-from conversations.store import ConversationStore
+from conversations.event_store.store import ConversationStore
 from tests.gateway import stored
 from tests.gateway.client import Client, accepted, check_problem
 from tests.gateway.conftest import Accounts

@@ -17,7 +17,7 @@ class Worker:
         self._requests: dict[str, asyncio.Queue[messages.ChatRequested]] = {}
 
     async def run(self) -> None:
-        await self.bus.consume("REQUESTS", self._take, slots=100, stop=self.stop)
+        await self.bus.queues.consume("REQUESTS", self._take, slots=100, stop=self.stop)
 
     async def next(self, message: str = "hi") -> "Turn":
         async with asyncio.timeout(30):
@@ -47,7 +47,7 @@ class Turn:
         self.tools: list[events.Event] = []
 
     async def say(self, frame: frames.Frame) -> None:
-        await self.bus.publish_frame(self.request.trace_id, frame)
+        await self.bus.traces.publish_frame(self.request.trace_id, frame)
 
     def number(self) -> int:
         self.seq += 1

@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 
-from conversations.log import Log, open_log
-from conversations.moving import outgoing
-from conversations.transfer import Writer
+from conversations.event_store.log import Log, open_log
+from conversations.transfer.file_format import Writer
+from conversations.transfer.moving import outgoing
 from ops import demo
-from ops.harness import RunningStack, running_stack
 from ops.settings import Counts
+from tests.harness import RunningStack, running_stack
 
 AGENTS = {
     "slow": "demo-load?deltas=40&delay_ms=50",

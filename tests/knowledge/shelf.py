@@ -2,46 +2,48 @@
 
 from typing import Any
 
-from directory.administration import create_account
-from knowledge import administration
-from knowledge.audit import Audit
-from knowledge.drafts import Draft
-from knowledge.embedding import Embedder
-from knowledge.importing import Imported, import_document
-from knowledge.passages import Passage
-from knowledge.search import search
+from administration import accounts, knowledge
+from administration.values import NewAccount, NewKnowledgeBase
+from knowledge.audit import Note
+from knowledge.embedding.embedder import Embedder
+from knowledge.importing.drafts import Draft
+from knowledge.importing.importer import Imported, import_document
+from knowledge.search.passages import Passage
+from knowledge.search.search import search
 from runtime.postgres import Pool, connection
+from tests.administrator import administrator
 
 
 class Shelf:
     """`id` is the knowledge base's."""
 
-    def __init__(self, pool: Pool, account: str, base_id: str, audit: Audit) -> None:
+    def __init__(self, pool: Pool, account: str, base_id: str) -> None:
         self.pool = pool
         self.account = account
         self.id = base_id
-        self.audit = audit
+        self.note: Note = administrator(pool).note
 
     @classmethod
-    async def create(cls, pool: Pool, audit: Audit, *, language: str = "english") -> "Shelf":
+    async def create(cls, pool: Pool, *, language: str = "english") -> "Shelf":
         """An empty knowledge base of a new account."""
-        async with connection(pool) as conn:
-            account = await create_account(conn, name="Acme", plan="Pro", actor=audit.actor)
-            base = await administration.create_knowledge_base(
-                conn, account.account_id, name="Help", audit=audit, language=language
-            )
-        return cls(pool, account.account_id, base.knowledge_base_id, audit)
+        admin = administrator(pool)
+        account = await accounts.create(admin, NewAccount(name="Acme", plan="Pro"))
+        new = NewKnowledgeBase(account_id=account.id, name="Help", language=language)
+        base = await knowledge.create(admin, new)
+        return cls(pool, account.id, base.id)
 
     async def put(self, name: str, text: str, embedder: Embedder | None = None, **more: Any) -> Imported:
         """Import a document."""
         draft = Draft(name=name, text=text, **more)
         return await import_document(
-            self.pool, self.account, self.id, draft, audit=self.audit, embedder=embedder
+            self.pool, self.account, self.id, draft, note=self.note, embedder=embedder
         )
 
-    async def ask(self, query: str, top_k: int = 5, embedder: Embedder | None = None) -> list[Passage]:
+    async def ask(
+        self, query: str, top_k: int = 5, embedder: Embedder | None = None, **more: Any
+    ) -> list[Passage]:
         """Search."""
-        return await search(self.pool, self.account, self.id, query, top_k, embedder)
+        return await search(self.pool, self.account, self.id, query, top_k, embedder, **more)
 
     async def texts(self, query: str, top_k: int = 5, embedder: Embedder | None = None) -> list[str]:
         """The texts of what is found."""

@@ -8,7 +8,6 @@ import pytest
 from knowledge import demo
 from knowledge.documents import parse
 from runtime.postgres import Pool
-from tests.knowledge.conftest import AUDIT
 from tests.knowledge.shelf import Shelf
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -48,7 +47,7 @@ FIGURES = [
 
 @pytest.fixture(scope="module")
 async def policies(pool: Pool) -> Shelf:
-    shelf = await Shelf.create(pool, AUDIT)
+    shelf = await Shelf.create(pool)
     for draft in demo.demo_documents():
         await shelf.put(draft.name, draft.text, kind=draft.kind)
     return shelf

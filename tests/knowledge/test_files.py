@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import Unreadable
-from knowledge.files import MOST_BYTES, Found, draft_of, find, piped
+from knowledge.importing.files import MOST_BYTES, Found, draft_of, find, piped
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -81,7 +81,9 @@ def test_a_file_is_read_as_what_it_is(
     (tmp_path / name).write_bytes(content)
     [found] = find([tmp_path / name])
     draft = draft_of(found)
-    assert (draft.name, draft.kind, draft.text) == (name, kind, text)
+    assert draft.name == name
+    assert draft.kind == kind
+    assert draft.text == text
 
 
 @pytest.mark.parametrize(

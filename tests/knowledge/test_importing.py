@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from knowledge import administration, files
-from knowledge.audit import Audit
-from knowledge.drafts import MOST_CHARACTERS
-from knowledge.errors import Invalid, NotFound
-from knowledge.importing import Imported, Progress, import_files
-from runtime.postgres import Connection, connection
+from administration import documents, knowledge
+from contracts.admin_errors import Invalid, NotFound
+from knowledge.errors import Unreadable
+from knowledge.importing import files
+from knowledge.importing.drafts import MOST_CHARACTERS
+from knowledge.importing.importer import Imported, import_document
+from runtime.postgres import Connection
+from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -22,12 +24,15 @@ ROWS = "SELECT xmin, ctid FROM chunks WHERE document_id = %s ORDER BY position"
 
 async def test_a_document_is_stored_with_what_it_says_of_itself(shelf: Shelf, conn: Connection) -> None:
     done = await shelf.put("guide.md", f"---\nurl: https://x.example/g\n---\n{GUIDE}", kind="markdown")
-    assert (done.outcome, done.title, done.chunks) == ("added", "Guide", 5)
-    [document] = await administration.list_documents(conn, shelf.account, shelf.id)
+    assert done.outcome == "added"
+    assert done.title == "Guide"
+    assert done.chunks == 5
+    admin = administrator(shelf.pool)
+    [document] = (await documents.page(admin, shelf.id)).items
     stored = (document.name, document.title, document.url, document.kind, document.chunks)
     assert stored == ("guide.md", "Guide", "https://x.example/g", "markdown", 5)
-    chunks = await administration.list_chunks(conn, shelf.account, shelf.id, document.document_id, after=3)
-    assert [(chunk.position, chunk.title, chunk.text) for chunk in chunks] == [
+    chunks = await documents.chunks(admin, shelf.id, document.id, after="3")
+    assert [(chunk.position, chunk.title, chunk.text) for chunk in chunks.items] == [
         (4, "Guide \u203a Part 4", "Text of part 4."),
         (5, "Guide \u203a Part 5", "Text of part 5."),
     ]
@@ -36,7 +41,8 @@ async def test_a_document_is_stored_with_what_it_says_of_itself(shelf: Shelf, co
 async def test_what_the_caller_says_comes_before_what_the_document_says(shelf: Shelf) -> None:
     await shelf.put("g.md", "# Guide\nText here.", kind="markdown", title="Mine", url="https://mine.example")
     [passage] = await shelf.ask("text")
-    assert (passage.source.title, passage.source.url) == ("Mine \u203a Guide", "https://mine.example")
+    assert passage.source.title == "Mine \u203a Guide"
+    assert passage.source.url == "https://mine.example"
 
 
 async def test_without_any_title_the_name_is_it(shelf: Shelf) -> None:
@@ -47,7 +53,9 @@ async def test_the_same_content_again_changes_nothing(shelf: Shelf) -> None:
     first = await shelf.put("guide.md", GUIDE, kind="markdown")
     before = await shelf.rows(ROWS, first.document_id)
     again = await shelf.put("guide.md", GUIDE, kind="markdown")
-    assert (again.outcome, again.document_id, again.chunks) == ("unchanged", first.document_id, 5)
+    assert again.outcome == "unchanged"
+    assert again.document_id == first.document_id
+    assert again.chunks == 5
     assert before == await shelf.rows(ROWS, first.document_id)
     assert len(await shelf.rows("SELECT FROM audit_log WHERE subject = %s", first.document_id)) == 1
 
@@ -57,17 +65,19 @@ async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(s
     ids = await shelf.chunk_ids()
     text = GUIDE.replace("Text of part 2.", "Anew.\n## Part 2b\nMore.")
     changed = await shelf.put("guide.md", text, kind="markdown")
-    assert (changed.outcome, changed.document_id, changed.chunks) == ("changed", first.document_id, 6)
+    assert changed.outcome == "changed"
+    assert changed.document_id == first.document_id
+    assert changed.chunks == 6
     after = await shelf.chunk_ids()
     assert len(after) == 6
     assert [ids[0], *ids[2:]] == [after[0], *after[3:]]
     assert await shelf.texts('"part 2"') == ["Anew."]
 
 
-async def test_ids_are_the_same_after_deletion_and_another_import(shelf: Shelf, conn: Connection) -> None:
+async def test_ids_are_the_same_after_deletion_and_another_import(shelf: Shelf) -> None:
     first = await shelf.put("guide.md", GUIDE, kind="markdown")
     ids = await shelf.chunk_ids()
-    await administration.delete_document(conn, shelf.account, shelf.id, first.document_id, audit=shelf.audit)
+    await documents.delete(administrator(shelf.pool), shelf.id, first.document_id)
     assert await shelf.chunk_ids() == []
     assert (await shelf.put("guide.md", GUIDE, kind="markdown")).outcome == "added"
     assert await shelf.chunk_ids() == ids
@@ -123,7 +133,7 @@ async def test_words_of_any_length_can_be_stored(shelf: Shelf) -> None:
 
 
 async def test_another_accounts_knowledge_base_takes_no_document(shelf: Shelf) -> None:
-    foreign = await Shelf.create(shelf.pool, shelf.audit)
+    foreign = await Shelf.create(shelf.pool)
     foreign.id = shelf.id
     with pytest.raises(NotFound):
         await foreign.put("a.txt", "text")
@@ -134,8 +144,7 @@ async def test_imports_and_the_deletion_of_their_knowledge_base_at_once_leave_no
     await shelf.put("0.txt", "text")
 
     async def delete() -> None:
-        async with connection(shelf.pool, seconds=30) as conn:
-            await administration.delete_knowledge_base(conn, shelf.account, shelf.id, audit=shelf.audit)
+        await knowledge.delete(administrator(shelf.pool), shelf.id)
 
     imports = [shelf.put(f"{number % 4}.txt", f"text {number}") for number in range(8)]
     outcomes = await asyncio.gather(*imports, delete(), return_exceptions=True)
@@ -151,10 +160,10 @@ async def test_a_failure_on_the_way_leaves_the_document_as_it_was(shelf: Shelf) 
     async def failing(*args: object, **kwargs: object) -> None:
         raise RuntimeError("no audit, no change")
 
-    good, shelf.audit = shelf.audit, Audit("test", failing)
+    good, shelf.note = shelf.note, failing
     with pytest.raises(RuntimeError):
         await shelf.put("guide.md", GUIDE + "\n\nmore", kind="markdown")
-    shelf.audit = good
+    shelf.note = good
     assert await shelf.chunk_ids() == ids
     assert (await shelf.put("guide.md", GUIDE, kind="markdown")).outcome == "unchanged"
 
@@ -191,16 +200,24 @@ async def test_a_folder_is_imported_and_what_cannot_be_read_is_named(shelf: Shel
     (docs / "d.txt").write_text("delta")
     (docs / "e.bin").write_bytes(b"\0")
 
-    async def run() -> list[Progress]:
-        importing = import_files(shelf.pool, shelf.account, shelf.id, files.find([docs]), audit=shelf.audit)
-        return [progress async for progress in importing]
+    async def run() -> dict[str, str]:
+        told: dict[str, str] = {}
+        for found in files.find([docs]):
+            try:
+                draft = files.draft_of(found)
+                done = await import_document(shelf.pool, shelf.account, shelf.id, draft, note=shelf.note)
+            except (Unreadable, Invalid) as error:
+                told[found.name] = error.reason
+            else:
+                told[found.name] = done.outcome
+        return told
 
-    done = await run()
-    names = ["docs/a.md", "docs/b.txt", "docs/c.html", "docs/d.txt", "docs/e.bin"]
-    assert [(one.name, one.done, one.total) for one in done] == [
-        (name, place, 5) for place, name in enumerate(names, start=1)
-    ]
-    assert [one.imported and one.imported.outcome for one in done] == ["added", None, None, "added", None]
-    assert [one.reason for one in done][1:3] == ["is not UTF-8 (byte 0xff at 0)", "holds no text"]
-    again = [one.imported.outcome for one in await run() if one.imported]
-    assert again == ["unchanged", "unchanged"]
+    told = await run()
+    assert list(told) == ["docs/a.md", "docs/b.txt", "docs/c.html", "docs/d.txt", "docs/e.bin"]
+    assert told["docs/b.txt"] == "is not UTF-8 (byte 0xff at 0)"
+    assert told["docs/c.html"] == "holds no text"
+    assert told["docs/a.md"] == "added"
+    assert told["docs/d.txt"] == "added"
+    again = await run()
+    assert again["docs/a.md"] == "unchanged"
+    assert again["docs/d.txt"] == "unchanged"

@@ -7,13 +7,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import directory.migrations
-from knowledge import embeddings
-from knowledge.hashing import HashingEmbedder
+from knowledge.embedding import vectors
+from knowledge.embedding.hashing import HashingEmbedder
 from knowledge.migrations import migrate
 from ops.stack import Servers
 from runtime.postgres import open_pool
 from runtime.roles import ROLES
-from tests.knowledge.conftest import AUDIT
 from tests.knowledge.shelf import Shelf
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -55,9 +54,9 @@ async def test_without_pgvector_search_is_by_full_text(plain_database_url: str) 
     await migrate(plain_database_url)
     assert tables(plain_database_url) == TABLES[1:]
     async with open_pool(plain_database_url) as pool:
-        shelf = await Shelf.create(pool, AUDIT)
-        assert await embeddings.usable(pool, HashingEmbedder()) is None
-        assert await embeddings.usable(pool, None) is None
+        shelf = await Shelf.create(pool)
+        assert await vectors.usable(pool, HashingEmbedder()) is None
+        assert await vectors.usable(pool, None) is None
         await shelf.put("a.txt", "Parcels leave the warehouse in Utrecht.")
         assert await shelf.texts("Where is the warehouse?") == ["Parcels leave the warehouse in Utrecht."]
 
@@ -73,7 +72,7 @@ async def test_pgvector_that_comes_later_is_used_from_the_next_migration_on(
     assert tables(plain_database_url) == TABLES
     embedder = HashingEmbedder()
     async with open_pool(plain_database_url) as pool:
-        shelf = await Shelf.create(pool, AUDIT)
-        assert await embeddings.usable(pool, embedder) is embedder
+        shelf = await Shelf.create(pool)
+        assert await vectors.usable(pool, embedder) is embedder
         await shelf.put("a.txt", "Parcels leave the warehouse.", embedder)
         assert await shelf.texts("warehuose", embedder=embedder) == ["Parcels leave the warehouse."]

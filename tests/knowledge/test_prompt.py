@@ -6,10 +6,10 @@ import pytest
 
 from contracts.values import Source
 from knowledge import prompt
-from knowledge.passages import Passage
-from model_demo import answer
-from model_demo.wire import decode
-from model_demo.wire.replies import Say
+from knowledge.search.passages import Passage
+from model_demo import shop
+from model_demo.conversation import Conversation
+from model_demo.wire import anthropic
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -34,8 +34,7 @@ def reply(question: str, *passages: Passage) -> str:
         "system": f"You are the assistant of a shop.\n\n{prompt.INSTRUCTION}",
         "messages": [{"role": "user", "content": content}],
     }
-    said = answer.answer(decode.message_request(json.dumps(body).encode())).reply
-    return "".join("".join(part.pieces) for part in said.parts if isinstance(part, Say))
+    return shop.reply(Conversation(anthropic.asked(json.dumps(body).encode()).request)).text
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:

@@ -2,11 +2,13 @@
 
 import pytest
 
-from knowledge import administration, search
-from knowledge.errors import Disabled, NotFound
-from knowledge.snippets import MOST_SNIPPET
-from runtime.postgres import connection
-from tests.knowledge.conftest import AUDIT
+from administration import knowledge
+from administration.values import KnowledgeBase, KnowledgeBaseChanges
+from contracts.admin_errors import NotFound
+from knowledge.errors import Disabled
+from knowledge.search import search
+from knowledge.search.snippets import MOST_SNIPPET
+from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -28,18 +30,19 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
     found = await shop.ask("Hello, how many days do I have for returning them?")
     assert [passage.text for passage in found] == [RETURNS]
     source = found[0].source
-    assert (source.index, source.title, source.url) == (1, "Returns", "https://shop.example/returns")
-    assert (source.source_type, source.snippet) == ("text", RETURNS)
+    assert source.index == 1
+    assert source.title == "Returns"
+    assert source.url == "https://shop.example/returns"
+    assert source.source_type == "text"
+    assert source.snippet == RETURNS
     assert 0 < source.score <= 1
 
 
 @pytest.mark.requirement("ADMIN-DISABLE")
 async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
-    async def disabled(given: bool) -> administration.KnowledgeBase:
-        async with connection(shop.pool) as conn:
-            return await administration.set_knowledge_base_disabled(
-                conn, shop.account, shop.id, given, audit=AUDIT
-            )
+    async def disabled(given: bool) -> KnowledgeBase:
+        changes = KnowledgeBaseChanges(disabled=given)
+        return await knowledge.change(administrator(shop.pool), shop.id, changes)
 
     assert (await disabled(True)).disabled
     for question in ("returning goods", "xyzzy"):
@@ -102,14 +105,14 @@ async def test_words_are_found_whatever_their_ending_marks_and_case(shelf: Shelf
 
 
 async def test_other_languages_are_stemmed_as_their_knowledge_base_says(shelf: Shelf) -> None:
-    german = await Shelf.create(shelf.pool, AUDIT, language="german")
+    german = await Shelf.create(shelf.pool, language="german")
     await german.put("a.txt", "Die Rückgabe der WANDERSCHUHE in jeder GRÖßE ist kostenlos.")
     for question in ("Wie gebe ich einen Wanderschuh zurück?", "größen", "kostenlose"):
         assert len(await german.ask(question)) == 1, question
 
 
 async def test_scripts_without_blanks_are_found_by_parts_of_words(shelf: Shelf) -> None:
-    japanese = await Shelf.create(shelf.pool, AUDIT, language="simple")
+    japanese = await Shelf.create(shelf.pool, language="simple")
     await japanese.put("a.txt", "商品到着後三十日以内に返品できます。")
     await japanese.put("b.txt", "送料は無料です。")
     assert await japanese.texts("返品はできますか") == ["商品到着後三十日以内に返品できます。"]
@@ -135,7 +138,7 @@ async def test_the_snippet_of_a_long_passage_is_around_the_match(shelf: Shelf) -
 
 
 async def test_another_account_finds_nothing_and_no_knowledge_base(shop: Shelf) -> None:
-    foreign = await Shelf.create(shop.pool, AUDIT)
+    foreign = await Shelf.create(shop.pool)
     assert await foreign.ask("return") == []
     with pytest.raises(NotFound):
         await search.search(shop.pool, foreign.account, shop.id, "return", 5)
@@ -154,7 +157,7 @@ async def test_of_a_passage_that_is_gone_or_foreign_only_the_snippet_is_left(she
     filler = "Nothing of interest is said in this sentence. " * 20
     await shelf.put("a.txt", f"Returns. {filler}")
     [found] = await shelf.ask("returns")
-    foreign = await Shelf.create(shelf.pool, AUDIT)
+    foreign = await Shelf.create(shelf.pool)
     hidden = await search.load_passages(shelf.pool, foreign.account, shelf.id, [found.source])
     await shelf.put("a.txt", "Changed.")
     changed = await search.load_passages(shelf.pool, shelf.account, shelf.id, [found.source])

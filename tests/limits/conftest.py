@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from limits import Limiter
 from ops.servers.files import valkey_server
 from tests.ports import free_port
 
@@ -63,3 +64,10 @@ async def valkey(tmp_path: Path) -> AsyncIterator[Valkey]:
     await server.start()
     yield server
     await server.kill()
+
+
+@pytest.fixture
+async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
+    opened = Limiter(redis_url, instance="test", timeout=5)
+    yield opened
+    await opened.aclose()

@@ -9,10 +9,10 @@ from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
 from ops.folder import RunFolder
-from ops.harness import Quiet
 from ops.ports import Ports
 from ops.servers import valkey
 from ops.supervisor import Supervisor
+from tests.harness import Quiet
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 

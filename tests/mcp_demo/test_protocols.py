@@ -62,7 +62,9 @@ def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -
     )["result"]
 
     assert len(result["tools"]) == 21
-    assert (result["resultType"], result["cacheScope"], result["ttlMs"]) == ("complete", "public", 300_000)
+    assert result["resultType"] == "complete"
+    assert result["cacheScope"] == "public"
+    assert result["ttlMs"] == 300_000
 
 
 @pytest.mark.requirement("MCP-RPC")

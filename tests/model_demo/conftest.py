@@ -13,6 +13,9 @@ import httpx
 import openai
 import pytest
 
+from mcp_demo.tools import TOOLS
+from mcp_demo.tools.schemas import schema_of
+
 HEADERS = {"x-api-key": "any-key", "anthropic-version": "2023-06-01"}
 
 
@@ -61,75 +64,13 @@ async def http(address: str) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-def _property(description: str, **more: Any) -> dict[str, Any]:
-    return {"type": "string", "description": description, **more}
-
-
 @pytest.fixture
 def tools() -> list[dict[str, Any]]:
-    """Tools of a shop, named and described as nobody else's are."""
-    order = _property("Id of the order.", pattern="^ORD-[0-9]{4}$", examples=["ORD-1028"])
-    customer = _property("Id of the customer.", pattern="^CUST-[0-9]{3}$", examples=["CUST-001"])
-    kinds = {"anyOf": [{"enum": ["tents", "kitchen"], "type": "string"}, {"type": "null"}]}
+    """The tools of the demo's tool server, as they are offered to a model."""
     return [
-        _tool("fetch_purchase", "Show an order with its customer, its items and total.", {"order_id": order}),
-        _tool(
-            "locate_parcel",
-            'Tell where the parcel of an order is. Use it for "where is my order".',
-            {"order_id": order},
-        ),
-        _tool(
-            "cancel_purchase",
-            "Cancel an order that is not shipped yet.",
-            {"order_id": order, "reason": _property("Why.")},
-            ["order_id"],
-        ),
-        _tool(
-            "suggest_goods",
-            "Recommend products to a customer.",
-            {"customer_id": customer, "limit": {"type": "integer", "minimum": 1, "maximum": 10}},
-            ["customer_id"],
-        ),
-        _tool(
-            "find_buyer", "Find a customer by name or e-mail address.", {"query": _property("Name or mail.")}
-        ),
-        _tool(
-            "search_catalogue",
-            "Search products by words, kind and price.",
-            {
-                "query": _property("Words to look for."),
-                "kind": kinds,
-                "max_price": {"type": "number"},
-                "in_stock_only": {"type": "boolean"},
-            },
-            [],
-        ),
-        _tool(
-            "open_case",
-            "Open a support ticket for a customer.",
-            {
-                "customer_id": customer,
-                "subject": _property("In one line."),
-                "urgency": {"type": "string", "enum": ["low", "high"], "default": "low"},
-                "category": {"type": "string", "enum": ["delivery", "other"]},
-            },
-            ["customer_id", "subject", "category"],
-        ),
+        {"name": tool.name, "description": tool.description, "input_schema": schema_of(tool.arguments)}
+        for tool in TOOLS
     ]
-
-
-def _tool(
-    name: str, description: str, properties: dict[str, Any], required: list[str] | None = None
-) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "input_schema": {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties) if required is None else required,
-        },
-    }
 
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]

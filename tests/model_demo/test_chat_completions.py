@@ -1,70 +1,18 @@
-"""The Chat Completions wire, read by OpenAI's SDK and by plain HTTP: the Messages wire's answers."""
+"""Replies on the Chat Completions wire, by OpenAI's SDK and by plain HTTP: the Messages wire's answers."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import openai
 import pytest
-from openai.types.chat import ChatCompletionMessageParam
+
+from tests.model_demo.chat import TOOL, calls, chunks_of, post, result, texts_of, user
 
 pytestmark = pytest.mark.requirement("MODEL-DEMO-OPENAI")
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 STORY = "Tell me a story"
-BEARER = {"authorization": "Bearer any-key"}
-TOOL: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "get_order",
-        "description": "Show an order.",
-        "parameters": {
-            "type": "object",
-            "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
-            "required": ["order_id"],
-        },
-    },
-}
-
-
-def user(text: str) -> ChatCompletionMessageParam:
-    return {"role": "user", "content": text}
-
-
-def calls(*ids: str) -> dict[str, Any]:
-    """An assistant's message that calls get_order."""
-    called = {"name": "get_order", "arguments": '{"order_id":"ORD-1001"}'}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": one, "type": "function", "function": called} for one in ids],
-    }
-
-
-def result(call_id: str, text: str = "{}") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": text}
-
-
-async def post(address: str, headers: dict[str, str] = BEARER, **more: Any) -> httpx.Response:
-    body = {"model": "demo-echo", "messages": [user("Hello")], **more}
-    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=20) as http:
-        return await http.post("/v1/chat/completions", json=body)
-
-
-def chunks_of(answer: httpx.Response) -> list[Any]:
-    """The data of a stream's events, decoded, but for the last word."""
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    events = answer.text.removesuffix("\n\n").split("\n\n")
-    return [
-        event if event == "data: [DONE]" else json.loads(event.removeprefix("data: ")) for event in events
-    ]
-
-
-def texts_of(chunks: list[Any]) -> list[str]:
-    deltas = [choice["delta"] for chunk in chunks if isinstance(chunk, dict) for choice in chunk["choices"]]
-    return [delta["content"] for delta in deltas if delta.get("content")]
 
 
 async def test_both_wires_say_the_same(openai_client: openai.AsyncOpenAI, ask: Ask) -> None:
@@ -94,7 +42,8 @@ async def test_chunks_come_in_the_order_of_the_protocol(address: str) -> None:
     first, *deltas, finish, usage, done = chunks_of(answer)
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
     assert "".join(texts_of(deltas)) == "Hello"
-    assert (finish["choices"][0]["delta"], finish["choices"][0]["finish_reason"]) == ({}, "stop")
+    assert finish["choices"][0]["delta"] == {}
+    assert finish["choices"][0]["finish_reason"] == "stop"
     assert {chunk["usage"] for chunk in (first, *deltas, finish)} == {None}
     assert usage["choices"] == []
     assert usage["usage"]["total_tokens"] == 4
@@ -185,17 +134,6 @@ async def test_any_finish_reason_may_be_had(address: str, stop: str, reason: str
     assert chunks_of(answer)[-2]["choices"][0]["finish_reason"] == reason
 
 
-@pytest.mark.parametrize("more", [{"reasoning_effort": "low"}, {"model": "demo-echo?thinking=1"}])
-async def test_reasoning_comes_first_and_is_counted(address: str, more: dict[str, Any]) -> None:
-    whole = (await post(address, **more)).json()
-    reasoning = whole["choices"][0]["message"]["reasoning_content"]
-    chunks = chunks_of(await post(address, stream=True, **more))
-    pieces = [chunk["choices"][0]["delta"].get("reasoning_content") for chunk in chunks[:-1]]
-    assert "".join(filter(None, pieces)) == reasoning
-    assert not any(pieces[-2:])
-    assert whole["usage"]["completion_tokens_details"]["reasoning_tokens"] > 0
-
-
 async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
     schema = {
         "type": "object",
@@ -212,207 +150,3 @@ async def test_a_schema_is_filled(openai_client: openai.AsyncOpenAI) -> None:
         },
     )
     assert json.loads(completion.choices[0].message.content or "") == {"answer": "PONG"}
-
-
-OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-OPTIONAL = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
-ALL_OF = {"allOf": [OPEN], "type": "object", "properties": {}, "additionalProperties": False}
-
-
-@pytest.mark.parametrize(
-    ("schema", "words"), [(OPEN, "additionalProperties"), (OPTIONAL, "Missing 'a'"), (ALL_OF, "'allOf'")]
-)
-async def test_a_strict_schema_is_closed_and_complete(
-    address: str, schema: dict[str, Any], words: str
-) -> None:
-    wanted = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema, "strict": True}}
-    answer = await post(address, response_format=wanted)
-    assert answer.status_code == 400
-    assert words in answer.json()["error"]["message"]
-    wanted["json_schema"]["strict"] = False  # type: ignore[index]
-    assert (await post(address, response_format=wanted)).status_code == 200
-
-
-@pytest.mark.parametrize("cut", [3, 8, 20])
-@pytest.mark.parametrize("how", ["prefill", "instruction"])
-async def test_a_reply_goes_on_behind_what_was_sent(address: str, cut: int, how: str) -> None:
-    asked = [user("Show ORD-1001"), calls("a"), result("a", '{"order_id":"ORD-1001","status":"shipped"}')]
-
-    async def said(*more: dict[str, Any]) -> str:
-        answer = await post(address, model="demo-shop-1", messages=[*asked, *more], tools=[TOOL])
-        text: str = answer.json()["choices"][0]["message"]["content"]
-        return text
-
-    whole = await said()
-    sent = whole[:cut].rstrip()
-    more = {
-        "prefill": {"role": "assistant", "content": sent},
-        "instruction": {"role": "user", "content": f"<already_sent>{sent}</already_sent> Go on."},
-    }
-    assert sent + await said(more[how]) == whole
-
-
-async def test_models_are_listed(openai_client: openai.AsyncOpenAI) -> None:
-    assert [model.id async for model in openai_client.models.list()] == [
-        "demo-shop-1",
-        "demo-echo",
-        "demo-load",
-    ]
-    assert (await openai_client.models.retrieve("demo-echo")).owned_by == "model-demo"
-    with pytest.raises(openai.NotFoundError) as caught:
-        await openai_client.models.retrieve("demo-nobody")
-    assert caught.value.code == "model_not_found"
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "error"),
-    [
-        (400, None, openai.BadRequestError),
-        (401, "invalid_api_key", openai.AuthenticationError),
-        (402, "insufficient_quota", openai.APIStatusError),
-        (403, "permission_denied", openai.PermissionDeniedError),
-        (404, "not_found", openai.NotFoundError),
-        (429, "rate_limit_exceeded", openai.RateLimitError),
-        (500, None, openai.InternalServerError),
-        (529, "overloaded", openai.InternalServerError),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_request_fails_with_the_status_asked_for(
-    openai_client: openai.AsyncOpenAI,
-    status: int,
-    code: str | None,
-    error: type[openai.APIStatusError],
-    stream: bool,
-) -> None:
-    with pytest.raises(error) as caught:
-        await openai_client.chat.completions.create(
-            model=f"demo-echo?fail={status}&retry_after=3", messages=[user("Hello")], stream=stream
-        )
-    assert caught.value.status_code == status
-    assert caught.value.code == code
-    assert caught.value.response.headers.get("retry-after") == ("3" if status in (429, 529) else None)
-
-
-async def test_a_stream_may_end_in_an_error(openai_client: openai.AsyncOpenAI) -> None:
-    got: list[str] = []
-
-    async def read() -> None:
-        nonlocal got
-        stream = await openai_client.chat.completions.create(
-            model="demo-load?fail=500&fail_after=2", messages=[user("Hello")], stream=True
-        )
-        async for chunk in stream:
-            got += [chunk.choices[0].delta.content or ""]
-
-    with pytest.raises(openai.APIError, match="The server had an error"):
-        await read()
-    assert got == ["", "000000 ", "000001 "]
-
-
-async def test_a_stream_may_be_cut_or_hold_garbage(address: str) -> None:
-    cut = chunks_of(await post(address, model="demo-load?cut_after=2", stream=True))
-    assert texts_of(cut) == ["000000 ", "000001 "]
-    assert cut[-1]["choices"][0]["finish_reason"] is None
-    garbage = await post(address, model="demo-load?garbage_after=2", stream=True)
-    with pytest.raises(ValueError, match="Expecting"):
-        chunks_of(garbage)
-
-
-async def test_a_connection_may_break_off(address: str) -> None:
-    with pytest.raises(httpx.RemoteProtocolError):
-        await post(address, model="demo-load?reset_after=2", stream=True)
-
-
-async def test_a_stream_may_hang_with_comments_only(address: str) -> None:
-    body = {"model": "demo-load?hang_after=1&ping_ms=5", "stream": True, "messages": [user("Hello")]}
-    lines: list[str] = []
-    async with (
-        httpx.AsyncClient(base_url=address, headers=BEARER, timeout=20) as http,
-        http.stream("POST", "/v1/chat/completions", json=body) as answer,
-    ):
-        async for line in answer.aiter_lines():
-            lines += [line] if line else []
-            if lines[-3:] == [": ping"] * 3:
-                break
-    assert [line[:6] for line in lines] == ["data: ", "data: ", *[": ping"] * 3]
-
-
-async def test_a_fault_strikes_so_many_attempts_at_a_turn(address: str) -> None:
-    async def status() -> int:
-        model = "demo-echo?fail=529&times=2"
-        return (await post(address, model=model, messages=[user("only this chat")])).status_code
-
-    assert [await status() for _ in range(4)] == [529, 529, 200, 529]
-
-
-async def test_calls_may_hold_no_json(address: str) -> None:
-    answer = await post(address, model="demo-echo?tool=get_order&bad_json=1", tools=[TOOL])
-    assert answer.json()["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"broken": '
-
-
-@pytest.mark.parametrize(
-    ("more", "param", "words"),
-    [
-        ({"messages": []}, "messages", "length"),
-        ({"messages": [{"role": "bot", "content": "x"}]}, "messages[0].role", "Invalid value"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages", "user's"),
-        (
-            {"messages": [{**user("x"), "provider_data": {}}]},
-            "messages[0].provider_data",
-            "Unknown parameter",
-        ),
-        (
-            {"messages": [user("x"), calls("a", "b"), result("a")]},
-            "messages.[3].role",
-            "response messages: b",
-        ),
-        ({"messages": [user("x"), calls("a"), user("y")]}, "messages.[2].role", "response messages: a"),
-        ({"messages": [user("x"), result("a")]}, "messages.[1].role", "preceding message"),
-        ({"n": 2}, "n", "Invalid value"),
-        ({"max_tokens": 0}, "max_tokens", "Invalid value"),
-        ({"temperature": 3}, "temperature", "Invalid value"),
-        ({"stream_options": {"include_usage": True}}, "stream_options", "only allowed when 'stream'"),
-        ({"tool_choice": "auto"}, "tool_choice", "only allowed when 'tools'"),
-        ({"thinking": {}}, "thinking", "Unknown parameter"),
-        ({"model": None}, "model", "Invalid value"),
-        ({"model": "demo-echo?delta=1"}, None, "unknown control 'delta'"),
-        ({"tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name", "pattern"),
-    ],
-)
-async def test_a_wrong_request_is_told_what_is_wrong(
-    address: str, more: dict[str, Any], param: str | None, words: str
-) -> None:
-    answer = await post(address, **more)
-    assert answer.status_code == 400
-    error = answer.json()["error"]
-    assert (error["type"], error["param"]) == ("invalid_request_error", param)
-    assert words in error["message"]
-
-
-@pytest.mark.parametrize("raw", [b"", b"{", b'"text"', b"[" * 200_000, b"\xff\xfe"])
-async def test_a_body_that_is_no_request_is_refused(address: str, raw: bytes) -> None:
-    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
-        answer = await http.post("/v1/chat/completions", content=raw)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["type"] == "invalid_request_error"
-
-
-async def test_a_key_is_needed_and_any_will_do(address: str) -> None:
-    given = [{}, {"authorization": "Basic eDp5"}, {"x-api-key": "x"}, BEARER, {"api-key": "x"}]
-    answers = [await post(address, headers=headers) for headers in given]
-    assert [answer.status_code for answer in answers] == [401, 401, 401, 200, 200]
-    assert "API key" in answers[0].json()["error"]["message"]
-
-
-async def test_an_unknown_path_is_not_found_in_the_wires_own_form(address: str) -> None:
-    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
-        answer = await http.post("/v1/chat/nothing", content=b"{}")
-    assert answer.status_code == 404
-    assert answer.json()["error"]["param"] is None
-
-
-async def test_a_whole_completion_hangs_until_its_client_goes(address: str) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            await post(address, model="demo-load?hang_after=1")

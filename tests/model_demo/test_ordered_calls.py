@@ -61,17 +61,3 @@ async def test_no_round_is_made_where_tools_are_forbidden(ask: Ask) -> None:
         "Hello", model="demo-echo?tool=get_order&rounds=99", tools=[TOOL], tool_choice={"type": "none"}
     )
     assert told["content"] == [{"type": "text", "text": "Hello"}]
-
-
-async def test_many_calls_come_in_one_reply(ask: Ask) -> None:
-    told = await ask("Hello", model="demo-echo?tool=get_order,unheard_of&parallel=5", tools=[TOOL])
-    names = [name for name, _ in calls(told)]
-    assert names == ["get_order", "unheard_of", "get_order", "unheard_of", "get_order"]
-    assert len({block["id"] for block in told["content"]}) == 5
-
-
-async def test_the_input_of_a_tool_may_be_broken_json(events: Events) -> None:
-    model = "demo-echo?tool=get_order&bad_json=1"
-    found = events("Hello", model=model, tools=[TOOL])
-    parts = [data["delta"]["partial_json"] async for name, data in found if name == "content_block_delta"]
-    assert parts == ["", '{"broken": ']

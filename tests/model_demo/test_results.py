@@ -66,7 +66,7 @@ async def test_results_of_several_calls_are_told_apart(ask: Ask, tools: Tools) -
     asked = [{"role": "user", "content": "Where are ORD-1001 and ORD-1002?"}]
     results = [{"order_id": name, "status": "shipped"} for name in ("ORD-1001", "ORD-1002")]
     told = text(await ask(answered(asked, await ask(asked, tools=tools), *results), tools=tools))
-    first, second = told.index("### Locate parcel: ORD-1001"), told.index("### Locate parcel: ORD-1002")
+    first, second = told.index("### Track shipment: ORD-1001"), told.index("### Track shipment: ORD-1002")
     assert (
         first < told.index("**ORD-1001** is **shipped**") < second < told.index("**ORD-1002** is **shipped**")
     )
@@ -115,10 +115,10 @@ async def test_any_result_is_answered(ask: Ask, tools: Tools, result: str) -> No
 async def test_an_id_that_is_missing_is_looked_up_in_a_round_before(ask: Ask, tools: Tools) -> None:
     asked = [{"role": "user", "content": "Recommend something to the customer of ORD-1001"}]
     first = await ask(asked, tools=tools)
-    assert calls(first) == [("fetch_purchase", {"order_id": "ORD-1001"})]
+    assert calls(first) == [("get_order", {"order_id": "ORD-1001"})]
     told = answered(asked, first, {"order_id": "ORD-1001", "customer_id": "CUST-009"})
     second = await ask(told, tools=tools)
-    assert calls(second) == [("suggest_goods", {"customer_id": "CUST-009"})]
+    assert calls(second) == [("recommend_for_customer", {"customer_id": "CUST-009"})]
     told = answered(told, second, {"suggestions": [{"name": "Tent", "price": 99.0}]})
     last = await ask(told, tools=tools)
     assert last["stop_reason"] == "end_turn"

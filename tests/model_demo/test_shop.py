@@ -30,17 +30,14 @@ async def talk(ask: Ask, *said: str, **more: Any) -> str:
 TALKS = [
     (["Hello!"], "Hello! I am the assistant of the demo shop."),
     (["Hi, I'm Ada."], "Nice to meet you, Ada!"),
-    (["My name is Ada.", "Tell me a joke", "What is my name?"], "Your name is Ada."),
+    (["My name is Ada.", "Tell me a story", "What is my name?"], "Your name is Ada."),
     (["What's my name?"], "You have not told me your name yet."),
     (["My favourite colour is dark blue.", "What is my favourite colour?"], "is dark blue."),
-    (["Please remember: the code is 4711", "What did I ask you to remember?"], "the code is 4711"),
+    (["Please remember: the code is 4711"], "I will remember that."),
+    (["Please remember: the code is 4711", "What is the code?"], "is 4711."),
     (["The secret word is BANANA-7. Remember it.", "What is the secret word?"], "is BANANA-7."),
-    (["One", "Two", "What was my first message?"], '"One"'),
-    (["One", "Two", "What did I just say?"], '"Two"'),
-    (["One", "How many messages have I sent?"], "2 messages"),
-    (["Show ORD-1001", "Show CUST-003", "Which was the last order we talked about?"], "was ORD-1001."),
-    (["What is 17 + 25?"], "is 42."),
-    (["Count to 5"], "1, 2, 3, 4, 5."),
+    (["Hello, who are you?"], "I am the assistant of the demo shop."),
+    (["Are you a real person?"], "offline demo model"),
     (["Say exactly: PONG"], "PONG"),
     (['Repeat after me: "so be it"'], "so be it"),
     (["Thanks a lot!"], "You are welcome!"),
@@ -52,10 +49,6 @@ TALKS = [
 @pytest.mark.parametrize(("said", "words"), TALKS, ids=[said[-1] for said, _ in TALKS])
 async def test_small_talk_is_answered(ask: Ask, said: list[str], words: str) -> None:
     assert words in await talk(ask, *said)
-
-
-async def test_a_number_of_words_is_written(ask: Ask) -> None:
-    assert len((await talk(ask, "Write 500 words about tents")).split()) == 500
 
 
 @pytest.mark.parametrize(
@@ -73,8 +66,8 @@ async def test_a_number_of_words_is_written(ask: Ask) -> None:
         ("Reply only with the word BANANA", "Where is ORD-1?", "BANANA"),
         (
             'Begin each reply with "Ahoy!" and end it with "Over."',
-            "What is 1 + 1?",
-            "Ahoy! 1 + 1 is 2. Over.",
+            "Who are you?",
+            "Ahoy! I am the assistant of the demo shop. Over.",
         ),
     ],
 )
@@ -94,6 +87,7 @@ DOCUMENTS = """<documents>
     [
         ("Within how many days may goods be returned?", "Goods may be returned within 30 days. [1]"),
         ("Where is the warehouse that parcels leave?", "Parcels leave the warehouse in Utrecht. [2]"),
+        ("What does the label cost?", "The label is free. [1]"),
         ("Who painted the ceiling?", "The documents that I was given do not say anything about that."),
         ("Hello", "Hello! I am the assistant of the demo shop."),
     ],
@@ -138,17 +132,16 @@ SCHEMAS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("field", ["output_config", "output_format"])
-async def test_structured_output_fits_its_schema(ask: Ask, schema: dict[str, Any], field: str) -> None:
-    wanted: dict[str, Any] = {"type": "json_schema", "schema": schema}
-    answer = await ask("Hello", **{field: {"format": wanted} if field == "output_config" else wanted})
+async def test_structured_output_fits_its_schema(ask: Ask, schema: dict[str, Any]) -> None:
+    answer = await ask("Hello", output_config={"format": {"type": "json_schema", "schema": schema}})
     jsonschema.validate(json.loads(text(answer)), schema)
     assert answer["stop_reason"] == "end_turn"
 
 
 async def test_structured_output_speaks_where_the_schema_has_a_field_for_it(ask: Ask) -> None:
     wanted = {"format": {"type": "json_schema", "schema": SCHEMAS[0]}}
-    assert json.loads(text(await ask("What is 2 + 2?", output_config=wanted))) == {"answer": "2 + 2 is 4."}
+    answer = await ask("Who are you?", system="You are Mira.", output_config=wanted)
+    assert json.loads(text(answer)) == {"answer": "I am Mira."}
 
 
 async def test_structured_output_calls_tools_without_a_word(ask: Ask, tools: list[dict[str, Any]]) -> None:

@@ -84,15 +84,6 @@ REFUSED = [
     (body(thinking={"type": "enabled"}), "thinking.enabled.budget_tokens: Field required"),
     (body(thinking={"type": "enabled", "budget_tokens": 10}), "greater than or equal to 1024"),
     (body(thinking={"type": "enabled", "budget_tokens": 2000}), "`max_tokens` must be greater"),
-    (
-        body(
-            thinking={"type": "enabled", "budget_tokens": 2000},
-            max_tokens=4000,
-            tools=[TOOL],
-            messages=[ASK, CALL, RESULT],
-        ),
-        "must start with a thinking block",
-    ),
 ]
 
 

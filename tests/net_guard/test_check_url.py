@@ -17,6 +17,15 @@ pytestmark = pytest.mark.requirement("MODEL-ADDRESS")
         "https://2130706433",
         "https://0x7f000001",
         "https://127.0.0.1./",
+        "https://256.1.1.1",
+        "https://1.2.3.4.5",
+        "https://1.2.3",
+        "https://0x7f.1",
+        "https://0x",
+        "https://models.example.09",
+        "https://models.example.0x",
+        "https://models.example.1.",
+        "https://models..1",
         "https://[::1]",
         "https://[::ffff:10.0.0.1]",
         "https://10.1.2.3",
@@ -34,7 +43,15 @@ def test_what_leads_inside_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://models.example/v1", "https://models.example:443", "https://1.1.1.1"]
+    "url",
+    [
+        "https://models.example/v1",
+        "https://models.example:443",
+        "https://1.1.1.1",
+        "https://1.models.example",
+        "https://models.0xample",
+        "https://models.4you",
+    ],
 )
 def test_public_addresses_and_names_may_be_saved(url: str) -> None:
     Guard(()).check_url(url)

@@ -6,9 +6,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from bus import Bus
-from conversations.log import open_log
+from conversations.event_store.log import open_log
 from net_guard import Guard
-from orchestrator.models.anthropic import open_model
+from orchestrator.models.anthropic.client import AnthropicWire
+from orchestrator.models.streaming import StreamingModel, Wire
 from orchestrator.settings import Settings
 from runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
@@ -23,17 +24,25 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 
 @pytest.fixture
-async def caller(provider: ScriptedProvider) -> AsyncIterator[Caller]:
-    """A client of the scripted provider."""
-    client = open_model(Guard(()))
+def wire() -> Wire:
+    """The provider's wire that `caller` and `impatient` speak."""
+    return AnthropicWire(Guard(()))
+
+
+@pytest.fixture
+async def caller(provider: ScriptedProvider, wire: Wire) -> AsyncIterator[Caller]:
+    """A client of the scripted provider, whose retries follow each other at once."""
+    client = StreamingModel(wire, first_backoff_seconds=0.005)
     yield Caller(client, provider.url)
     await client.aclose()
 
 
 @pytest.fixture
-async def impatient(provider: ScriptedProvider) -> AsyncIterator[Caller]:
+async def impatient(provider: ScriptedProvider, wire: Wire) -> AsyncIterator[Caller]:
     """One that is quick to give up a silent stream."""
-    client = open_model(Guard(()), idle_seconds=0.6)
+    client = StreamingModel(
+        wire, idle_seconds=0.6, quiet_seconds=1.2, last_seconds=0.3, first_backoff_seconds=0.005
+    )
     yield Caller(client, provider.url)
     await client.aclose()
 

@@ -11,18 +11,25 @@ from typing import Any, TypeVar
 import msgspec
 from nats.aio.client import Client
 
+from administration import accounts
+from administration.values import NewAccount
+from administration.versions import change_agent, create_agent, delete_agent
 from bus import Bus
 from contracts import events, frames, subjects, wire
+from contracts.events import AgentFacts
 from contracts.ids import new_id
 from contracts.messages import ChatRequested, DeadLettered
-from conversations.conversation import Conversation, Run
-from conversations.log import Log
-from directory.administration import change_agent, create_account, create_agent, delete_agent
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.turn import Begin, open_turn
+from conversations.event_store.log import Log
+from conversations.event_store.store import open_store
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.secrets import Sealer
 from orchestrator.settings import Settings
+from orchestrator.timings import DEFAULT, Timings
 from orchestrator.worker import work
 from runtime.postgres import Pool, connection
+from tests.administrator import administrator
 
 F = TypeVar("F", bound=frames.LiveFrame)
 
@@ -89,15 +96,15 @@ class World:
         self.log = log
         self.settings = settings
         self.account_id = account_id
-        self._pool = pool
+        self.pool = pool
 
     async def stranger(self) -> "World":
         """The same system for another account."""
-        return World(self.bus, self.log, self._pool, self.settings, await new_account(self._pool))
+        return World(self.bus, self.log, self.pool, self.settings, await new_account(self.pool))
 
     async def agent(self, model: str = "demo", *, agent_id: str | None = None, **draft: Any) -> str:
         wanted = {"name": "test", "provider_key": "offline"} | draft
-        async with connection(self._pool, seconds=10) as conn:
+        async with connection(self.pool, seconds=10) as conn:
             return await create_agent(
                 conn,
                 Sealer.from_setting(SECRET),
@@ -108,15 +115,14 @@ class World:
             )
 
     async def delete_agent(self, agent_id: str) -> None:
-        async with connection(self._pool, seconds=10) as conn:
-            await delete_agent(conn, self.account_id, agent_id, actor="tests")
+        async with connection(self.pool, seconds=10) as conn:
+            await delete_agent(conn, agent_id, actor="tests")
 
     async def change_agent(self, agent_id: str, **changes: Any) -> None:
-        async with connection(self._pool, seconds=10) as conn:
+        async with connection(self.pool, seconds=10) as conn:
             await change_agent(
                 conn,
                 Sealer.from_setting(SECRET),
-                self.account_id,
                 agent_id,
                 AgentChanges(**changes),
                 actor="tests",
@@ -145,13 +151,22 @@ class World:
 
     async def listen(self, request: ChatRequested) -> Listener:
         listener = Listener(self.bus, request)
-        await self.bus.follow_trace(request.trace_id, listener.hear)
+        await self.bus.traces.follow_trace(request.trace_id, listener.hear)
         return listener
 
     async def ask(self, agent_id: str, message: str = "Hello", **fields: Any) -> Listener:
         listener = await self.listen(self.request(agent_id, message, **fields))
-        await self.bus.request_chat(listener.request)
+        await self.bus.queues.request_chat(listener.request)
         return listener
+
+    async def begun(self, request: ChatRequested, *more: events.Event) -> Conversation:
+        """The request's run in the log, as a worker of old left it, begun when it was requested."""
+        conversation = Conversation(conversation_id=request.conversation_id)
+        facts = AgentFacts(agent_version=1, model="demo-shop-1")
+        opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
+        assert isinstance(opening, Begin)
+        async with open_store(self.settings.database_url) as store:
+            return await store.append(conversation, [*opening.events, *more])
 
     async def go_on(self, before: Listener, message: str, **fields: Any) -> Listener:
         """Another message of the same conversation."""
@@ -202,11 +217,13 @@ class World:
         return await self.log.events(listener.request.conversation_id)
 
     @contextlib.asynccontextmanager
-    async def worker(self, name: str = "orchestrator-1", **changes: Any) -> AsyncIterator[asyncio.Event]:
-        """An orchestrator in this process; yields what stops it."""
+    async def worker(
+        self, name: str = "orchestrator-1", *, timings: Timings = DEFAULT, **changes: Any
+    ) -> AsyncIterator[asyncio.Event]:
+        """An orchestrator in this process, with changed settings; yields what stops it."""
         stop = asyncio.Event()
         settings = msgspec.structs.replace(self.settings, **changes)
-        task = asyncio.create_task(work(settings, name, stop))
+        task = asyncio.create_task(work(settings, name, stop, timings))
         try:
             yield stop
         finally:
@@ -215,11 +232,14 @@ class World:
                 await task
 
 
+def ago(seconds: float) -> str:
+    """A time that long before now."""
+    return _text(datetime.now(UTC) - timedelta(seconds=seconds))
+
+
 def _text(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 async def new_account(pool: Pool) -> str:
-    async with connection(pool, seconds=10) as conn:
-        account = await create_account(conn, name="Tests", plan="Unlimited", actor="tests")
-    return account.account_id
+    return (await accounts.create(administrator(pool), NewAccount(name="Tests", plan="Unlimited"))).id

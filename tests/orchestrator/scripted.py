@@ -13,7 +13,10 @@ _SECONDS = 20.0
 class Exchange:
     """One call: what was asked, and the means to answer it, whole or not."""
 
-    def __init__(self, headers: dict[str, str], body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, line: str, headers: dict[str, str], body: dict[str, Any], writer: asyncio.StreamWriter
+    ) -> None:
+        self.line = line
         self.headers = headers
         self.body = body
         self.left = asyncio.Event()
@@ -153,10 +156,10 @@ class ScriptedProvider:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2]
+            first, *head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[:-2]
             headers = {line.partition(":")[0].lower(): line.partition(":")[2].strip() for line in head}
             body = json.loads(await reader.readexactly(int(headers["content-length"])))
-            exchange = Exchange(headers, body, writer)
+            exchange = Exchange(first, headers, body, writer)
             self.calls.append(exchange)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
             answering = asyncio.create_task(answer(exchange))
@@ -187,6 +190,19 @@ def says(*pieces: str, stop_reason: str = "end_turn") -> Answer:
         await exchange.begin()
         await exchange.text(*pieces)
         await exchange.end(stop_reason)
+
+    return answer
+
+
+def holds(gate: asyncio.Event, before: str, after: str = " and the rest") -> Answer:
+    """A whole reply of text that stands still after `before` until the gate opens."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text(before)
+        await gate.wait()
+        await exchange.text(after)
+        await exchange.end()
 
     return answer
 
@@ -237,13 +253,18 @@ def events(data: bytes) -> Answer:
     return answer
 
 
-def breaks(*pieces: str, how: str) -> Answer:
-    """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`, or an error of that type."""
+def breaks(*pieces: str, how: str, stop_reason: str | None = None) -> Answer:
+    """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`, or an error of that type.
+
+    With `stop_reason` that is told first.
+    """
 
     async def answer(exchange: Exchange) -> None:
         await exchange.begin()
         if pieces:
             await exchange.text(*pieces)
+        if stop_reason is not None:
+            await exchange.event("message_delta", delta={"stop_reason": stop_reason})
         match how:
             case "close":
                 await exchange.close()

@@ -71,14 +71,16 @@ def fails(status: int, error: Any, **headers: str) -> Answer:
     return answer
 
 
-def breaks(*pieces: str, how: str) -> Answer:
-    """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`."""
+def breaks(*pieces: str, how: str, finish: str | None = None) -> Answer:
+    """Some text, then `close` cleanly, `reset`, `hang`, only `ping`s, `garbage`; `finish` is told first."""
 
     async def answer(exchange: Exchange) -> None:
         await exchange.open_stream()
         for piece in pieces:
             await exchange.raw(text(piece))
             await asyncio.sleep(0.005)
+        if finish is not None:
+            await exchange.raw(chunk(finish=finish))
         match how:
             case "close":
                 await exchange.close()

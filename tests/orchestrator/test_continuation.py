@@ -1,9 +1,11 @@
 """Going on with interrupted text: which models take a prefill, and where the new text joins the old."""
 
+from typing import Any
+
 import pytest
 
 from orchestrator.models.anthropic.continuation import takes_prefill
-from orchestrator.models.continuation import Seam, going_on
+from orchestrator.models.continuation import Seam, going_on, with_text
 
 pytestmark = pytest.mark.requirement("RESUME")
 
@@ -75,3 +77,38 @@ def test_new_text_joins_what_was_sent(sent: str, pieces: list[str], whole: str) 
     seam = Seam(sent)
     joined = "".join([*map(seam.join, pieces), seam.rest()])
     assert sent + joined == whole
+
+
+THOUGHT = [{"type": "thinking", "thinking": str(number), "signature": "s"} for number in range(3)]
+CALL = {"type": "tool_use", "id": "c", "name": "find", "input": {}}
+
+
+def said(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sent", "expected"),
+    [
+        ([said("b")], "ab", [said("ab")]),
+        (
+            [THOUGHT[0], said("b"), THOUGHT[1], said("c"), THOUGHT[2], CALL],
+            "abc",
+            [THOUGHT[0], said("ab"), THOUGHT[1], said("c"), THOUGHT[2], CALL],
+        ),
+        ([THOUGHT[0], THOUGHT[1], CALL], "a", [THOUGHT[0], THOUGHT[1], said("a"), CALL]),
+        ([CALL, THOUGHT[0]], "a", [said("a"), CALL, THOUGHT[0]]),
+        ([], "a", [said("a")]),
+        # The reply began with what had been sent already.
+        ([said("a"), THOUGHT[0], said("bc")], "abc", [said("a"), THOUGHT[0], said("bc")]),
+        ([said("abc "), THOUGHT[0], said("d")], "abc d", [said("abc "), THOUGHT[0], said("d")]),
+        ([said(" b"), CALL], "b", [said("b"), CALL]),
+        ([said(" "), CALL], "", [CALL]),
+        ([said("  "), THOUGHT[0], said("b")], " b", [said(" "), THOUGHT[0], said("b")]),
+    ],
+)
+def test_what_was_said_takes_the_place_of_the_text_and_all_keeps_its_order(
+    blocks: list[dict[str, Any]], sent: str, expected: list[dict[str, Any]]
+) -> None:
+    """Anthropic wants thinking blocks back where they stood."""
+    assert list(with_text(tuple(blocks), sent)) == expected

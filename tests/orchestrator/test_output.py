@@ -12,7 +12,7 @@ import pytest
 from contracts import events, frames
 from directory.agents import AgentConfig, McpServer
 from orchestrator.models.schema import output_format
-from orchestrator.schema_checks import SchemaChecks
+from orchestrator.output.schema_checks import SchemaChecks
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, says
 from tests.orchestrator.toolbox import Toolbox
@@ -84,7 +84,8 @@ async def test_any_other_reply_fails_the_run_and_says_why(
     agent = await working.agent(output_type="json", output_schema=PRICE, parameters={"max_tokens": 50})
     caller = await working.ask(agent)
     failed = await caller.until(frames.Failed)
-    assert (failed.code, failed.message) == ("output_invalid", words)
+    assert failed.code == "output_invalid"
+    assert failed.message == words
     assert caller.text == ""
     saved = [event for event in await working.events(caller) if isinstance(event, events.MessageSaved)]
     assert [message.role for message in saved] == ["user"]

@@ -76,7 +76,7 @@ async def test_a_run_is_one_trace_from_the_request_to_the_tool(
             with telemetry.new_trace("POST /v1/chat"):
                 request = world.request(agent, "CANARY", trace_id=telemetry.current_trace_id())
                 caller = await world.listen(request)
-                await world.bus.request_chat(request)
+                await world.bus.queues.request_chat(request)
             await caller.until(frames.Completed)
     finally:
         telemetry.shutdown()

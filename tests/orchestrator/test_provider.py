@@ -1,9 +1,12 @@
 """Replies of a provider, put together from its stream."""
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 
+from contracts.text import is_line, is_storable
 from contracts.values import ToolSpec, Usage
 from net_guard import Guard
 from orchestrator.models.anthropic import open_model
@@ -59,7 +62,7 @@ async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
 
 
 @pytest.mark.requirement("MODEL-STREAM")
-async def test_connections_are_used_again(provider: ScriptedProvider, caller: Caller) -> None:
+async def test_connections_are_kept_alive_and_reused(provider: ScriptedProvider, caller: Caller) -> None:
     peers = set()
 
     async def answer(exchange: Exchange) -> None:
@@ -152,6 +155,32 @@ async def test_an_input_that_is_no_object_is_told_apart(
     assert set(reply.bad_inputs) == {1}
 
 
+@pytest.mark.requirement("MODEL-TOOLS", "TOOLS-ERRORS")
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "model_context_window_exceeded"])
+@pytest.mark.parametrize(
+    ("begun_with", "arguments", "whole"),
+    [({}, "", False), ({}, '{"q": ', False), ({}, '{"q": 1}', True), ({"q": 1}, "", True)],
+)
+async def test_a_call_that_a_limit_cut_off_is_no_call_that_could_run(
+    provider: ScriptedProvider,
+    caller: Caller,
+    stop_reason: str,
+    begun_with: dict[str, int],
+    arguments: str,
+    whole: bool,
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.block(type="tool_use", id="t1", name="delete", input=begun_with)
+        await exchange.piece(type="input_json_delta", partial_json=arguments)
+        await exchange.end(stop_reason)
+
+    provider.will(answer)
+    reply = await caller.stream()
+    assert reply.blocks[0]["input"] == ({"q": 1} if whole else {})
+    assert ("limit" in reply.bad_inputs.get(0, "")) is not whole
+
+
 @pytest.mark.requirement("MODEL-STREAM")
 async def test_thinking_goes_back_with_its_signature_and_is_not_said(
     provider: ScriptedProvider, caller: Caller
@@ -190,3 +219,48 @@ async def test_text_that_cannot_be_stored_is_mended(provider: ScriptedProvider, 
     reply = await caller.stream()
     assert reply.blocks == ({"type": "text", "text": "a\ufffdbc\ufffdd"},)
     assert "".join(caller.said) == "a\ufffdbc\ufffdd"
+
+
+@pytest.mark.requirement("MODEL-STREAM")
+async def test_all_that_a_reply_names_can_be_stored(provider: ScriptedProvider, caller: Caller) -> None:
+    bad = "\ud800\x00"
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.open_stream()
+        blocks: list[dict[str, Any]] = [
+            {"type": "thinking", "thinking": bad, "signature": bad},
+            {"type": "redacted_thinking", "data": bad},
+            {"type": "tool_use", "id": bad, "name": bad, "input": {bad: bad}},
+            {"type": "text", "text": ""},
+        ]
+        sent: list[dict[str, Any]] = [
+            {"type": "message_start", "message": {"id": f"m\n{bad}", "model": bad * 1000}},
+            *(
+                {"type": "content_block_start", "index": place, "content_block": block}
+                for place, block in enumerate(blocks)
+            ),
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "signature_delta", "signature": bad},
+            },
+            {
+                "type": "content_block_delta",
+                "index": 3,
+                "delta": {"type": "input_json_delta", "partial_json": bad},
+            },
+            {"type": "message_delta", "delta": {"stop_reason": f"stop\x1b{bad}" + "x" * 10_000}},
+            {"type": "message_stop"},
+        ]
+        for each in sent:
+            await exchange.raw(b"data: %b\n\n" % json.dumps(each).encode())
+        await exchange.close()
+
+    provider.will(answer)
+    reply = await caller.stream()
+    assert is_storable(str(reply.blocks))
+    assert "\x00" not in str(reply.blocks)
+    assert [block["type"] for block in reply.blocks] == ["thinking", "redacted_thinking", "tool_use"]
+    named = (reply.stop_reason, reply.raw_stop_reason, reply.message_id, reply.model)
+    assert all(map(is_line, named))
+    assert max(map(len, named)) <= 200

@@ -1,14 +1,17 @@
 """What can go wrong with a provider: reliability 2.5 and rows 28-31, against a scripted one."""
 
 import asyncio
+import contextlib
 import json
 import time
 
 import pytest
 
-from orchestrator.models import Credentials, streaming
+from contracts.text import is_line
+from orchestrator.models import Credentials, ModelCall
 from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.sse import StreamBroken
+from orchestrator.models.reply import MAX_BLOCKS
+from orchestrator.models.sse import MAX_EVENT_BYTES, EventReader, StreamBroken
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (
     Answer,
@@ -33,15 +36,17 @@ MALFORMED = [
     b'data: {"type": "message_start", "message": "no"}\n\n',
     b'data: {"type": "message_stop"}\n\n',
     b'data: {"type": "message_delta", "delta": {"stop_reason": 5}}\n\n',
+    b'data: {"type": "content_block_start", "index": 0, "content_block": {"type": 5}}\n\n',
+    b'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "x", "y": %b}}\n\n'
+    % (b"[" * 900 + b"]" * 900),
+    b"".join(
+        b'data: {"type": "content_block_start", "index": %d, "content_block": {"type": "text"}}\n\n' % index
+        for index in range(MAX_BLOCKS + 1)
+    ),
+    b"data: 01234567\n" * (MAX_EVENT_BYTES // 10),
     b"\xff\xfe\x00\n\n",
     b"data: " + b'{"a":' * 5000 + b"\n\n",
 ]
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries follow each other at once, unless the provider asks for a pause."""
-    monkeypatch.setattr(streaming, "_FIRST_BACKOFF_SECONDS", 0.005)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +88,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         *((events(data), "provider_error", 3) for data in MALFORMED),
     ],
 )
-async def test_a_failure_before_any_text_has_its_code_and_its_tries(
+async def test_a_failure_before_any_text_has_its_code_and_its_retries(
     provider: ScriptedProvider,
     caller: Caller,
     answer: Answer,
     code: str,
     tries: int,
-    quick: None,
 ) -> None:
     provider.will(answer)
     failure = await caller.failure()
@@ -98,7 +102,7 @@ async def test_a_failure_before_any_text_has_its_code_and_its_tries(
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "garbage", "api_error", "overloaded_error"])
-async def test_once_text_went_out_nothing_is_tried_again(
+async def test_once_text_went_out_nothing_is_retried(
     provider: ScriptedProvider, caller: Caller, how: str
 ) -> None:
     provider.will(breaks("Hel", how=how), says("never"))
@@ -108,7 +112,7 @@ async def test_once_text_went_out_nothing_is_tried_again(
     assert len(provider.calls) == 1
 
 
-async def test_a_try_that_succeeds_after_failures_is_the_reply(
+async def test_a_retry_that_succeeds_after_failures_is_the_reply(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
     provider.will(fails(529, "overloaded_error"), breaks(how="close"), says("fine"))
@@ -126,9 +130,12 @@ async def test_retry_after_is_honoured_to_the_fraction(
     assert time.monotonic() - began >= 0.7
 
 
-@pytest.mark.parametrize("after", ["-5", "soon", "nan", "1e999", "Wed, 99 Nov 2026 00:00:00 GMT"])
-async def test_a_retry_after_that_makes_no_sense_is_left_out_of_account(
-    provider: ScriptedProvider, caller: Caller, after: str, quick: None
+@pytest.mark.parametrize(
+    "after",
+    ["-5", "soon", "nan", "1e999", "Wed, 99 Nov 2026 00:00:00 GMT", f"Wed, 01 Jan {'9' * 20} 00:00:00 GMT"],
+)
+async def test_a_retry_after_that_makes_no_sense_is_ignored(
+    provider: ScriptedProvider, caller: Caller, after: str
 ) -> None:
     provider.will(fails(529, "overloaded_error", retry_after=after), says("fine"))
     await caller.stream()
@@ -142,8 +149,18 @@ async def test_retry_after_is_honoured(provider: ScriptedProvider, caller: Calle
     assert time.monotonic() - began >= 1.0
 
 
+async def test_a_date_to_retry_at_is_that_of_the_providers_clock(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    years_ago, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:01 GMT"
+    provider.will(fails(529, "overloaded_error", date=years_ago, retry_after=later), says("fine"))
+    began = time.monotonic()
+    await caller.stream()
+    assert time.monotonic() - began >= 1.0
+
+
 @pytest.mark.parametrize("how", ["hang", "ping"])
-async def test_a_stream_without_content_is_given_up_pings_or_not(
+async def test_a_stream_without_content_times_out_pings_or_not(
     provider: ScriptedProvider, impatient: Caller, how: str
 ) -> None:
     provider.will(breaks("Hel", how=how))
@@ -152,7 +169,85 @@ async def test_a_stream_without_content_is_given_up_pings_or_not(
     await provider.calls[0].until_left()
 
 
-async def test_a_provider_that_takes_the_call_and_says_nothing_is_given_up(
+async def test_pings_are_a_sign_of_life_while_a_model_thinks(
+    provider: ScriptedProvider, impatient: Caller
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        for _ in range(9):
+            await exchange.event("ping")
+            await asyncio.sleep(0.1)
+        await exchange.text("At last.")
+        await exchange.end()
+
+    provider.will(answer)
+    await impatient.stream()
+    assert impatient.said == ["At last."]
+    assert len(provider.calls) == 1
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "hang", "ping", "garbage", "overloaded_error"])
+async def test_a_reply_that_told_why_it_ended_is_whole_whatever_its_tail_is(
+    provider: ScriptedProvider, impatient: Caller, how: str
+) -> None:
+    provider.will(breaks("All ", "of it.", how=how, stop_reason="end_turn"), says("never"))
+    reply = await impatient.stream()
+    assert reply.stop_reason == "end_turn"
+    assert "".join(impatient.said) == "All of it."
+    assert len(provider.calls) == 1
+
+
+async def test_text_before_a_broken_tail_is_sent_on(provider: ScriptedProvider, caller: Caller) -> None:
+    """Though all came as one piece."""
+    data = [
+        {"type": "message_start", "message": {"id": "m"}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "All."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "error", "error": {"type": "api_error"}},
+    ]
+    provider.will(events(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in data)))
+    reply = await caller.stream()
+    assert [block["text"] for block in reply.blocks] == ["All."]
+    assert caller.said == ["All."]
+
+
+def test_a_long_event_in_tiny_pieces_is_read_in_no_time() -> None:
+    reader = EventReader()
+    for _ in range(2**20):
+        assert not list(reader.feed(b"x"))
+
+
+@pytest.mark.parametrize("kind", ["\ud800\x00\x1b[2Jx", "x" * 100_000])
+async def test_the_kind_of_a_failure_is_fit_for_a_log(
+    provider: ScriptedProvider, caller: Caller, kind: str
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        data = json.dumps({"type": "error", "error": {"type": kind}})
+        await exchange.raw(f"data: {data}\n\n".encode())
+
+    provider.will(answer)
+    found = (await caller.failure()).kind
+    assert len(found) <= 64
+    assert is_line(found)
+
+
+@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize(
+    "body",
+    ["[]", "null", '"no"', "5", '{"error": "no"}', '{"error": {"type": [], "message": {}}}', "[" * 2000],
+)
+async def test_the_body_of_an_error_may_be_anything(
+    provider: ScriptedProvider, caller: Caller, status: int, body: str
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.whole(status, "application/json", body.encode())
+
+    provider.will(answer)
+    assert (await caller.failure()).kind == f"http_{status}"
+
+
+async def test_a_provider_that_takes_the_call_and_says_nothing_times_out(
     provider: ScriptedProvider, impatient: Caller
 ) -> None:
     async def silent(exchange: Exchange) -> None:
@@ -164,8 +259,8 @@ async def test_a_provider_that_takes_the_call_and_says_nothing_is_given_up(
     assert len(provider.calls) == 3
 
 
-async def test_an_error_whose_body_never_comes_is_given_up(
-    provider: ScriptedProvider, impatient: Caller, quick: None
+async def test_an_error_whose_body_never_comes_times_out(
+    provider: ScriptedProvider, impatient: Caller
 ) -> None:
     async def half(exchange: Exchange) -> None:
         await exchange.head(500, "application/json", content_length="9")
@@ -179,7 +274,8 @@ async def test_an_error_whose_body_never_comes_is_given_up(
 async def test_a_provider_that_cannot_be_reached_is_an_error(caller: Caller) -> None:
     caller.credentials = Credentials("http://127.0.0.1:1", "k")
     failure = await caller.failure()
-    assert (failure.code, failure.kind) == ("provider_error", "connection")
+    assert failure.code == "provider_error"
+    assert failure.kind == "connection"
 
 
 @pytest.mark.requirement("CANCEL")
@@ -212,11 +308,28 @@ def test_a_stream_cut_at_any_byte_is_a_failure_and_never_a_reply() -> None:
             {"type": "message_stop"},
         )
     )
+    told = whole.index(b"data: ", whole.index(b"end_turn"))  # why it ended, and with that all of it
     for cut in range(len(whole)):
         builder = AnthropicReply()
         said = builder.feed(whole[:cut])[0]
-        with pytest.raises(StreamBroken):
+        with pytest.raises(StreamBroken) if cut < told else contextlib.nullcontext():
             builder.whole()
         said += builder.feed(whole[cut:])[0]
         assert said == "é"
         assert builder.whole().blocks == ({"type": "text", "text": "é"},)
+
+
+@pytest.mark.requirement("AGENT-CHECK")
+@pytest.mark.parametrize("message", [{"id": "m"}, {"id": ""}, {}])
+async def test_a_check_hangs_up_once_the_message_begins(
+    provider: ScriptedProvider, caller: Caller, message: dict[str, str]
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.open_stream()
+        await exchange.event("ping")
+        await exchange.event("message_start", message=message)
+        await exchange.until_left()
+
+    provider.will(answer)
+    await caller.client.check(caller.credentials, ModelCall(model="m", system="", messages=[], parameters={}))
+    await provider.calls[0].until_left()

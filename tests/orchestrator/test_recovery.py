@@ -1,6 +1,7 @@
 """Runs that a worker finds half done in the log, and outages of what it stands on."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -8,14 +9,13 @@ import msgspec
 import pytest
 
 from contracts import events, frames, subjects, wire
-from contracts.messages import CancelRequested, ChatRequested
+from contracts.messages import CancelRequested, ChatRequested, ToolRequested
 from contracts.values import Source, Usage
-from conversations.conversation import Conversation
-from conversations.store import ConversationStore, open_store
-from conversations.turn import AgentFacts, Begin, open_turn
+from conversations.event_store.store import ConversationStore, open_store
+from orchestrator.timings import Timings
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.link import Link
-from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.scripted import ScriptedProvider, asks, breaks, holds, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
@@ -28,28 +28,17 @@ async def store(world: World) -> AsyncIterator[ConversationStore]:
         yield opened
 
 
-async def _begun(store: ConversationStore, request: ChatRequested, *more: events.Event) -> Conversation:
-    """The request's run in the log, as a worker of old left it."""
-    conversation = Conversation(conversation_id=request.conversation_id)
-    facts = AgentFacts(agent_version=1, model="demo-shop-1")
-    opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
-    assert isinstance(opening, Begin)
-    return await store.append(conversation, [*opening.events, *more])
-
-
 async def _requested_again(world: World, request: ChatRequested) -> Listener:
     """As the sweeper does."""
     caller = await world.listen(request)
-    await world.bus.request_chat(world.again(request))
+    await world.bus.queues.request_chat(world.again(request))
     return caller
 
 
 @pytest.mark.requirement("SWEEPER", "FRAMES", "TOOLS-IDEMPOTENT")
 async def test_calls_that_were_recorded_and_not_announced_are_announced(
-    world: World, provider: ScriptedProvider, store: ConversationStore, monkeypatch: pytest.MonkeyPatch
+    world: World, provider: ScriptedProvider
 ) -> None:
-    monkeypatch.setattr("orchestrator.tools.TOOL_SECONDS", 1.0)
-    monkeypatch.setattr("orchestrator.tools.TOOL_SLACK_SECONDS", 0.2)
     provider.will(says("Done."))
     request = world.request(await world.agent("demo-shop-1", **SHOP))
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at, "round": 1}
@@ -57,8 +46,7 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(
     blocks = tuple(
         {"type": "tool_use", "id": call_id, "name": name, "input": {}} for call_id, name in names.items()
     )
-    await _begun(
-        store,
+    await world.begun(
         request,
         events.Delta(text="Let me see. ", cuts=(12,), **stamp),
         events.ModelReplied(blocks=blocks, stop_reason="tool_use", usage=Usage(input_tokens=1), **stamp),
@@ -67,7 +55,8 @@ async def test_calls_that_were_recorded_and_not_announced_are_announced(
             for call_id, name in names.items()
         ),
     )
-    async with Toolbox(world.bus).open() as box, world.worker():
+    timings = Timings(tool_seconds=1.0, tool_slack_seconds=0.2)
+    async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
         caller = await _requested_again(world, request)
         completed = await caller.until(frames.Completed)
         assert [asked.call_id for asked in box.requested] == ["a"]
@@ -83,7 +72,7 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
     "So So ".
     """
     request = world.request(await world.agent("demo-shop-1"))
-    conversation = await _begun(store, request)
+    conversation = await world.begun(request)
     for attempt in range(2, 7):
         again = events.RunStarted(
             trace_id=request.trace_id,
@@ -96,10 +85,10 @@ async def _died_six_times(world: World, store: ConversationStore, *, heard: int)
         )
         conversation = await store.append(conversation, [again])
     accepted = frames.Accepted(seq=1, attempt=1, conversation_id=request.conversation_id)
-    await world.bus.publish_frame(request.trace_id, accepted)
+    await world.bus.traces.publish_frame(request.trace_id, accepted)
     for seq in (2, 3):
         said = frames.Delta(seq=seq, attempt=1, round=1, text="So ")
-        await world.bus.publish_frame(request.trace_id, said)
+        await world.bus.traces.publish_frame(request.trace_id, said)
     return request
 
 
@@ -118,7 +107,7 @@ async def test_a_run_that_said_more_before_each_death_is_gone_on_with(
 
 
 @pytest.mark.requirement("RUN-ENDS")
-async def test_a_run_that_never_gets_anywhere_is_given_up(
+async def test_a_run_without_progress_is_given_up_after_its_retries(
     world: World, provider: ScriptedProvider, store: ConversationStore
 ) -> None:
     provider.will(says("never"))
@@ -126,7 +115,9 @@ async def test_a_run_that_never_gets_anywhere_is_given_up(
     async with world.worker():
         caller = await _requested_again(world, request)
         failed = await caller.until(frames.Failed)
-    assert (failed.code, failed.seq, failed.attempt) == ("internal_error", 0, 6)
+    assert failed.code == "internal_error"
+    assert failed.seq == 0
+    assert failed.attempt == 6
     assert provider.calls == []
     run = (await store.load(request.conversation_id)).run(request.trace_id)
     assert run is not None
@@ -134,13 +125,13 @@ async def test_a_run_that_never_gets_anywhere_is_given_up(
 
 
 async def test_sources_that_were_recorded_and_not_announced_are_announced(
-    world: World, provider: ScriptedProvider, store: ConversationStore
+    world: World, provider: ScriptedProvider
 ) -> None:
     provider.will(says("Done."))
     request = world.request(await world.agent())
     source = Source(index=1, id="a", title="A", url="", source_type="document", score=1.0, snippet="…")
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
-    await _begun(store, request, events.SourcesRetrieved(sources=(source,), **stamp))
+    await world.begun(request, events.SourcesRetrieved(sources=(source,), **stamp))
     async with world.worker():
         caller = await _requested_again(world, request)
         await caller.until(frames.Completed)
@@ -150,11 +141,11 @@ async def test_sources_that_were_recorded_and_not_announced_are_announced(
 
 
 @pytest.mark.requirement("BUS-DEAD", "RUN-ENDS")
-async def test_a_request_delivered_too_often_ends_its_run_and_goes_to_dead(
+async def test_a_request_past_its_last_delivery_ends_its_run_and_is_dead_lettered(
     world: World, provider: ScriptedProvider, store: ConversationStore
 ) -> None:
     request = world.request(await world.agent())
-    await _begun(store, request)
+    await world.begun(request)
     caller = await world.listen(request)
     await _exhaust(world, request)
     async with world.worker():
@@ -170,7 +161,7 @@ async def test_a_run_whose_deliveries_were_used_up_by_hand_overs_is_left_to_be_r
 ) -> None:
     provider.will(says("It has shipped."))
     request = world.request(await world.agent("demo-shop-1"))
-    conversation = await _begun(store, request)
+    conversation = await world.begun(request)
     stamp: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
     for attempt in range(2, 8):
         handed_over = events.ReplyLost(round=0, usage=Usage(), **stamp)
@@ -203,13 +194,33 @@ async def _until_dealt_with(world: World) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.requirement("TOOLS-TIMEOUT", "TOOLS-ERRORS")
+async def test_a_tool_that_times_out_is_an_error_for_the_model(
+    world: World, provider: ScriptedProvider
+) -> None:
+    timings = Timings(tool_seconds=0.3, tool_slack_seconds=0.1)
+    async with Toolbox(world.bus).open() as box, world.worker(timings=timings):
+
+        async def silence(request: ToolRequested) -> str | None:
+            return None if request.tool == "order" else await box.echo(request)
+
+        box.run = silence
+        provider.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
+        caller = await world.ask(await world.agent(**SHOP))
+        await caller.until(frames.Completed)
+    lost, found = caller.of(frames.ToolReturned)
+    output = (await world.outputs(caller))["a"]
+    assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
+    assert lost.is_error
+    assert not found.is_error
+
+
 @pytest.mark.requirement("MODEL-ERRORS", "TOOLS-ERRORS")
 async def test_an_agent_whose_tools_nobody_can_list_fails_and_says_so(
-    world: World, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+    world: World, provider: ScriptedProvider
 ) -> None:
-    monkeypatch.setattr("orchestrator.listing._PATIENCE_SECONDS", 0.8)
     provider.will(says("never"))
-    async with world.worker():
+    async with world.worker(timings=Timings(tools_listed_seconds=0.8)):
         caller = await world.ask(await world.agent(**SHOP))
         assert (await caller.until(frames.Failed)).code == "overloaded"
     assert provider.calls == []
@@ -230,14 +241,7 @@ async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: Scri
     """Reliability, row 20."""
     link, gate = Link(), asyncio.Event()
 
-    async def answer(exchange: Exchange) -> None:
-        await exchange.begin()
-        await exchange.text("It has ")
-        await gate.wait()
-        await exchange.text("shipped.")
-        await exchange.end()
-
-    provider.will(answer)
+    provider.will(holds(gate, "It has ", "shipped."))
     agent = await world.agent()
     async with link.to(world.settings.database_url) as url, world.worker(database_url=url):
         caller = await world.ask(agent)
@@ -266,7 +270,9 @@ async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancell
         caller = await world.ask(agent)
         await caller.until_said("It has")
         link.cut()
-        await world.bus.cancel(CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id))
+        await world.bus.traces.cancel(
+            CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
+        )
         link.mend()
         assert (await caller.until(frames.Failed)).code == "cancelled"
 

@@ -6,8 +6,8 @@ import pytest
 
 from contracts import frames
 from contracts.values import Usage
-from conversations.conversation import Round, Run
-from orchestrator.resume import AlreadySent, already_sent
+from conversations.aggregate.conversation import Round, Run
+from orchestrator.run.resume import AlreadySent, already_sent
 
 pytestmark = pytest.mark.requirement("RESUME", "FRAMES")
 
@@ -104,7 +104,8 @@ def test_calls_and_results_that_were_announced_are_known() -> None:
         frames.ToolReturned(seq=4, attempt=1, call_id="a", is_error=False),
     ]
     already = already_sent(_run(), kept)
-    assert (set(already.called), set(already.returned)) == ({"a", "b"}, {"a"})
+    assert set(already.called) == {"a", "b"}
+    assert set(already.returned) == {"a"}
 
 
 def test_sources_that_went_out_are_not_sent_again() -> None:

@@ -4,29 +4,28 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from directory.administration.audit import record
+from administration import knowledge
+from administration.values import KnowledgeBaseChanges
 from directory.agents import AgentConfig, Retrieval
-from knowledge import administration
-from knowledge.audit import Audit
-from orchestrator.retrieval import Retriever
-from runtime.postgres import connection, open_pool
+from orchestrator.run.retrieval import Retriever
+from runtime.postgres import open_pool
+from tests.administrator import administrator
 from tests.knowledge.shelf import Shelf
 
-AUDIT = Audit("test", record)
 RETURNS = "You may return goods unused within 30 days of delivery."
 
 
 @pytest.fixture
 async def shelf(migrated_database_url: str) -> AsyncIterator[Shelf]:
     async with open_pool(migrated_database_url) as pool:
-        shelf = await Shelf.create(pool, AUDIT)
+        shelf = await Shelf.create(pool)
         await shelf.put("returns.txt", RETURNS)
         yield shelf
 
 
 async def disable(shelf: Shelf, disabled: bool) -> None:
-    async with connection(shelf.pool) as conn:
-        await administration.set_knowledge_base_disabled(conn, shelf.account, shelf.id, disabled, audit=AUDIT)
+    changes = KnowledgeBaseChanges(disabled=disabled)
+    await knowledge.change(administrator(shelf.pool), shelf.id, changes)
 
 
 def run_of(shelf: Shelf) -> Retriever:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from directory.agents import AgentConfig
-from orchestrator.cpu_budget import CpuBudget
-from orchestrator.schema_checks import SchemaChecks
+from orchestrator.output.cpu_budget import CpuBudget
+from orchestrator.output.schema_checks import SchemaChecks
 
 pytestmark = pytest.mark.requirement("FAIR-TURNS", "OUTPUT-JSON")
 

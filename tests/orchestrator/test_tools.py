@@ -11,10 +11,10 @@ import pytest
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import ToolRequested, UnavailableServer
-from conversations.conversation import Call
+from conversations.aggregate.conversation import Call, Round, Run
 from directory.agents import AgentConfig, McpServer
-from orchestrator import tools
-from orchestrator.clock import RunClock
+from orchestrator.run.clock import RunClock
+from orchestrator.tools import tool_calls
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, breaks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox
@@ -110,9 +110,11 @@ async def test_a_call_that_cannot_be_run_is_an_error_for_the_model(
     assert box.requested == []
     (returned,) = caller.of(frames.ToolReturned)
     output = (await working.outputs(caller))["a"]
-    assert (json.loads(output), returned.is_error) == ({"error": problem}, True)
+    assert json.loads(output) == {"error": problem}
+    assert returned.is_error is True
     result = provider.calls[1].messages[-1]["content"][0]
-    assert (result["tool_use_id"], result["is_error"]) == ("a", True)
+    assert result["tool_use_id"] == "a"
+    assert result["is_error"] is True
 
 
 @pytest.mark.requirement("TOOLS-ERRORS")
@@ -158,29 +160,8 @@ async def test_after_the_last_round_the_model_must_answer_without_tools(
     assert (await working.run(caller)).rounds[-1].blocks == ({"type": "text", "text": "So."},)
 
 
-@pytest.mark.requirement("TOOLS-TIMEOUT", "TOOLS-ERRORS")
-async def test_a_tool_that_stays_silent_is_an_error_for_the_model(
-    working: World, provider: ScriptedProvider, box: Toolbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tools, "TOOL_SECONDS", 0.3)
-    monkeypatch.setattr(tools, "TOOL_SLACK_SECONDS", 0.1)
-
-    async def silence(request: ToolRequested) -> str | None:
-        return None if request.tool == "order" else await box.echo(request)
-
-    box.run = silence
-    provider.will(asks(("a", "order", "{}"), ("b", "find", "{}")), says("Sorry."))
-    caller = await working.ask(await working.agent(**SHOP))
-    await caller.until(frames.Completed)
-    lost, found = caller.of(frames.ToolReturned)
-    output = (await working.outputs(caller))["a"]
-    assert json.loads(output) == {"error": "The tool order timed out; its outcome is unknown."}
-    assert lost.is_error
-    assert not found.is_error
-
-
 @pytest.mark.requirement("NEXT-STEP")
-async def test_the_tools_of_an_agent_version_are_asked_for_once(
+async def test_the_tools_of_an_agent_version_are_cached(
     working: World, provider: ScriptedProvider, box: Toolbox
 ) -> None:
     provider.will(says("ok"))
@@ -235,13 +216,10 @@ async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(
 
 @pytest.mark.requirement("TOOLS-DEADLINE", "DEADLINE")
 async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
-    clock = RunClock("2026-11-21T09:30:00.000000Z")
-    agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1)
-    desk = tools.ToolDesk(working.bus, agent, "f" * 32, clock, clock.after(5.0))
-    call = events.ToolCalled(trace_id="f" * 32, at=clock.now(), round=1, call_id="a", name="find", input={})
-    await desk.ask([call], {spec.name: spec for spec in SPECS})
-    await box.until_requested(1)
-    await desk.close()
+    calls, clock = _calls_of(working, seconds=5.0)
+    call = Call(call_id="a", at=clock.now(), name="find", input={})
+    await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
+    await calls.close()
     assert _seconds_between(clock.now(), box.requested[0].deadline) <= 5.0
 
 
@@ -250,51 +228,78 @@ async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     working: World, box: Toolbox
 ) -> None:
     """Paused for 45 s between the append of the call and its request: no runner starts it any more."""
-    desk, clock = _desk(working)
+    calls, clock = _calls_of(working)
     recorded_at = clock.after(-45.0)
-    call = events.ToolCalled(trace_id="e" * 32, at=recorded_at, round=1, call_id="a", name="order", input={})
-    await desk.ask([call], {spec.name: spec for spec in SPECS})
+    call = Call(call_id="a", at=recorded_at, name="order", input={})
+    await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
     await box.until_requested(1)
-    await desk.close()
+    await calls.close()
     assert _seconds_between(recorded_at, box.requested[0].deadline) == 35.0
 
 
 @pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
 async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_run_it(
-    working: World, box: Toolbox, monkeypatch: pytest.MonkeyPatch
+    working: World, box: Toolbox
 ) -> None:
-    monkeypatch.setattr(tools, "TOOL_SECONDS", 2.0)
-    monkeypatch.setattr(tools, "TOOL_SLACK_SECONDS", 0.0)
-    desk, clock = _desk(working)
+    clock = RunClock(_NOW)
     began = clock.now()
-    calls = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))
-    found, order = await desk.collect(1, calls, {spec.name: spec for spec in SPECS})
-    await desk.close()
+    asked = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))
+    calls, _ = _calls_of(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
+    found, order = await calls.run(1, asked, {spec.name: spec for spec in SPECS})
+    await calls.close()
     (request,) = box.requested
-    assert (request.tool, found.is_error, order.is_error) == ("find", False, True)
+    assert request.tool == "find"
+    assert found.is_error is False
+    assert order.is_error is True
     assert 2.0 <= _seconds_between(began, request.deadline) < 5.0
 
 
 @pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
 async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_run(working: World) -> None:
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
-    desk, clock = _desk(working)
-    calls = (Call(call_id="a", at=clock.after(-36.5), name="order", input={}),)
+    asked = Call(call_id="a", at=RunClock(_NOW).after(-36.5), name="order", input={})
+    calls, _ = _calls_of(working, asked)
     async with asyncio.timeout(10):
-        (order,) = await desk.collect(1, calls, {spec.name: spec for spec in SPECS})
-    await desk.close()
+        (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
+    await calls.close()
     assert "unknown" in order.output
 
 
-def _desk(working: World) -> tuple[tools.ToolDesk, RunClock]:
-    clock = RunClock("2026-11-21T09:30:00.000000Z")
+_NOW = "2026-11-21T09:30:00.000000Z"
+
+
+def _calls_of(
+    working: World, *earlier: Call, seconds: float = 600.0, **patience: float
+) -> tuple[tool_calls.ToolCalls, RunClock]:
+    """The calls of an attempt with so many seconds left; `earlier` were recorded before it."""
+    clock = RunClock(_NOW)
     agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1)
-    return tools.ToolDesk(working.bus, agent, new_id().replace("-", ""), clock, clock.after(600.0)), clock
+    run = Run(
+        trace_id=new_id().replace("-", ""),
+        agent_id="g",
+        user_message_id="m",
+        user_text="Hello",
+        requested_at=_NOW,
+        rounds=(Round(number=1, calls=earlier),),
+    )
+    return tool_calls.ToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock
 
 
 def _seconds_between(earlier: str, later: str | None) -> float:
     assert later is not None
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+async def test_an_agent_made_anew_under_its_id_is_offered_its_own_tools(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(says("Hello."))
+    agent = await working.agent(**SHOP)
+    await (await working.ask(agent)).until(frames.Completed)
+    await working.delete_agent(agent)
+    await working.agent(agent_id=agent, **SHOP)
+    await (await working.ask(agent)).until(frames.Completed)
+    assert [(listed.agent_id, listed.agent_version) for listed in box.listed] == [(agent, 1)] * 2
 
 
 async def test_an_agents_history_with_tools_is_sendable_to_one_without(
@@ -307,7 +312,7 @@ async def test_an_agents_history_with_tools_is_sendable_to_one_without(
     second = await working.listen(
         working.request(bare, "Hi", conversation_id=first.request.conversation_id, new_conversation=False)
     )
-    await working.bus.request_chat(second.request)
+    await working.bus.queues.request_chat(second.request)
     await second.until(frames.Completed)
     body = provider.calls[2].body
     assert "tools" not in body
@@ -333,5 +338,5 @@ async def test_live_text_goes_on_behind_a_round_of_large_results(
     assert completed.message.content == caller.text, "all of it came live"
     assert [frame.seq for frame in caller.frames] == list(range(1, len(caller.frames) + 1))
     assert len(caller.of(frames.ToolReturned)) == 12
-    kept = await working.bus.tool_results_of(caller.request.trace_id)
+    kept = await working.bus.traces.tool_results_of(caller.request.trace_id)
     assert {(result.recorded, result.output) for result in kept.values()} == {(True, "")}

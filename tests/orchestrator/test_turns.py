@@ -7,7 +7,7 @@ import pytest
 from contracts import events, frames, wire
 from contracts.ids import new_id
 from contracts.values import Usage
-from conversations.log import open_log
+from conversations.event_store.log import open_log
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, breaks, fails, says
 
@@ -51,7 +51,7 @@ async def test_the_user_message_is_in_the_log_when_the_model_is_called(
 
     provider.will(answer)
     caller = await working.listen(request)
-    await working.bus.request_chat(request)
+    await working.bus.queues.request_chat(request)
     await caller.until(frames.Completed)
     assert [event.content for event in found if isinstance(event, events.MessageSaved)] == ["Save me first"]
 
@@ -112,28 +112,29 @@ async def test_an_unknown_agent_is_refused_and_nothing_is_saved(working: World) 
 
 
 @pytest.mark.requirement("REANNOUNCE")
-async def test_a_finished_request_that_comes_again_is_only_announced_again(
+async def test_a_finished_request_that_is_redelivered_is_only_announced_again(
     working: World, provider: ScriptedProvider
 ) -> None:
     provider.will(says("Once."))
     caller = await working.ask(await working.agent())
     completed = await caller.until(frames.Completed)
     again = await working.listen(caller.request)
-    await working.bus.request_chat(working.again(caller.request))
+    await working.bus.queues.request_chat(working.again(caller.request))
     repeated = await again.until(frames.Completed)
     assert repeated.message == completed.message
-    assert (repeated.seq, repeated.attempt) == (0, 1)
+    assert repeated.seq == 0
+    assert repeated.attempt == 1
     assert len(provider.calls) == 1
     assert len(await working.events(caller)) == 7
 
 
 @pytest.mark.requirement("REANNOUNCE", "LEASE")
-async def test_copies_of_a_request_make_one_run(working: World, provider: ScriptedProvider) -> None:
+async def test_duplicates_of_a_request_make_one_run(working: World, provider: ScriptedProvider) -> None:
     provider.will(says("One ", "reply."))
     request = working.request(await working.agent())
     caller = await working.listen(request)
     copies = [working.again(request, number) for number in range(1, 6)]
-    await asyncio.gather(*map(working.bus.request_chat, copies))
+    await asyncio.gather(*map(working.bus.queues.request_chat, copies))
     await caller.until(frames.Completed)
     assert len(provider.calls) == 1
     stored = await working.events(caller)
@@ -142,7 +143,7 @@ async def test_copies_of_a_request_make_one_run(working: World, provider: Script
 
 
 @pytest.mark.requirement("BUS-DEAD")
-async def test_what_is_no_request_goes_to_dead_and_holds_nothing_up(
+async def test_what_is_no_request_is_dead_lettered_and_holds_nothing_up(
     working: World, provider: ScriptedProvider
 ) -> None:
     provider.will(says("Still here."))
@@ -177,7 +178,10 @@ async def test_a_reply_that_the_model_does_not_stand_by_is_no_reply(
     failed = await caller.until(frames.Failed)
     assert failed.code == code
     ended = await working.run(caller)
-    assert (ended.state, ended.code, ended.text, ended.reply) == ("failed", code, "I would", None)
+    assert ended.state == "failed"
+    assert ended.code == code
+    assert ended.text == "I would"
+    assert ended.reply is None
     assert ended.usage == Usage(input_tokens=10, output_tokens=5)
     after = await working.go_on(caller, "And now?")
     assert (await after.until(frames.Completed)).message.content == "Gladly."
@@ -224,7 +228,8 @@ async def test_an_agent_without_a_key_fails_and_says_so(working: World, provider
     provider.will(says("never"))
     caller = await working.ask(await working.agent(provider_key=None))
     failed = await caller.until(frames.Failed)
-    assert (failed.code, failed.message) == ("provider_error", "The agent has no provider key.")
+    assert failed.code == "provider_error"
+    assert failed.message == "The agent has no provider key."
 
 
 @pytest.mark.requirement("MODEL-ERRORS", "STREAM-CONCAT", "TOKEN-COUNT")

@@ -39,7 +39,7 @@ async def again(world: World, recorded: Listener, **changes: Any) -> WhatIfAnswe
         "trace_id": request.trace_id,
         "seconds": 20.0,
     }
-    return await world.bus.ask(
+    return await world.bus.rpc.ask(
         subjects.WHAT_IF, WhatIf(**fields | changes), WhatIfAnswered, timeout=fields["seconds"] + 5
     )
 
@@ -102,7 +102,9 @@ async def test_the_same_version_is_shown_the_same_and_nothing_is_left_behind(
         thanks = await again(working, second)
         await nats.flush()
 
-    assert (answer.outcome, answer.content, answer.rounds) == ("completed", "Let me see. Yes, three.", 3)
+    assert answer.outcome == "completed"
+    assert answer.content == "Let me see. Yes, three."
+    assert answer.rounds == 3
     run = await working.run(first)
     assert answer.usage == run.usage
     assert [(call.round, call.name, call.input, call.missed) for call in answer.calls] == [
@@ -126,7 +128,8 @@ async def test_a_call_that_the_log_lacks_is_told_and_never_made(
     same_input = ("call_1", "find", '{"most": 3.0, "q": "mugs"}')
     provider.will(asks(same_input, ("call_2", "find", '{"q": "cups"}')), asks(_FIND, _ORDER), says("No."))
     answer = await again(working, first)
-    assert (answer.outcome, answer.content) == ("completed", "No.")
+    assert answer.outcome == "completed"
+    assert answer.content == "No."
     assert answer.calls == (
         AskedTool(round=1, name="find", input={"most": 3.0, "q": "mugs"}),
         AskedTool(round=1, name="find", input={"q": "cups"}, missed=True),
@@ -145,9 +148,11 @@ async def test_another_model_and_prompt_take_the_place_of_the_versions(
     first = await recorded(working, provider, says("Yes."), system_prompt="Be kind.")
     provider.will(says("Aye."))
     answer = await again(working, first, model="other-1", system_prompt="Be a pirate.")
-    assert (answer.model, answer.content) == ("other-1", "Aye.")
+    assert answer.model == "other-1"
+    assert answer.content == "Aye."
     (body,) = bodies(provider)
-    assert (body["model"], body["system"][0]["text"]) == ("other-1", "Be a pirate.")
+    assert body["model"] == "other-1"
+    assert body["system"][0]["text"] == "Be a pirate."
     own = await working.ask(first.request.agent_id, prompt="Be mine.")
     await own.until_ended()
     provider.will(says("Aye."))
@@ -162,7 +167,8 @@ async def test_a_version_that_retrieves_has_the_recorded_sources_or_none(
     looking = await working.agent(retrieval={"knowledge_base_id": "0192f0c1-0000-7000-8000-0000000000e1"})
     provider.will(says("Yes."))
     answer = await again(working, first, agent_id=looking)
-    assert (answer.outcome, answer.sources_missed) == ("completed", True)
+    assert answer.outcome == "completed"
+    assert answer.sources_missed is True
 
 
 async def test_what_cannot_be_replayed_is_said(
@@ -173,19 +179,24 @@ async def test_what_cannot_be_replayed_is_said(
     assert (await again(working, first, trace_id="f" * 32)).outcome == "not_found"
     assert (await again(other, first)).outcome == "not_found"
     unknown = await again(working, first, agent_version=2)
-    assert (unknown.outcome, unknown.code) == ("failed", "agent_not_found")
+    assert unknown.outcome == "failed"
+    assert unknown.code == "agent_not_found"
     provider.will(fails(401, "authentication_error"))
     refused = await again(working, first)
-    assert (refused.outcome, refused.code, refused.content) == ("failed", "provider_error", "")
+    assert refused.outcome == "failed"
+    assert refused.code == "provider_error"
+    assert refused.content == ""
     provider.will(asks(_FIND), breaks("Let me", how="hang"))
     late = await again(working, first, seconds=0.7)
-    assert (late.outcome, late.code) == ("failed", "deadline_exceeded")
+    assert late.outcome == "failed"
+    assert late.code == "deadline_exceeded"
     assert [call.name for call in late.calls] == ["find"]
     assert late.usage.total > 15  # of the reply that hangs too
     provider.will(says("Yes."))
     tools.unavailable = (UnavailableServer(server="crm", reason="refused"),)
     lacking = await again(working, first, agent_id=await working.agent(mcp_servers=SHOP))
-    assert (lacking.outcome, lacking.code) == ("failed", "overloaded")
+    assert lacking.outcome == "failed"
+    assert lacking.code == "overloaded"
     assert provider.calls == []
 
 

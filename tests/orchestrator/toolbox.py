@@ -45,7 +45,7 @@ class Toolbox:
                 await self.news.wait()
 
     async def finish(self, request: ToolRequested, output: str) -> None:
-        await self.bus.finish_tool(
+        await self.bus.traces.finish_tool(
             ToolFinished(
                 trace_id=request.trace_id, call_id=request.call_id, output=output, is_error=False, ms=7
             )
@@ -54,8 +54,8 @@ class Toolbox:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator["Toolbox"]:
         stop = asyncio.Event()
-        serving = await self.bus.serve(subjects.TOOLS_LIST, "tool-runner", self._list)
-        consuming = asyncio.create_task(self.bus.consume("TOOLS", self._take, slots=100, stop=stop))
+        serving = await self.bus.rpc.serve(subjects.TOOLS_LIST, "tool-runner", self._list)
+        consuming = asyncio.create_task(self.bus.queues.consume("TOOLS", self._take, slots=100, stop=stop))
         try:
             yield self
         finally:

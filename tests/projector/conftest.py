@@ -12,9 +12,6 @@ from nats.aio.client import Client
 from nats.js.api import RawStreamMsg
 
 from bus import Bus
-from conversations.log import Log, open_log
-from conversations.store import ConversationStore, open_store
-from runtime.postgres import Pool, open_pool
 from tests.conversations.outages import there_for_long
 
 
@@ -88,6 +85,13 @@ async def bus(fresh_nats_url: str, streams: Streams) -> AsyncIterator[Bus]:
         yield opened
 
 
+# A killed process leaves sessions that may still hold locks, in another order than TRUNCATE takes them.
+_END_PROJECTORS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+ WHERE application_name LIKE 'projector-%' AND datname = current_database()
+"""
+
+
 @pytest.fixture(autouse=True)
 async def emptied(migrated_database_url: str) -> None:
     tables = (
@@ -96,23 +100,6 @@ async def emptied(migrated_database_url: str) -> None:
         " feed_days"
     )
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(_END_PROJECTORS)
         await owner.execute(f"TRUNCATE {tables}".encode())
         await there_for_long(owner)
-
-
-@pytest.fixture
-async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
-    async with open_store(migrated_database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def log(migrated_database_url: str) -> AsyncIterator[Log]:
-    async with open_log(migrated_database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def pool(migrated_database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(migrated_database_url) as opened:
-        yield opened

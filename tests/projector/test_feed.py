@@ -4,17 +4,20 @@ import asyncio
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from bus import Bus, FeedConflict
+from contracts import events, wire
 from contracts.ids import new_id
-from conversations.conversation import Conversation
-from conversations.feeding import remember_fed
-from conversations.log import Log
-from conversations.store import ConversationStore
+from contracts.values import ShownMessage
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.feed_reader import remember_fed
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from projector.feed import BATCH, Feed
-from projector.following import Following
+from projector.log_follower import LogFollower
 from runtime.postgres import Pool
-from tests.conversations.given import ACCOUNT, asked, began, turn
+from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
 from tests.projector.conftest import Streams
 
 pytestmark = pytest.mark.requirement("PROJECTION-FEED")
@@ -72,7 +75,7 @@ async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     feeds = [
-        asyncio.create_task(Following(name, Feed(bus, log, pool).step, BATCH).run())
+        asyncio.create_task(LogFollower(name, Feed(bus, log, pool).step, BATCH).run())
         for name in ("one", "two")
     ]
     for _ in range(20):
@@ -103,7 +106,7 @@ async def test_a_leader_is_refused_where_somebody_else_has_published(
     feed = Feed(bus, log, pool)
     await feed_all(feed)
     position = str(await log.head())
-    await bus.publish_event(
+    await bus.feed.publish_event(
         "chat.events.a.Odd",
         b"{}",
         {"Chat-Log-Position": position},
@@ -127,7 +130,7 @@ async def test_a_wiped_stream_is_filled_again_from_the_log(
     await tell(store)
     async with Bus.connect(fresh_nats_url, name="provisions"):
         pass
-    following = asyncio.create_task(Following("feed", feed.step, BATCH).run())
+    following = asyncio.create_task(LogFollower("feed", feed.step, BATCH).run())
     await streams.grown("EVENTS", 14)
     following.cancel()
     assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
@@ -191,3 +194,35 @@ async def test_a_log_that_was_set_back_is_followed_from_its_end(
     assert await feed.step() == 0
     await store.append(told, [asked()])
     assert await feed.step() == 1
+
+
+async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    told: list[int] = []
+
+    def note() -> None:
+        told.append(len(told))
+
+    feed = Feed(bus, log, pool, on_erasure=note)
+    conversation_id = await tell(store)
+    await feed_all(feed)
+    assert told == []
+    erased = events.ConversationErased(trace_id=trace(), at=AT, account_id=ACCOUNT)
+    await store.append(await store.load(conversation_id), [erased])
+    await feed_all(feed)
+    assert told == [0]
+
+
+@pytest.mark.requirement("OPENAI-DOOR")
+async def test_a_history_that_a_caller_shows_is_not_published(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    """It comes whole with each of his requests: a megabyte would soon push out what EVENTS is for."""
+    shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))
+    seeded = events.ConversationSeeded(trace_id=trace(), at=AT, messages=shown)
+    await store.append(Conversation(conversation_id=new_id()), [began(), seeded, asked(), started()])
+    await feed_all(Feed(bus, log, pool))
+    published = [each for each in await streams.contents("EVENTS") if "Seeded" in each.subject]
+    assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]
+    assert (await log.events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded

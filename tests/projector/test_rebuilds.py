@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from contracts.ids import new_id
-from conversations.conversation import Conversation
-from conversations.log import Log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import alone
-from conversations.store import ConversationStore
+from conversations.projections.registry import PROJECTIONS
 from projector.rebuilds import Rebuilds
 from runtime.postgres import Pool, connection
 from tests.conversations.given import began, turn

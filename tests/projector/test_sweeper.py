@@ -11,21 +11,21 @@ from contracts.events import Event
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
 from contracts.timings import LEASE_SECONDS
-from conversations import mapper
-from conversations.availability import note_available
-from conversations.conversation import Conversation
-from conversations.leases import Leases
-from conversations.log import Log
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store import mapper
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
+from conversations.leases.availability import note_available
+from conversations.leases.leases import Leases
 from conversations.projections import open_runs
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
-from conversations.requests_again import claim_abandoned, forget_old_requests
-from conversations.store import ConversationStore
-from ops.harness import embedded_nats
 from projector.sweeper import Sweeper
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, asked, began, failed, started, trace
 from tests.conversations.outages import away, there_for
+from tests.harness import embedded_nats
 from tests.projector.conftest import Published, Streams
 
 pytestmark = pytest.mark.requirement("SWEEPER")
@@ -66,12 +66,12 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(
     assert published.subject == f"chat.requests.{ACCOUNT}"
     assert published.headers["Nats-Msg-Id"] == f"{trace('a')}:2"
     request = requested(published)
-    assert (request.conversation_id, request.attempt, request.message_id) == (
-        begun.conversation_id,
-        2,
-        "user-a",
-    )
-    assert (request.message, request.form, request.prompt) == ("Where is it?", "json", "Be brief.")
+    assert request.conversation_id == begun.conversation_id
+    assert request.attempt == 2
+    assert request.message_id == "user-a"
+    assert request.message == "Where is it?"
+    assert request.form == "json"
+    assert request.prompt == "Be brief."
 
 
 async def test_a_run_is_left_alone_while_its_lease_lives(

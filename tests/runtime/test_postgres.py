@@ -54,6 +54,16 @@ async def test_services_act_as_their_role_with_bounded_statements(database_url: 
         assert await cursor.fetchone() == ("agentchat_service", "5s", "2s")
 
 
+async def test_a_commit_waits_for_the_disk_but_in_a_pool_for_what_is_done_again(database_url: str) -> None:
+    async with open_pool(database_url) as durable, open_pool(database_url, durable=False) as repeated:
+        waits: list[str] = []
+        for pool in (durable, repeated, durable):
+            async with connection(pool) as conn:
+                row = await (await conn.execute("SHOW synchronous_commit")).fetchone()
+            waits.append(row[0] if row else "")
+    assert waits == ["on", "off", "on"]
+
+
 async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_recovers(
     proxy: Any, database_url: str
 ) -> None:

@@ -38,8 +38,12 @@ def test_every_kind_of_value_is_read() -> None:
         "APP_LEVEL": "debug",
     }
     read = load(Example, environ)
-    assert (read.port, read.ratio, read.quick, read.hosts) == (0, 2.0, True, ("a:1", "b:2"))
-    assert (read.form, read.level) == (2, "debug")
+    assert read.port == 0
+    assert read.ratio == 2.0
+    assert read.quick is True
+    assert read.hosts == (("a:1", "b:2"))
+    assert read.form == 2
+    assert read.level == "debug"
 
 
 def test_an_empty_variable_counts_as_unset() -> None:
@@ -84,4 +88,6 @@ def test_a_process_without_its_settings_ends_with_one_line_and_code_2() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", program], env={}, capture_output=True, text=True, check=False, timeout=20
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "APP_URL is not set\n")
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr == "APP_URL is not set\n"

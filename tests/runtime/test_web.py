@@ -64,7 +64,7 @@ async def open_stream(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 
 
 @pytest.mark.requirement("STREAM-SHUTDOWN", "STACK-STOP")
-async def test_stopping_refuses_new_connections_and_lets_open_responses_end() -> None:
+async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> None:
     app, stop, port = StreamingApp(), asyncio.Event(), free_port()
 
     async def on_stop() -> None:
@@ -90,7 +90,7 @@ async def test_stopping_refuses_new_connections_and_lets_open_responses_end() ->
 
 
 @pytest.mark.requirement("STACK-STOP")
-async def test_a_response_that_does_not_end_is_cancelled_after_the_grace_time() -> None:
+async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
     app, stop, port = StreamingApp(), asyncio.Event(), free_port()
     serving = asyncio.create_task(serve(app, "127.0.0.1", port, stop, grace_s=1))
     _, writer = await open_stream(port)

@@ -37,14 +37,16 @@ def running(body: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_main_drain_and_ends_with_0(number: signal.Signals) -> None:
+def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) -> None:
     with running("await stop.wait(); print('drained', flush=True)") as process:
         process.send_signal(number)
         stdout, stderr = process.communicate(timeout=10)
-    assert (process.returncode, stdout, stderr) == (0, "drained\n", "")
+    assert process.returncode == 0
+    assert stdout == "drained\n"
+    assert stderr == ""
 
 
-def test_a_second_signal_ends_at_once_with_1() -> None:
+def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
     with running("await stop.wait(); print('draining', flush=True); await asyncio.sleep(60)") as process:
         process.terminate()
         assert process.stdout is not None
@@ -55,7 +57,7 @@ def test_a_second_signal_ends_at_once_with_1() -> None:
     assert "second_signal" in stderr
 
 
-def test_draining_without_an_end_is_ended_with_1_even_if_the_loop_is_blocked() -> None:
+def test_a_drain_without_an_end_exits_with_1_even_if_the_loop_is_blocked() -> None:
     body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
     with running(body) as process:
         process.terminate()
@@ -77,7 +79,8 @@ def test_a_failing_main_is_logged_and_ends_with_1() -> None:
 def test_a_settings_error_out_of_main_is_one_line_and_code_2() -> None:
     with running("raise SettingsError('cannot listen on 127.0.0.1:1: it is in use')") as process:
         _, stderr = process.communicate(timeout=10)
-    assert (process.returncode, stderr) == (2, "cannot listen on 127.0.0.1:1: it is in use\n")
+    assert process.returncode == 2
+    assert stderr == "cannot listen on 127.0.0.1:1: it is in use\n"
 
 
 def test_main_returning_by_itself_ends_with_0() -> None:
@@ -87,7 +90,8 @@ def test_main_returning_by_itself_ends_with_0() -> None:
 
 def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
     arguments = parse_process_args(["--name", "gateway-1", "--run-dir", ".run"])
-    assert (arguments.name, arguments.run_dir) == ("gateway-1", ".run")
+    assert arguments.name == "gateway-1"
+    assert arguments.run_dir == ".run"
 
 
 def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
@@ -102,7 +106,8 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
     """
     with running(body.strip()) as process:
         _, stderr = process.communicate(timeout=10)
-    assert (process.returncode, stderr) == (0, "")
+    assert process.returncode == 0
+    assert stderr == ""
 
 
 def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap() -> None:
@@ -118,4 +123,5 @@ def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap()
     """
     with running(body.strip()) as process:
         _, stderr = process.communicate(timeout=10)
-    assert (process.returncode, stderr) == (0, "")
+    assert process.returncode == 0
+    assert stderr == ""

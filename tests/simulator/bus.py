@@ -1,4 +1,4 @@
-"""The bus of one process: what `bus.Bus` does, without NATS."""
+"""The bus of one process: what `bus` does, without NATS."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,13 +16,27 @@ _CANCELS = "cancels"
 T = TypeVar("T")
 
 
-class SimBus:
+class _Part:
     """Calls raise BusUnavailable, as those of the real one."""
 
-    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+    def __init__(self, process: Process, nats: Nats) -> None:
         self._process = process
         self._nats = nats
-        self._listing = listing
+
+    async def _call(self, what: str, effect: Callable[[], T]) -> T:
+        return await self._process.call(
+            self._process.nats, what, effect, patience=_API_SECONDS, away=BusUnavailable, again=True
+        )
+
+
+class SimBus(_Part):
+    """What `bus.Bus` is, as far as it is used here."""
+
+    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+        super().__init__(process, nats)
+        self.queues = SimQueues(process, nats)
+        self.traces = SimTraces(process, nats)
+        self.rpc = SimRpc(process, nats, listing)
 
     async def ping(self) -> None:
         await self._call("ping", lambda: None)
@@ -31,6 +45,10 @@ class SimBus:
         self._process.listeners.append(listener)
         return lambda: self._process.listeners.remove(listener)
 
+
+class SimQueues(_Part):
+    """What `bus.Queues` is."""
+
     async def request_chat(self, message: messages.ChatRequested) -> None:
         message_id = f"{message.trace_id}:{message.attempt}"
         await self._publish(self._nats.requests, subjects.requests(message.account_id), message, message_id)
@@ -38,6 +56,32 @@ class SimBus:
     async def request_tool(self, message: messages.ToolRequested) -> None:
         message_id = f"{message.trace_id}:{message.call_id}"
         await self._publish(self._nats.tools, subjects.tool_requests(message.trace_id), message, message_id)
+
+    async def consume(
+        self, stream: str, handle: Callable[[Any], Awaitable[None]], *, slots: int, stop: asyncio.Event
+    ) -> None:
+        queue = self._nats.requests if stream == "REQUESTS" else self._nats.tools
+        await Consumption(self._process, queue, handle, slots).run(stop)
+
+    async def backlog(self, _stream: str) -> Backlog:
+        return Backlog(waiting=0)
+
+    async def dead_letter(self, message: messages.DeadLettered) -> None:
+        self._process.world.internal(f"dead: {message.reason}")
+
+    async def _publish(
+        self, queue: Queue, subject: str, message: messages.BusMessage, message_id: str
+    ) -> None:
+        data = wire.encode(message)
+        await self._call(f"publish {queue.name}", lambda: queue.publish(subject, data, message_id))
+
+
+class SimTraces(_Part):
+    """What `bus.Traces` is."""
+
+    def __init__(self, process: Process, nats: Nats) -> None:
+        super().__init__(process, nats)
+        self._heard_cancelled: set[str] = set()
 
     async def finish_tool(self, message: messages.ToolFinished) -> None:
         def effect() -> None:
@@ -81,34 +125,29 @@ class SimBus:
         return await self._call("tool_results_of", lambda: dict(self._nats.results.get(trace_id, {})))
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Follower:
-        return self._nats.follow(self._process, _CANCELS, deliver)
+        def hear(asked: messages.CancelRequested) -> None:
+            self._heard_cancelled.add(asked.trace_id)
+            deliver(asked)
+
+        return self._nats.follow(self._process, _CANCELS, hear)
+
+    def has_heard_cancelled(self, trace_id: str) -> bool | None:
+        """None also where it is yet to be heard, or has to be read back."""
+        if trace_id in self._nats.cancels - self._heard_cancelled or not self._process.nats.up:
+            return None
+        return trace_id in self._heard_cancelled
 
     async def is_cancelled(self, trace_id: str) -> bool:
         return await self._call("is_cancelled", lambda: trace_id in self._nats.cancels)
 
-    async def consume(
-        self, stream: str, handle: Callable[[Any], Awaitable[None]], *, slots: int, stop: asyncio.Event
-    ) -> None:
-        queue = self._nats.requests if stream == "REQUESTS" else self._nats.tools
-        await Consumption(self._process, queue, handle, slots).run(stop)
 
-    async def backlog(self, _stream: str) -> Backlog:
-        return Backlog(waiting=0)
+class SimRpc(_Part):
+    """What `bus.Rpc` is."""
 
-    async def dead(self, message: messages.DeadLettered) -> None:
-        self._process.world.internal(f"dead: {message.reason}")
+    def __init__(self, process: Process, nats: Nats, listing: Callable[[], messages.ToolsListed]) -> None:
+        super().__init__(process, nats)
+        self._listing = listing
 
     async def ask(self, subject: str, _message: Any, _reply: Any, *, timeout: float) -> messages.ToolsListed:
         assert subject == subjects.TOOLS_LIST, "nothing else is asked"
         return await self._call("list tools", self._listing)
-
-    async def _publish(
-        self, queue: Queue, subject: str, message: messages.BusMessage, message_id: str
-    ) -> None:
-        data = wire.encode(message)
-        await self._call(f"publish {queue.name}", lambda: queue.publish(subject, data, message_id))
-
-    async def _call(self, what: str, effect: Callable[[], T]) -> T:
-        return await self._process.call(
-            self._process.nats, what, effect, patience=_API_SECONDS, away=BusUnavailable, again=True
-        )

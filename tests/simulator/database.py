@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg import Notify
 
 from contracts import events
-from conversations import availability
-from conversations import log as log_module
 from conversations.errors import StoreUnavailable, VersionConflict
-from conversations.log import Log, LogEntry
-from conversations.writer import APPEND_SECONDS, Append
+from conversations.event_store import log as log_module
+from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.writer import APPEND_SECONDS, Append
+from conversations.leases import availability
 from runtime.postgres import CALL_SECONDS, DatabaseUnavailable
 from tests.simulator.postgres import ENDS, Postgres, Row
 from tests.simulator.process import Process
@@ -92,7 +91,7 @@ class SimSession:
     def __init__(self, pool: SimPool) -> None:
         self.closed = False
         self._pool = pool
-        self._came: list[Notify] = []
+        self._came: list[str] = []
         self._news = asyncio.Event()
 
     def notify(self, payload: str) -> None:
@@ -102,21 +101,20 @@ class SimSession:
             process.loop.call_soon(self._take, payload)
 
     def _take(self, payload: str) -> None:
-        self._came.append(Notify("waiting_line", payload, 0))
+        self._came.append(payload)
         self._news.set()
 
-    async def notifies(self, *, timeout: float, stop_after: int) -> AsyncIterator[Notify]:
-        """What comes within `timeout`. Raises psycopg.OperationalError."""
+    async def take(self, seconds: float) -> list[str]:
+        """What comes in so long. Raises psycopg.OperationalError."""
         if not self._came:
             self._news.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(seconds):
                     await self._news.wait()
         if not self._pool.process.postgres.up:
             raise psycopg.OperationalError
         came, self._came = self._came, []
-        for each in came:
-            yield each
+        return came
 
 
 @contextlib.asynccontextmanager
@@ -139,6 +137,11 @@ async def listen(session: SimSession, _channel: str) -> None:
         patience=CALL_SECONDS,
         away=psycopg.OperationalError,
     )
+
+
+async def notifications(session: SimSession, *, seconds: float) -> list[str]:
+    """As `conversations.database.notifications`."""
+    return await session.take(seconds)
 
 
 class SimLog(Log):
@@ -191,7 +194,7 @@ def _of_run(postgres: Postgres, conversation_id: str, trace_id: str, after: int 
 
 
 class SimWriter:
-    """What stands for the writing thread: one append at a time, tried again as it does, and told apart."""
+    """What stands for the writer: one append at a time, tried again as it does, and told apart."""
 
     def __init__(self, pool: SimPool) -> None:
         self._pool = pool
@@ -202,10 +205,10 @@ class SimWriter:
     async def _store(self, append: Append) -> None:
         process = self._pool.process
         try:
-            await process.call(
+            at = await process.call(
                 process.postgres,
-                f"append {len(append.stored)}",
-                lambda: self._pool.postgres.append(append),
+                f"append {len(append.item.stored)}",
+                lambda: self._pool.postgres.append(append.item),
                 patience=APPEND_SECONDS,
                 away=StoreUnavailable,
                 again=True,  # it finds its own events stored
@@ -215,4 +218,4 @@ class SimWriter:
                 append.done.set_exception(error)
         else:
             if not append.done.done():
-                append.done.set_result(None)
+                append.done.set_result(at)

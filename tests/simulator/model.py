@@ -19,7 +19,7 @@ from tests.simulator.postgres import Postgres
 from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
-from tool_runner.tools import Tool
+from tool_runner.tools.tool import Tool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
 _INPUT_TOKENS = 10
@@ -69,10 +69,14 @@ class SimAgents:
             self._process.postgres, "agent", lambda: self._agent, patience=3.0, away=DatabaseUnavailable
         )
 
+    def known(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
+        """In half of the worlds nothing is, so that runs begin in more than one statement."""
+        return self._agent if self._process.world.plan.seed % 2 else None
+
     async def at_version(self, account_id: str, agent_id: str, _version: int) -> AgentConfig | None:
         return await self.current(account_id, agent_id)
 
-    async def key_of(self, _agent: AgentConfig) -> str | None:
+    def key_of(self, _agent: AgentConfig) -> str | None:
         return "key"
 
     async def servers(self, _account: str, _agent: str, _version: int) -> tuple[McpServer, ...]:
@@ -90,7 +94,7 @@ class SimTools(Server):
 
 
 class SimToolServer:
-    """A runner's way to the tool server; what stands for `tool_runner.servers.Server`."""
+    """A runner's way to the tool server; what stands for `tool_runner.servers.pool.Server`."""
 
     secrets: tuple[str, ...] = ()
     protocol_version = "1"

@@ -8,19 +8,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from contracts import events
-from conversations.conversation import evolve_all
-from conversations.history import prompt_for
-from conversations.turn import Begin, Wait, open_turn
-from gateway.view import View
-from orchestrator.assignment import Assignment
-from orchestrator.endings import end_frame
-from orchestrator.inbox import Inbox
-from orchestrator.opening import gathered as gather
-from orchestrator.resume import AlreadySent
-from orchestrator.run import Attempt
-from orchestrator.turn_loop import run_of
+from conversations.aggregate.conversation import evolve_all
+from conversations.aggregate.history import prompt_for
+from conversations.aggregate.turn import Begin, Wait, open_turn
+from gateway.runs.view import View
+from orchestrator.inbox.inbox import Inbox
+from orchestrator.opening.taking import LeaseHeld, take
+from orchestrator.run.attempt import Attempt
+from orchestrator.run.endings import end_frame
+from orchestrator.run.log import run_of
+from orchestrator.run.resume import AlreadySent
 from tests.simulator.simulate import Simulation
-from tool_runner.tools import Tool
+from tool_runner.tools.tool import Tool
 
 
 @contextlib.contextmanager
@@ -31,6 +30,14 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(owner, name, kept)
+
+
+@contextlib.contextmanager
+def _opening_turns_by(opened: Any) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for module in ("deciding", "at_once"):
+            stack.enter_context(_instead(sys.modules[f"orchestrator.opening.{module}"], "open_turn", opened))
+        yield
 
 
 def no_fencing() -> Any:
@@ -62,7 +69,7 @@ def request_not_known_again() -> Any:
         runs = tuple(run for run in conversation.runs if run.trace_id != request.trace_id or not run.ended_at)
         return open_turn(replace(conversation, runs=runs), request, *args, **more)
 
-    return _instead(sys.modules["orchestrator.opening"], "open_turn", opened)
+    return _opening_turns_by(opened)
 
 
 def begins_beside_another() -> Any:
@@ -77,7 +84,7 @@ def begins_beside_another() -> Any:
         assert isinstance(alone, Begin)
         return alone
 
-    return _instead(sys.modules["orchestrator.opening"], "open_turn", opened)
+    return _opening_turns_by(opened)
 
 
 def every_tool_is_repeated() -> Any:
@@ -87,7 +94,7 @@ def every_tool_is_repeated() -> Any:
 
 def resumed_behind_nothing() -> Any:
     """The next worker does not read back what was sent of the round."""
-    return _instead(sys.modules["orchestrator.run"], "already_sent", lambda *_: AlreadySent())
+    return _instead(sys.modules["orchestrator.run.attempt"], "already_sent", lambda *_: AlreadySent())
 
 
 def offset_not_compared() -> Any:
@@ -111,14 +118,20 @@ def nobody_sweeps() -> Any:
 def done_before_saved() -> Any:
     """The end is told before it is stored."""
 
-    async def append(self: Attempt, conversation: Any, new: Any) -> Any:
-        if any(isinstance(event, events.RunCompleted) for event in new):
-            after = run_of(evolve_all(conversation, new), self._trace_id)
-            await self._channel.send(end_frame(after))
-        return await real(self, conversation, new)
+    def begun(self: Attempt, parts: Any, opened: Any) -> None:
+        real(self, parts, opened)
+        append = self.log.append
 
-    real = Attempt._append
-    return _instead(Attempt, "_append", append)
+        async def told(new: Any) -> None:
+            if any(isinstance(event, events.RunCompleted) for event in new):
+                after = run_of(evolve_all(self.log.conversation, new), opened.trace_id)
+                await self.channel.send(end_frame(after))
+            await append(new)
+
+        setattr(self.log, "append", told)  # noqa: B010 - a method
+
+    real = Attempt.__init__
+    return _instead(Attempt, "__init__", begun)
 
 
 def history_without_the_run_before() -> Any:
@@ -128,19 +141,20 @@ def history_without_the_run_before() -> Any:
         runs = [run for run in conversation.runs if run.trace_id == trace_id or not run.rounds]
         return prompt_for(replace(conversation, runs=tuple(runs)), trace_id, **more)
 
-    return _instead(sys.modules["orchestrator.perform"], "prompt_for", shown)
+    return _instead(sys.modules["orchestrator.run.perform"], "prompt_for", shown)
 
 
 def lost_lease_is_nothing() -> Any:
     """A worker takes a run whose lease another one has."""
 
-    async def gathered(parts: Any, assignment: Assignment) -> bool:
-        if not await gather(parts, assignment):
-            parts.leases._pool.postgres._leases.pop(assignment.trace_id, None)
-            return await gather(parts, assignment)
-        return True
+    async def taken(parts: Any, received: Any) -> Any:
+        try:
+            return await take(parts, received)
+        except LeaseHeld:
+            parts.leases._pool.postgres._leases.pop(received.trace_id, None)
+            return await take(parts, received)
 
-    return _instead(sys.modules["orchestrator.inbox"], "gathered", gathered)
+    return _instead(sys.modules["orchestrator.inbox.inbox"], "take", taken)
 
 
 def round_said_twice() -> Any:
@@ -159,7 +173,7 @@ FOUND_NEAR = {
     "begins_beside_another": 10,
     "every_tool_is_repeated": 153,
     "resumed_behind_nothing": 37,
-    "offset_not_compared": 581,
+    "offset_not_compared": 2265,
     "nobody_sweeps": 12,
     "done_before_saved": 7,
     "history_without_the_run_before": 5,

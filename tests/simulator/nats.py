@@ -107,8 +107,13 @@ class Delivery:
         self.attempt = stored.deliveries
         self.sequence = stored.sequence
         self.settled = False
+        self.slot_freed = False
         self._queue = queue
         self._process = process
+
+    def free_slot(self) -> None:
+        self.slot_freed = True
+        self._queue.pump()
 
     async def ack(self) -> None:
         self._settle("ack")
@@ -152,7 +157,8 @@ class Consumption:
 
     @property
     def free(self) -> bool:
-        return self._coming + len(self._running) < self._slots
+        used = sum(not delivery.slot_freed for delivery in self._running.values())
+        return self._coming + used < self._slots
 
     def give(self, delivery: Delivery) -> None:
         self._coming += 1

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 from contracts import events
 from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from conversations import availability, database, leases, requests_again, waiting
+from conversations import database
 from conversations.errors import VersionConflict
-from conversations.log import LogEntry
-from conversations.writer import Append
+from conversations.event_store.appending import Item, LeaseChange
+from conversations.event_store.log import LogEntry
+from conversations.leases import abandoned_runs, availability, leases, waiting_line
 from directory import plans
 from journal import executions
 from tests.simulator.process import Server
@@ -57,11 +58,11 @@ class Postgres(Server):
             id(leases._RENEW): self._renew,
             id(leases._RELEASE): self._release,
             id(leases._ALIVE): self._is_alive,
-            id(waiting._JOIN): self._join,
-            id(waiting._FIRST): self._first,
-            id(waiting._LEAVE): self._leave,
-            id(waiting._RENEW): self._renew_places,
-            id(requests_again._CLAIM): self._claim,
+            id(waiting_line._JOIN): self._join,
+            id(waiting_line._FIRST): self._first,
+            id(waiting_line._LEAVE): self._leave,
+            id(waiting_line._RENEW): self._renew_waiters,
+            id(abandoned_runs._CLAIM): self._claim,
             id(availability._NOTE): self._note,
             id(executions._BEGIN): self._begin_call,
             id(executions._FIND): self._find_call,
@@ -75,26 +76,42 @@ class Postgres(Server):
         then = _START + timedelta(seconds=self.world.now + seconds)
         return then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    def append(self, append: Append) -> None:
+    def append(self, item: Item) -> str | None:
         """Store one append. Raises VersionConflict, unless it is this very one that is stored."""
-        thread = self.threads.setdefault(append.conversation_id, [])
-        first, last = append.expected, append.expected + len(append.stored)
+        thread = self.threads.setdefault(item.conversation_id, [])
+        first, last = item.expected, item.expected + len(item.stored)
         if len(thread) != first and self.fences:
             found = [(row.topic, row.state) for row in thread[first:last]]
-            if found == [(each.topic, each.state) for each in append.stored]:
-                return
-            raise VersionConflict(append.conversation_id, first)
-        for each in append.stored:
+            if found == [(each.topic, each.state) for each in item.stored]:
+                return item.beginning.at if item.beginning else None
+            raise VersionConflict(item.conversation_id, first)
+        at = self._change_lease(item)
+        for each in item.stored:
             entry = LogEntry(
                 position=len(self.log) + 1,
-                conversation_id=append.conversation_id,
+                conversation_id=item.conversation_id,
                 version=len(thread) + 1,
                 topic=each.topic,
                 state=each.state,
             )
             self.log.append(entry)
             thread.append(entry)
-            self._saw(append.conversation_id, entry.event)
+            self._saw(item.conversation_id, entry.event)
+        return at
+
+    def _change_lease(self, item: Item) -> str | None:
+        """With an append. Raises VersionConflict where its run is not to begin."""
+        match item.lease:
+            case LeaseChange(trace_id, worker, None):
+                self._release(worker, trace_id)
+            case LeaseChange(trace_id, worker, seconds):
+                free = not self._is_behind(trace_id, item.conversation_id)
+                if not free or not (taken := self._acquire(trace_id, worker, seconds or 0.0)):
+                    raise VersionConflict(item.conversation_id, item.expected)
+                return str(taken[0][0])
+            case None:
+                pass
+        return None
 
     def _saw(self, conversation_id: str, event: events.Event) -> None:
         self.events.setdefault(conversation_id, []).append(event)
@@ -175,7 +192,7 @@ class Postgres(Server):
                 self.world.at(self.world.now + self.world.latency(), session.notify, place[0])
         return []
 
-    def _renew_places(self, seconds: float, worker: str, traces: Sequence[str]) -> list[Row]:
+    def _renew_waiters(self, seconds: float, worker: str, traces: Sequence[str]) -> list[Row]:
         for trace in traces:
             if trace in self._line and self._line[trace][2] == worker:
                 thread, place, _, _ = self._line[trace]

@@ -8,20 +8,19 @@ from bus import BusUnavailable
 from contracts.messages import CancelRequested, ChatRequested, ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update, Waiting
 from conversations.errors import StoreUnavailable
-from conversations.leases import Leases
-from conversations.store import ConversationStore
-from conversations.waiting import WaitingLine
-from gateway.idempotency import Key
-from gateway.launch import launched
-from gateway.live import LiveRun
-from gateway.problems import Refusal
-from gateway.runs import Runs
+from conversations.event_store.store import ConversationStore
+from conversations.leases.leases import Leases
+from conversations.leases.waiting_line import WaitingLine
+from gateway.chat.idempotency import Key
+from gateway.chat.launch import launched
+from gateway.http.problems import Refusal
+from gateway.runs.live_run import LiveRun
+from gateway.runs.registry import Runs
 from journal import Journal
-from orchestrator.assignment import Assignments
-from orchestrator.heartbeat import beat
-from orchestrator.inbox import Inbox
-from orchestrator.listing import ToolListings
+from orchestrator.inbox.inbox import Inbox
+from orchestrator.lease.heartbeat import beat
 from orchestrator.parts import Parts
+from orchestrator.tools.listing import ToolListings
 from orchestrator.worker import _drain
 from projector.sweeper import Sweeper
 from tests.simulator.bus import SimBus
@@ -42,20 +41,12 @@ from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
 from tests.simulator.process import Process
 from tests.simulator.world import World
-from tool_runner.allowance import Allowance
-from tool_runner.clock import ServerClock
-from tool_runner.execute import Executor
-from tool_runner.inbox import HELD_PER_SLOT
-from tool_runner.inbox import Inbox as ToolInbox
+from tool_runner.calls.executor import Executor
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.result_quota import ResultQuota
+from tool_runner.clock import DatabaseClock
 
 _SLOTS = 4
-
-
-class _Ordered(Assignments):
-    """In an order that does not depend on where objects lie in memory."""
-
-    def __iter__(self) -> Any:
-        return iter(sorted(super().__iter__(), key=lambda each: (each.trace_id, each.delivery.attempt)))
 
 
 class _Admitted:
@@ -90,21 +81,19 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
         line=WaitingLine(cast(Any, pool), process.name),
         limiter=cast(Any, SimLimiter()),
         agents=cast(Any, SimAgents(process, agent_of(process.world))),
-        listings=ToolListings(cast(Any, bus)),
+        listings=ToolListings(cast(Any, bus.rpc)),
         models=cast(Any, SimModels(SimModel(process, postgres, asked))),
         pool=cast(Any, pool),
         schema_checks=cast(Any, None),
         name=process.name,
         run_slots=_SLOTS,
         stop=process.stop,
-        assignments=_Ordered(),
     )
-    following = await bus.follow_cancels(parts.assignments.cancel)
+    following = await bus.traces.follow_cancels(parts.register.cancel)
     beating = process.spawn(beat(parts))
     line = process.spawn(parts.line.follow(cast(Any, pool)))
     process.spawn(_drain(parts))
-    await bus.consume("REQUESTS", Inbox(parts).handle, slots=_SLOTS, stop=process.stop)
-    await parts.assignments.wait_until_none()
+    await bus.queues.consume("REQUESTS", Inbox(parts).handle, slots=_SLOTS, stop=process.stop)
     beating.cancel()
     line.cancel()
     await following.close()
@@ -116,15 +105,17 @@ async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: Si
     agents = SimAgents(process, agent_of(process.world))
     executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
     journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
-    inbox = ToolInbox(cast(Any, bus), executor, journal, ServerClock(cast(Any, pool)), Allowance(), _SLOTS)
-    following = await bus.follow_cancels(executor.cancel)
+    inbox = CallHandler(
+        cast(Any, bus), executor, journal, DatabaseClock(cast(Any, pool)), ResultQuota(), _SLOTS
+    )
+    following = await bus.traces.follow_cancels(executor.cancel)
     draining = process.spawn(_put_back(process, inbox))
-    await bus.consume("TOOLS", inbox.handle, slots=_SLOTS * HELD_PER_SLOT, stop=process.stop)
+    await bus.queues.consume("TOOLS", inbox.handle, slots=_SLOTS * HELD_PER_SLOT, stop=process.stop)
     draining.cancel()
     await following.close()
 
 
-async def _put_back(process: Process, inbox: ToolInbox) -> None:
+async def _put_back(process: Process, inbox: CallHandler) -> None:
     await process.stop.wait()
     inbox.close()
 
@@ -254,7 +245,7 @@ class Gateway:
         """POST /v1/chat/{trace_id}/cancel."""
         caller.cancels = True  # also where the call then fails: it may have got there
         with contextlib.suppress(BusUnavailable):
-            await self.bus.cancel(CancelRequested(trace_id=caller.trace_id, account_id=ACCOUNT))
+            await self.bus.traces.cancel(CancelRequested(trace_id=caller.trace_id, account_id=ACCOUNT))
 
 
 class _InOrder(dict[LiveRun, None]):
@@ -273,8 +264,8 @@ class _Exchange:
     def answer_as(self, _trace_id: str) -> None:
         return None
 
-    async def disconnected(self) -> None:
-        await asyncio.Event().wait()
+    def watch(self, _gone: Any) -> None:
+        return None
 
 
 class _Slot:

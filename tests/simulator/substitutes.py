@@ -91,6 +91,7 @@ def simulated() -> Iterator[None]:
         id(conversations.database.using): database.using,
         id(conversations.database.open_session): database.open_session,
         id(conversations.database.listen): database.listen,
+        id(conversations.database.notifications): database.notifications,
         id(runtime.postgres.connection): database.connection,
         id(runtime.logs.get_logger): lambda _name=None: quiet,
         id(runtime.logs.bound): lambda **_: contextlib.nullcontext(),

@@ -8,13 +8,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from ops import access
 from ops.folder import RunFolder
-from ops.harness import Quiet
 from ops.ports import Ports
 from ops.prepare import migrate
 from ops.servers.logins import LOGINS, OWNER
 from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
 from runtime.roles import OPERATOR, SERVICES, acting_as, role_of
+from tests.harness import Quiet
 
 _KEY = "a-key"
 _SERVICE_LOGINS = (OPERATOR, *map(role_of, SERVICES))

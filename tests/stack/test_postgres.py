@@ -12,10 +12,10 @@ from psycopg.conninfo import make_conninfo
 
 from ops.errors import SetupError
 from ops.folder import RunFolder
-from ops.harness import Quiet
 from ops.ports import Ports
 from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
+from tests.harness import Quiet
 from tests.stack.processes import running_for, until
 
 _KEY = "a-key"
@@ -30,8 +30,11 @@ async def _serving(folder: RunFolder, ports: Ports) -> AsyncIterator[str]:
         yield cluster.url(port)
 
 
-def _postmaster(folder: RunFolder) -> int:
-    return int((folder.postgres / "postmaster.pid").read_text().split()[0])
+def _postmaster(folder: RunFolder) -> int | None:
+    """None while there is no file, or one that is not yet whole."""
+    file = folder.postgres / "postmaster.pid"
+    words = file.read_text().split() if file.exists() else []
+    return int(words[0]) if words else None
 
 
 @pytest.mark.requirement("STACK-START")
@@ -65,8 +68,9 @@ async def test_data_is_there_at_the_next_start_and_also_after_a_kill(folder: Run
         with psycopg.connect(url) as conn:
             conn.execute("CREATE TABLE kept AS SELECT 1 AS number")
         killed = _postmaster(folder)
+        assert killed is not None
         os.kill(killed, signal.SIGKILL)
-        await until(lambda: (folder.postgres / "postmaster.pid").exists() and _postmaster(folder) != killed)
+        await until(lambda: _postmaster(folder) not in (None, killed))
     assert not (folder.postgres / "postmaster.pid").exists()
     async with _serving(folder, ports) as url:
         with psycopg.connect(url) as conn:

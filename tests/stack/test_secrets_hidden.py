@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from directory.administration.keys import IssuedKey
+from administration.values import IssuedKey
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer
 from gateway.settings import Settings as GatewaySettings
@@ -68,5 +68,5 @@ def test_a_repr_shows_no_secret(holder: msgspec.Struct) -> None:
 
 
 def test_a_key_that_was_issued_is_not_shown_either() -> None:
-    issued = IssuedKey(key_id="1", key=SECRET, last4="cret")
+    issued = IssuedKey(id="1", key=SECRET, last4="cret", account_id="2", name="web")
     assert SECRET not in repr(issued)

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from directory.administration import change_agent, revoke_key, rotate_key
+from administration import keys
+from administration.versions import change_agent
 from directory.agent_draft import AgentChanges
 from directory.agents import AgentConfig, load_agent, provider_key
 from directory.caller import resolve
@@ -13,6 +14,7 @@ from ops.demo import Demo
 from ops.secrets import Secrets
 from ops.seed import seed
 from runtime.postgres import connection, open_pool
+from tests.administrator import administrator
 
 pytestmark = pytest.mark.requirement("STACK-AGAIN")
 
@@ -48,7 +50,9 @@ async def test_every_key_leads_to_its_account_and_agent(migrated_database_url: s
             assert found is not None
             caller, agent = found
             assert agent is not None
-            assert (caller.plan.name, agent.agent_id, agent.model) == (plan, agent_id, model)
+            assert caller.plan.name == plan
+            assert agent.agent_id == agent_id
+            assert agent.model == model
     load = await _agent(migrated_database_url, demo.LOAD_ACCOUNT_ID, demo.LOAD_AGENT_ID)
     assert load.mcp_servers == ()
 
@@ -66,12 +70,13 @@ async def test_the_agent_follows_the_address_of_the_shop_and_keeps_what_was_set_
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     by_hand = AgentChanges(system_prompt="Be brief.", model="demo-shop-1?delay_ms=5")
     async with open_pool(migrated_database_url) as pool, connection(pool) as conn:
-        await change_agent(conn, _SEALER, demo.ACCOUNT_ID, demo.AGENT_ID, by_hand, actor="test")
+        await change_agent(conn, _SEALER, demo.AGENT_ID, by_hand, actor="test")
     moved = msgspec.structs.replace(_DEMO, mcp_url="http://127.0.0.1:2000/api/mcp")
     await seed(migrated_database_url, _SECRETS.secret_key, moved)
     agent = await _agent(migrated_database_url)
     assert [server.url for server in agent.mcp_servers] == [moved.mcp_url]
-    assert (agent.system_prompt, agent.model) == ("Be brief.", "demo-shop-1?delay_ms=5")
+    assert agent.system_prompt == "Be brief."
+    assert agent.model == "demo-shop-1?delay_ms=5"
 
 
 async def test_with_an_anthropic_key_the_agents_use_anthropic_and_without_it_they_return(
@@ -95,11 +100,13 @@ async def test_one_agent_is_on_openais_wire_whichever_model_answers(migrated_dat
         return await _agent(migrated_database_url, agent_id=demo.OPENAI_AGENT_ID)
 
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
-    assert ((await found()).provider, (await found()).model) == ("openai", demo.OFFLINE_MODEL)
+    assert (await found()).provider == "openai"
+    assert (await found()).model == demo.OFFLINE_MODEL
     assert (await found()).mcp_servers
     with_key = msgspec.structs.replace(_DEMO, openai_key="sk-a-key")
     await seed(migrated_database_url, _SECRETS.secret_key, with_key)
-    assert ((await found()).provider, (await found()).model) == ("openai", demo.OPENAI_MODEL)
+    assert (await found()).provider == "openai"
+    assert (await found()).model == demo.OPENAI_MODEL
     assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
 
 
@@ -121,8 +128,7 @@ async def test_a_rotated_demo_key_does_not_come_back(migrated_database_url: str)
     async with open_pool(migrated_database_url) as pool:
         found = await resolve(pool, once.starter_api_key, None)
         assert found is not None
-        async with connection(pool) as conn:
-            issued = await rotate_key(conn, found[0].key_id, actor="test")
+        issued = await keys.rotate(administrator(pool), found[0].key_id)
         await seed(migrated_database_url, _SECRETS.secret_key, once)
         assert await resolve(pool, once.starter_api_key, None) is None
         assert await resolve(pool, issued.key, None) is not None
@@ -141,8 +147,7 @@ async def test_a_revoked_demo_key_stays_revoked(migrated_database_url: str) -> N
     async with open_pool(migrated_database_url) as pool:
         found = await resolve(pool, once.load_api_key, None)
         assert found is not None
-        async with connection(pool) as conn:
-            await revoke_key(conn, found[0].key_id, actor="test")
+        await keys.revoke(administrator(pool), found[0].key_id)
     await seed(migrated_database_url, _SECRETS.secret_key, once)
     async with open_pool(migrated_database_url) as pool:
         assert await resolve(pool, once.load_api_key, None) is None

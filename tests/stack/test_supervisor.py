@@ -1,9 +1,12 @@
 """The supervisor on small processes: order, restarts, giving up, stopping."""
 
+import errno
+import itertools
 import os
 import signal
 import time
 
+import msgspec
 import pytest
 
 from ops import record
@@ -35,7 +38,7 @@ async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
 
 
 @pytest.mark.requirement("STACK-RESTART")
-async def test_a_killed_process_is_named_and_started_again_at_once(folder: RunFolder, ports: Ports) -> None:
+async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolder, ports: Ports) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
         await supervisor.wait_up(10)
@@ -52,7 +55,7 @@ async def test_a_killed_process_is_named_and_started_again_at_once(folder: RunFo
 
 
 @pytest.mark.requirement("STACK-RESTART")
-async def test_a_process_that_dies_again_and_again_is_started_with_growing_pauses(
+async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(
     folder: RunFolder, ports: Ports
 ) -> None:
     report = Remembering()
@@ -66,6 +69,41 @@ async def test_a_process_that_dies_again_and_again_is_started_with_growing_pause
         ("one", "ended with exit code 3", 1.0),
         ("one", "ended with exit code 3", 2.0),
     ]
+
+
+@pytest.mark.requirement("STACK-RESTART")
+async def test_a_process_that_says_that_it_is_not_well_is_started_again(
+    folder: RunFolder, ports: Ports
+) -> None:
+    report = Remembering()
+    async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
+        await supervisor.wait_up(10)
+        first = _pid(folder, "one")
+        (folder.path / "stopped.sick").touch()
+        await until(lambda: _pid(folder, "one") not in (None, first))
+        (folder.path / "stopped.sick").unlink()
+        await until(lambda: "one is ready again" in report.notes)
+    assert (folder.path / "stopped").read_text().split() == ["one", "one"]  # stopped in order each time
+    assert "one is not well and is started again: HTTP/1.1 503 Sick" in report.notes
+
+
+@pytest.mark.requirement("STACK-RESTART")
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), StartError("no room")])
+async def test_what_cannot_be_prepared_anew_is_tried_until_it_can(
+    folder: RunFolder, ports: Ports, error: Exception
+) -> None:
+    report, times = Remembering(), itertools.count()
+
+    async def prepare() -> None:
+        if next(times) == 1:
+            raise error
+
+    process = msgspec.structs.replace(server(folder, ports, "one"), prepare=prepare)
+    async with Supervisor(folder, [process], report) as supervisor:
+        await supervisor.wait_up(10)
+        os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
+        await until(lambda: "one is ready again" in report.notes)
+    assert f"one cannot be started: {error}" in report.notes
 
 
 @pytest.mark.requirement("STACK-BAD")
@@ -97,7 +135,7 @@ async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
 
 
 @pytest.mark.requirement("STACK-BAD")
-async def test_a_process_that_never_gets_ready_is_named(folder: RunFolder) -> None:
+async def test_a_process_that_never_gets_ready_times_out_by_name(folder: RunFolder) -> None:
     mute = dying(folder, "mute", "import time; time.sleep(30)")
     with pytest.raises(StartError, match=r"mute is not ready after 0\.5 s"):
         async with Supervisor(folder, [mute], Remembering()) as supervisor:
@@ -106,7 +144,7 @@ async def test_a_process_that_never_gets_ready_is_named(folder: RunFolder) -> No
 
 
 @pytest.mark.requirement("STACK-STOP")
-async def test_processes_stop_by_rank_and_a_deaf_one_is_killed(folder: RunFolder, ports: Ports) -> None:
+async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: RunFolder, ports: Ports) -> None:
     report = Remembering()
     processes = [
         server(folder, ports, "last", rank=2),
@@ -123,7 +161,7 @@ async def test_processes_stop_by_rank_and_a_deaf_one_is_killed(folder: RunFolder
 
 
 @pytest.mark.requirement("STACK-STOP")
-async def test_a_hurried_stop_waits_for_nobody(folder: RunFolder, ports: Ports) -> None:
+async def test_a_second_signal_ends_the_shutdown_at_once(folder: RunFolder, ports: Ports) -> None:
     slow = server(folder, ports, "deaf", deaf=True)
     began = 0.0
     async with Supervisor(folder, [slow], Remembering()) as supervisor:

@@ -16,8 +16,8 @@ import redis.asyncio
 
 from ops import environment
 from ops.errors import NotRunningError
-from ops.harness import RunningStack, start_stack
 from ops.stack import Servers
+from tests.harness import RunningStack, start_stack
 from tests.stack.processes import running_for, until, wait_none_running
 
 _SERVERS = {"postgres", "nats", "valkey"}
@@ -88,7 +88,7 @@ async def test_status_lists_what_runs(stack: RunningStack) -> None:
 
 
 @pytest.mark.requirement("STACK-RESTART")
-async def test_a_killed_service_is_named_and_started_again_at_once(stack: RunningStack) -> None:
+async def test_a_crashed_service_is_named_and_restarted_at_once(stack: RunningStack) -> None:
     killed = stack.kill("gateway-2")
     killed_at = time.monotonic()
     await until(lambda: _pid(stack, "gateway-2") not in (None, killed))
@@ -131,8 +131,10 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         stack = start_stack(tmp_path / "run")
         await stack.wait_up()
         again = stack.environment
-        assert (again.api_key, again.agent_id) == (first.api_key, first.agent_id)
-        assert (again.load_api_key, again.admin_token) == (first.load_api_key, first.admin_token)
+        assert again.api_key == first.api_key
+        assert again.agent_id == first.agent_id
+        assert again.load_api_key == first.load_api_key
+        assert again.admin_token == first.admin_token
         async with httpx.AsyncClient(base_url=again.base_url) as client:
             path = f"/v1/conversations/{answer.json()['conversation_id']}/messages"
             read = await client.get(path, headers={"X-Api-Key": again.api_key})

@@ -88,7 +88,8 @@ def test_a_secret_key_that_is_none(tmp_path: Path, variable: str) -> None:
 @pytest.mark.requirement("STACK-START")
 def test_commands_say_in_one_line_that_nothing_runs(folder: RunFolder) -> None:
     told = _agentchat("status", AGENTCHAT_RUN_DIR=str(folder.path))
-    assert (told.returncode, told.stdout) == (1, "")
+    assert told.returncode == 1
+    assert told.stdout == ""
     assert told.stderr == f"agentchat: nothing runs in {folder.path}\n"
 
 
@@ -102,7 +103,9 @@ def test_migrate_names_the_variable_that_it_needs() -> None:
 def test_migrate_brings_a_database_up_to_date_and_says_what_is_wrong_with_one(database_url: str) -> None:
     for _ in range(2):
         done = _agentchat("migrate", AGENTCHAT_DATABASE_URL=database_url)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert done.returncode == 0
+        assert done.stdout == ""
+        assert done.stderr == ""
     missing = database_url.rpartition("/")[0] + "/missing"
     failed = _agentchat("migrate", AGENTCHAT_DATABASE_URL=missing)
     assert failed.returncode == 1

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from ops.folder import RunFolder
-from ops.harness import Quiet
 from ops.ports import Ports
 from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
+from tests.harness import Quiet
 from tests.stack.processes import running_for, wait_none_running
 
 _TREE = Path(__file__).parents[2]

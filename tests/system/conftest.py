@@ -6,13 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from directory.administration import create_agent
+from administration.versions import create_agent
 from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
 from ops import demo, secrets
-from ops.harness import RunningStack
 from runtime.postgres import connection, open_pool
+from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
 
 
@@ -50,7 +50,7 @@ def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
     return Caller(http, found.base_url, found.starter_api_key, found.starter_agent_id)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[MakeAgent]:
     """Makes agents of the account without limits; `shop=True` adds the demo server's tools, or `allowed`."""
     found = stack.environment
@@ -62,9 +62,8 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
         ) -> Caller:
             server = McpServer(name="shop", url=f"{found.mcp_base_url}/api/mcp", allowed_tools=allowed)
             servers = (server,) if shop else ()
-            wanted = AgentDraft(
-                name="test", model=model, mcp_servers=servers, provider_key="offline", **draft
-            )
+            draft = {"name": "test", "provider_key": "offline"} | draft
+            wanted = AgentDraft(model=model, mcp_servers=servers, **draft)
             async with connection(pool, seconds=10) as conn:
                 agent_id = await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, wanted, actor="tests")
             return Caller(http, found.base_url, found.load_api_key, agent_id)

@@ -5,11 +5,11 @@ from typing import Any
 import httpx
 import pytest
 
-from conversations.log import Log
-from ops.harness import RunningStack
+from conversations.event_store.log import Log
 from runtime.postgres import open_pool
 from tests.gateway.admin import AdminClient
 from tests.gateway.client import check_problem
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 
 

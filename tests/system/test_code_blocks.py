@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ops.harness import RunningStack
+from tests.harness import RunningStack
 
 pytestmark = [pytest.mark.requirement("LAYOUT"), pytest.mark.timeout(120)]
 

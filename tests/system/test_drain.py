@@ -5,14 +5,14 @@ import signal
 
 import pytest
 
-from ops.harness import RunningStack
+from tests.harness import RunningStack
 from tests.system.calling import Caller, Event, MakeAgent, events_of, text_of
 
 _STREAMS = 12
 
 
 @pytest.mark.requirement("DRAIN-LOAD", "STREAM-TAKEOVER")
-async def test_services_that_restart_in_order_cost_no_stream_its_end_or_its_text(
+async def test_a_rolling_restart_drains_every_stream_to_its_end(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
     slow = await make_agent("demo-load?deltas=30&delay_ms=50")

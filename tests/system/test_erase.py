@@ -2,19 +2,20 @@
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 
 import httpx
 import pytest
 
-from directory.administration.audit import record
+from administration import knowledge
+from administration.values import NewKnowledgeBase
 from directory.agents import Retrieval
-from knowledge.administration import create_knowledge_base
-from knowledge.audit import Audit
-from knowledge.drafts import Draft
-from knowledge.importing import import_document
+from knowledge.importing.drafts import Draft
+from knowledge.importing.importer import import_document
 from ops import demo
-from ops.harness import RunningStack
 from runtime.postgres import connection, open_pool
+from tests.administrator import administrator
+from tests.harness import RunningStack
 from tests.system.calling import Caller, Event, MakeAgent, events_of
 from tests.system.scanning import places_of
 
@@ -30,13 +31,12 @@ class Canary:
 
     async def shelf(self, stack: RunningStack) -> Retrieval:
         """A knowledge base with the document."""
-        audit = Audit("tests", record)
         async with open_pool(stack.environment.database_url, role=None) as pool:
-            async with connection(pool, seconds=10) as conn:
-                base = await create_knowledge_base(conn, demo.LOAD_ACCOUNT_ID, name="Canary", audit=audit)
+            new = NewKnowledgeBase(account_id=demo.LOAD_ACCOUNT_ID, name="Canary")
+            base = await knowledge.create(administrator(pool), new)
             draft = Draft(name="valves", text=f"A zip that is stuck wants the oil {self.document}.")
-            await import_document(pool, demo.LOAD_ACCOUNT_ID, base.knowledge_base_id, draft, audit=audit)
-        return Retrieval(knowledge_base_id=base.knowledge_base_id)
+            await import_document(pool, demo.LOAD_ACCOUNT_ID, base.id, draft, note=administrator(pool).note)
+        return Retrieval(knowledge_base_id=base.id)
 
     async def places(self, stack: RunningStack) -> dict[str, set[str]]:
         """Where they stand, beside the table of the knowledge base itself."""
@@ -55,12 +55,33 @@ async def listed(caller: Caller) -> set[str]:
     return {row["conversation_id"] for row in page["data"]}
 
 
-async def test_what_was_said_is_nowhere_after_it_was_deleted(
-    stack: RunningStack, make_agent: MakeAgent
-) -> None:
+@dataclass(frozen=True)
+class Deleted:
+    """A thread of two turns that held the canary's words, deleted at another gateway than it was begun at."""
+
+    stack: RunningStack
+    canary: Canary
+    question: str
+    thread: str
+    trace_id: str
+    one: Caller
+    other: Caller
+    before: dict[str, set[str]]
+
+    async def again(self, reader: Caller) -> httpx.Response:
+        """The thread's first request once more."""
+        return await reader.http.post(
+            f"{reader.base_url}/v1/chat",
+            json={"message": self.question, "prompt": f"You are {self.canary.prompt}."},
+            headers={**reader.headers, "Idempotency-Key": self.canary.key},
+        )
+
+
+@pytest.fixture(scope="module")
+async def deleted(stack: RunningStack, make_agent: MakeAgent) -> Deleted:
     canary, gateways = Canary(), stack.environment.gateway_urls
-    model = "demo-echo?tool=open_support_ticket"
-    one = await make_agent(model, shop=True, retrieval=await canary.shelf(stack))
+    retrieval = await canary.shelf(stack)
+    one = await make_agent("demo-echo?tool=open_support_ticket", shop=True, retrieval=retrieval)
     other = one.at(gateways[1])
     question = f"Open a ticket for customer CUST-001 with this subject: zip {canary.message} is stuck."
     one.headers["Idempotency-Key"] = canary.key
@@ -71,40 +92,48 @@ async def test_what_was_said_is_nowhere_after_it_was_deleted(
     second = (await other.chat(question, conversation_id=thread)).json()
     assert canary.message in second["tool_calls"][0]["input"]["subject"]
     assert canary.message in second["tool_calls"][0]["output"]
-
     before = await canary.places(stack)
     async with asyncio.timeout(20):
         while not {"stream EVENTS", "table public.messages"} <= before["message"]:
             before = await canary.places(stack)
-    log, events = "table public.conversation_events", "stream EVENTS"
-    assert before["message"] >= {log, "stream TRACES"}
-    assert before["prompt"] >= {log, events}
-    assert before["key"] == set()
-    assert before["document"] >= {log, events, "stream TRACES"}
-
     assert (await delete(other, thread)).status_code == 204
-    for reader in (one, other):
+    return Deleted(stack, canary, question, thread, trace_id, one, other, before)
+
+
+async def test_what_was_said_stood_in_the_log_and_its_copies_before(deleted: Deleted) -> None:
+    log, events = "table public.conversation_events", "stream EVENTS"
+    assert deleted.before["message"] >= {log, "stream TRACES"}
+    assert deleted.before["prompt"] >= {log, events}
+    assert deleted.before["key"] == set()
+    assert deleted.before["document"] >= {log, events, "stream TRACES"}
+
+
+async def test_a_deleted_conversation_is_not_found_at_any_gateway(deleted: Deleted) -> None:
+    thread, one = deleted.thread, deleted.one
+    for reader in (one, deleted.other):
         for path in (f"/v1/conversations/{thread}", f"/v1/conversations/{thread}/messages"):
             assert (await reader.get(path)).status_code == 404
         assert thread not in await listed(reader)
         assert (await reader.chat("again", conversation_id=thread)).json()["code"] == "conversation_not_found"
         assert (await delete(reader, thread)).json()["code"] == "conversation_not_found"
-    cancelled = await one.http.post(f"{one.base_url}/v1/chat/{trace_id}/cancel", headers=one.headers)
+    cancelled = await one.http.post(f"{one.base_url}/v1/chat/{deleted.trace_id}/cancel", headers=one.headers)
     assert cancelled.status_code == 404
 
-    await first_pass_over(stack, thread)
-    left = await canary.places(stack)
+
+async def test_what_was_said_is_nowhere_after_it_was_deleted(deleted: Deleted) -> None:
+    await first_pass_over(deleted.stack, deleted.thread)
+    left = await deleted.canary.places(deleted.stack)
     assert not any(left.values()), left
-    assert len(await rows_of(stack, thread)) == 1
-    for reader in (one, other, one):
-        again = await reader.http.post(
-            f"{reader.base_url}/v1/chat",
-            json={"message": question, "prompt": f"You are {canary.prompt}."},
-            headers={**reader.headers, "Idempotency-Key": canary.key},
-        )
-        assert (again.status_code, again.json()["code"]) == (404, "conversation_not_found")
-        assert again.headers["x-trace-id"] == trace_id
-        await end_claims(stack, thread)
+    assert len(await rows_of(deleted.stack, deleted.thread)) == 1
+
+
+async def test_an_idempotency_key_of_a_deleted_conversation_begins_no_other(deleted: Deleted) -> None:
+    for reader in (deleted.one, deleted.other, deleted.one):
+        again = await deleted.again(reader)
+        assert again.status_code == 404
+        assert again.json()["code"] == "conversation_not_found"
+        assert again.headers["x-trace-id"] == deleted.trace_id
+        await end_claims(deleted.stack, deleted.thread)
 
 
 async def end_claims(stack: RunningStack, thread: str) -> None:
@@ -150,13 +179,16 @@ async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, m
                 ]
                 deleting = asyncio.create_task(delete(other, thread))
     assert (await deleting).status_code == 204
-    assert (events[-1]["type"], events[-1]["code"]) == ("error", "cancelled")
+    assert events[-1]["type"] == "error"
+    assert events[-1]["code"] == "cancelled"
     for answer in await asyncio.gather(*waiting):
-        assert (answer.status_code, answer.json()["code"]) == (404, "conversation_not_found")
+        assert answer.status_code == 404
+        assert answer.json()["code"] == "conversation_not_found"
     busy = asyncio.create_task(other.chat("tell me"))
     thread = await newest(other, thread)
     assert (await delete(slow, thread)).status_code == 204
-    assert ((await busy).status_code, (await busy).json()["code"]) == (409, "cancelled")
+    assert (await busy).status_code == 409
+    assert (await busy).json()["code"] == "cancelled"
 
 
 async def newest(caller: Caller, before: str) -> str:

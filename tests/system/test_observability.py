@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from collections import defaultdict
+from typing import Any
 
 import pytest
 
-from ops.harness import RunningStack
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector
 
@@ -31,14 +33,9 @@ async def test_the_lines_of_a_request_carry_its_trace_conversation_and_account(
     secret = "a sentence that belongs into no log"
     response = await caller.chat(f"Where is my order ORD-1001? {secret}")
     trace_id = response.headers["x-trace-id"]
-    lines = {}
-    for name in stack.names():
-        text = stack.folder.log(name).read_text(errors="replace")
-        assert secret not in text
-        lines[name] = [json.loads(line) for line in text.splitlines() if trace_id in line and line[0] == "{"]
-    speaking = {name.rpartition("-")[0] for name, found in lines.items() if found}
-    assert speaking >= SERVICES
-    worked = [line for name, found in lines.items() for line in found if name.startswith("orchestrator")]
+    lines = await _lines_of(stack, trace_id)
+    assert not any(secret in stack.folder.log(name).read_text(errors="replace") for name in stack.names())
+    worked = lines["orchestrator"]
     assert all(line["trace_id"] == trace_id for line in worked)
     assert any(line.get("conversation_id") == response.json()["conversation_id"] for line in worked)
     assert any("account_id" in line for line in worked)
@@ -47,3 +44,18 @@ async def test_the_lines_of_a_request_carry_its_trace_conversation_and_account(
 @pytest.mark.requirement("HEALTH")
 async def test_every_process_is_found_healthy(stack: RunningStack) -> None:
     await stack.wait_all_ready()
+
+
+async def _lines_of(stack: RunningStack, trace_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The log lines of a trace by service, once each has one: a gateway writes its own after the answer."""
+    async with asyncio.timeout(10):
+        while True:
+            lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
+            for name in stack.names():
+                text = stack.folder.log(name).read_text(errors="replace")
+                whole = text[: text.rfind("\n") + 1].splitlines()
+                found = [json.loads(line) for line in whole if trace_id in line and line[0] == "{"]
+                lines[name.rpartition("-")[0]] += found
+            if all(lines[service] for service in SERVICES):
+                return lines
+            await asyncio.sleep(0.05)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from contracts.errors import ERRORS
-from ops.harness import RunningStack
+from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
 
 pytestmark = pytest.mark.requirement("MODEL-ERRORS", "STREAM-ERROR", "PROBLEM-JSON", "ERROR-TABLE")

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ops.harness import RunningStack
 from runtime.postgres import connection, open_pool
+from tests.harness import RunningStack
 from tests.system.calling import Caller, text_of
 
 QUESTION = "How many days do I have to return an order?"

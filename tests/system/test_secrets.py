@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from ops import demo
-from ops.harness import RunningStack
 from ops.secrets import keep
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector
 from tests.system.indiscreet import TOOLS, Indiscreet

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ops.errors import StackError
-from ops.harness import RunningStack
 from ops.main import app
+from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent, text_of
 
 pytestmark = pytest.mark.requirement("WHAT-IF")

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from contracts import events, examples
 from contracts.feed import FeedEvent
 from ops.errors import SetupError
+from ops.tail.filters import read
 from ops.tail.lines import as_json, as_line
-from ops.tail.wanted import read
 from tests.tail.feeding import example, fed
 
 pytestmark = pytest.mark.requirement("TAIL")
@@ -68,7 +68,8 @@ def test_options_are_read() -> None:
     account, conversation = examples.ACCOUNT, examples.CONVERSATION
     wanted = read(account, ["RunFailed", "messagesaved", "delta.v1"], conversation.upper(), "17", NOW)
     assert wanted.names == ("RunFailed", "MessageSaved", "Delta")
-    assert (wanted.conversation_id, wanted.start) == (conversation, 17)
+    assert wanted.conversation_id == conversation
+    assert wanted.start == 17
     assert wanted.takes(fed(example(events.RunFailed)))
     assert not wanted.takes(fed(example(events.RunCompleted)))
     assert not wanted.takes(fed(example(events.RunFailed), account_id="other"))

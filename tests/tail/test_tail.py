@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bus import Bus, BusUnavailable, Wanted
+from bus import Bus, BusUnavailable, EventSelection
 from contracts import events, examples
 from contracts.feed import FeedEvent
 from tests.bus.nats_server import NatsServer
@@ -33,13 +33,13 @@ async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 
 async def publish(bus: Bus, *told: FeedEvent) -> None:
-    await bus.publish_events(told, await bus.feed_end())
+    await bus.feed.publish_events(told, await bus.feed.end())
 
 
-async def following(bus: Bus, wanted: Wanted, count: int) -> list[int]:
+async def following(bus: Bus, wanted: EventSelection, count: int) -> list[int]:
     """The positions of the next `count` events."""
     found: list[int] = []
-    async with asyncio.timeout(20), aclosing(bus.follow_events(wanted, away=_ignored)) as followed:
+    async with asyncio.timeout(20), aclosing(bus.feed.follow(wanted, away=_ignored)) as followed:
         async for event in followed:
             found.append(event.position)
             if len(found) == count:
@@ -58,12 +58,12 @@ async def test_it_begins_at_a_position_at_a_time_or_now_and_takes_what_is_wanted
         await publish(bus, *(fed(ASKED, position) for position in (2, 4, 6)))
         between = datetime.now(UTC)
         await publish(bus, fed(FAILED, 8), fed(ASKED, 10, account_id="other"))
-        assert await following(bus, Wanted(start=1), 5) == [2, 4, 6, 8, 10]
-        assert await following(bus, Wanted(start=5), 3) == [6, 8, 10]
-        assert await following(bus, Wanted(start=between), 2) == [8, 10]
-        assert await following(bus, Wanted(start=1, name="RunFailed"), 1) == [8]
-        assert await following(bus, Wanted(start=1, account_id="other"), 1) == [10]
-        now = asyncio.create_task(following(bus, Wanted(), 1))
+        assert await following(bus, EventSelection(start=1), 5) == [2, 4, 6, 8, 10]
+        assert await following(bus, EventSelection(start=5), 3) == [6, 8, 10]
+        assert await following(bus, EventSelection(start=between), 2) == [8, 10]
+        assert await following(bus, EventSelection(start=1, name="RunFailed"), 1) == [8]
+        assert await following(bus, EventSelection(start=1, account_id="other"), 1) == [10]
+        now = asyncio.create_task(following(bus, EventSelection(), 1))
         position = 11
         while not now.done():  # it may not have begun yet
             position += 1
@@ -77,11 +77,14 @@ async def test_a_stream_that_is_fed_again_is_read_on_by_position(nats_server: Na
         every = [fed(ASKED, position) for position in range(1, 8)]
         await publish(bus, *every[:4])
         found: list[int] = []
-        async with asyncio.timeout(20), aclosing(bus.follow_events(Wanted(start=1), away=_ignored)) as told:
+        async with (
+            asyncio.timeout(20),
+            aclosing(bus.feed.follow(EventSelection(start=1), away=_ignored)) as told,
+        ):
             async for event in told:
                 found.append(event.position)
                 if event.position == 4:
-                    await bus.publish_events(every, await bus.clear_feed())
+                    await bus.feed.publish_events(every, await bus.feed.clear())
                 if event.position == 7:
                     break
         assert found == [1, 2, 3, 4, 5, 6, 7]
@@ -118,14 +121,14 @@ async def test_json_goes_to_programs_and_a_wrong_start_is_one_sentence(nats_serv
             line = json.loads(await process.stdout.readline())
         process.terminate()
         await process.wait()
-        assert (line["position"], line["event"]["code"]) == (4, "provider_timeout")
-        assert (line["account_id"], line["conversation_id"]) == (examples.ACCOUNT, examples.CONVERSATION)
+        assert line["position"] == 4
+        assert line["event"]["code"] == "provider_timeout"
+        assert line["account_id"] == examples.ACCOUNT
+        assert line["conversation_id"] == examples.CONVERSATION
         process = await _tail(nats_server, ["--from", "6"])
         _, said = await process.communicate()
-        assert (process.returncode, said.decode()) == (
-            2,
-            "agentchat: there is no position 6 yet: EVENTS ends at 4\n",
-        )
+        assert process.returncode == 2
+        assert said.decode() == "agentchat: there is no position 6 yet: EVENTS ends at 4\n"
 
 
 async def _tail(server: NatsServer, arguments: Sequence[str]) -> asyncio.subprocess.Process:

@@ -61,7 +61,9 @@ def test_one_message_as_json(tmp_path: Path) -> None:
 @pytest.mark.requirement("TERMINAL-CHAT")
 def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     done, server = _run(tmp_path, problem(401, "invalid_api_key"), stdin=b"a\nb\n")
-    assert (done.returncode, done.stdout, len(server.requests)) == (1, b"", 1)
+    assert done.returncode == 1
+    assert done.stdout == b""
+    assert len(server.requests) == 1
     assert done.stderr.count(b"\n") == 1
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ops.harness import RunningStack
 from tests.admin_cli.conftest import Cli
+from tests.harness import RunningStack
 from tests.terminal.terminal import CTRL_C, CTRL_D, Terminal, surroundings
 
 
@@ -79,6 +79,6 @@ def _agent(stack: RunningStack, model: str) -> str:
     account = cli.json("agents", "show", stack.environment.agent_id)["account_id"]
     made = cli.json(
         "agents", "create", "--account", account, "--name", "Slow", "--model", model,
-        "--provider-key-env", "KEY", KEY="offline",
+        "--provider-key", "@env:KEY", KEY="offline",
     )  # fmt: skip
     return str(made["id"])

@@ -92,9 +92,9 @@ def test_every_failure_is_a_sentence_and_the_talk_goes_on(terminal: Open) -> Non
         "does not take this key (401)",
         "Not found (404)",
         "still answers another message (409)",
-        "(429); try again in 7 s.",
+        "(429): What rate_limited means here; try again in 7 s.",
         "(503 overloaded): What overloaded means here; try again in 4 min.",
-        "(400): message: is too long",
+        "(400 invalid_request): message: is too long",
         "cannot be reached",
         "The reply failed (provider_error): The model provider failed.",
         "The connection broke off",
@@ -169,7 +169,8 @@ def test_ctrl_c_cancels_by_the_trace_of_the_answers_header(terminal: Open) -> No
     client.say("Hello again")
     client.see("Next.")
     first, cancel, second = server.requests
-    assert (cancel.method, cancel.target) == ("POST", f"/v1/chat/{TRACE}/cancel")
+    assert cancel.method == "POST"
+    assert cancel.target == f"/v1/chat/{TRACE}/cancel"
     assert second.json["conversation_id"] == THREAD
     assert first.json["message"] == "Hello"
 

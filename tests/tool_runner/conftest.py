@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, Protocol
 
 import httpx2
@@ -12,7 +13,7 @@ from mcp_types import CallToolResult
 from directory.agents import McpServer
 from net_guard import Guard, Resolver
 from tests.tool_runner.scripted import ScriptedServer
-from tool_runner.servers import Server, Servers
+from tool_runner.servers.pool import Server, ServerPool
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 
@@ -27,7 +28,7 @@ def connect() -> Connect:
 
     def make(scripted: ScriptedServer, **headers: str) -> Server:
         guard = Guard([f"127.0.0.1:{scripted.port}"], Resolver())
-        servers = Servers(guard, httpx2.create_ssl_context())
+        servers = ServerPool(guard, httpx2.create_ssl_context())
         scripted.clients.append(lambda: servers.close(5.0))
         return servers.get(ACCOUNT, McpServer(name="scripted", url=scripted.url, headers=headers))
 
@@ -40,8 +41,18 @@ async def call(server: Server, name: str, seconds: float = 20.0, **arguments: An
     return await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
 
 
+def _is_of_the_stack() -> bool:
+    """Whether the supervisor of the tests' servers connects: it asks them now and then how they are."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "ops":
+            return True
+        frame = frame.f_back
+    return False
+
+
 class Connections:
-    """Every address that this process tries to connect to; while `blocked`, none is reached."""
+    """Every address of others that this process tries to connect to; while `blocked`, none is reached."""
 
     def __init__(self) -> None:
         self.watching = False
@@ -49,7 +60,7 @@ class Connections:
         self.tried: list[tuple[Any, ...]] = []
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self.watching and event == "socket.connect":
+        if self.watching and event == "socket.connect" and not _is_of_the_stack():
             self.tried.append(arguments[1])
             if self.blocked:
                 raise OSError("blocked by the test")

@@ -11,16 +11,19 @@ from typing import Any
 
 import msgspec
 
-from bus import Bus
+from administration import accounts
+from administration.values import NewAccount
+from administration.versions import create_agent
+from bus import Bus, check_agent
 from contracts.ids import new_id
 from contracts.messages import ListTools, ServerCheck, ToolFinished, ToolRequested, ToolsListed
 from contracts.subjects import TOOLS_LIST
-from directory.administration import create_account, create_agent
 from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
 from runtime.postgres import connection, open_pool
 from tests import forked
+from tests.administrator import administrator
 from tests.starting import START_SECONDS
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
@@ -50,7 +53,7 @@ async def make_agent(database_url: str, *servers: McpServer) -> Agent:
     """An agent of a new account."""
     async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
         account_id = new_id()
-        await create_account(conn, name="Test", plan="Pro", actor="test", account_id=account_id)
+        await accounts.create(administrator(pool), NewAccount(name="Test", plan="Pro", id=account_id))
         draft = AgentDraft(name="Test", model="none", mcp_servers=servers, provider_key="k")
         sealer = Sealer.from_setting(SECRET_KEY)
         agent_id = await create_agent(conn, sealer, account_id, draft, actor="test")
@@ -152,9 +155,9 @@ class Calls:
             if finished.call_id == request.call_id and not done.done():
                 done.set_result(finished)
 
-        following = await self.bus.follow_tool_results(request.trace_id, deliver)
+        following = await self.bus.traces.follow_tool_results(request.trace_id, deliver)
         try:
-            await self.bus.request_tool(request)
+            await self.bus.queues.request_tool(request)
             async with asyncio.timeout(seconds):
                 return await done
         finally:
@@ -162,7 +165,7 @@ class Calls:
 
     async def listed(self, agent: Agent) -> ToolsListed:
         question = ListTools(account_id=agent.account_id, agent_id=agent.agent_id, agent_version=1)
-        return await self.bus.ask(TOOLS_LIST, question, ToolsListed, timeout=10.0)
+        return await self.bus.rpc.ask(TOOLS_LIST, question, ToolsListed, timeout=10.0)
 
     async def checked(self, agent: Agent) -> tuple[ServerCheck, ...]:
-        return (await self.bus.check_agent(agent.account_id, agent.agent_id, 1)).servers
+        return (await check_agent(self.bus.rpc, agent.account_id, agent.agent_id, 1)).servers

@@ -14,7 +14,7 @@ from tests.tool_runner.certificates import tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.faults import ToolFailed
-from tool_runner.servers import Servers
+from tool_runner.servers.pool import ServerPool
 
 TLS = httpx2.create_ssl_context()
 pytestmark = pytest.mark.requirement("TOOLS-GUARD")
@@ -110,7 +110,7 @@ async def trap() -> AsyncIterator[Trap]:
 
 
 async def _reach(url: str, guard: Guard, tls: ssl.SSLContext = TLS) -> ToolFailed:
-    servers = Servers(guard, tls)
+    servers = ServerPool(guard, tls)
     try:
         server = servers.get(ACCOUNT, McpServer(name="stranger", url=url))
         with pytest.raises(ToolFailed) as caught:
@@ -177,7 +177,7 @@ async def _unused(_call: Call) -> None:
 async def test_a_listed_address_is_let_through_by_its_spelling_only() -> None:
     async with serving(_unused) as scripted:
         guard = Guard([f"tools.internal:{scripted.port}"], _loopback)
-        servers = Servers(guard, httpx2.create_ssl_context())
+        servers = ServerPool(guard, httpx2.create_ssl_context())
         url = f"http://tools.internal:{scripted.port}/mcp"
         listed = servers.get(ACCOUNT, McpServer(name="listed", url=url))
         assert list(await listed.tools()) == ["echo"]
@@ -274,7 +274,7 @@ async def test_tls_is_spoken_to_the_name_in_the_url_at_the_judged_address() -> N
 
     async with serving(_unused, tls=theirs) as scripted:
         guard = Guard([f"tools.internal:{scripted.port}"], _loopback)
-        servers = Servers(guard, ours)
+        servers = ServerPool(guard, ours)
         url = f"https://tools.internal:{scripted.port}/mcp"
         await servers.get(ACCOUNT, McpServer(name="tls", url=url)).tools()
         assert set(asked_for) == {"tools.internal"}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_runner.names import visible_names
+from tool_runner.tools.names import visible_names
 
 pytestmark = pytest.mark.requirement("TOOLS-NAMES")
 
@@ -15,8 +15,8 @@ PROVIDER_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 
 def test_names_that_do_not_collide_stay_as_they_are() -> None:
-    places = [("shop", "get_order"), ("crm", "find-customer")]
-    assert visible_names(places) == {places[0]: "get_order", places[1]: "find-customer"}
+    tools = [("shop", "get_order"), ("crm", "find-customer")]
+    assert visible_names(tools) == {tools[0]: "get_order", tools[1]: "find-customer"}
 
 
 def test_only_the_names_that_collide_are_prefixed() -> None:
@@ -25,9 +25,9 @@ def test_only_the_names_that_collide_are_prefixed() -> None:
 
 
 def test_a_prefixed_name_that_is_taken_too_is_told_apart() -> None:
-    places = [("a", "b_c"), ("a_b", "c"), ("x", "c"), ("y", "b_c"), ("z", "a_b_c")]
-    names = visible_names(places)
-    assert len(set(names.values())) == len(places)
+    tools = [("a", "b_c"), ("a_b", "c"), ("x", "c"), ("y", "b_c"), ("z", "a_b_c")]
+    names = visible_names(tools)
+    assert len(set(names.values())) == len(tools)
 
 
 @given(
@@ -39,11 +39,11 @@ def test_a_prefixed_name_that_is_taken_too_is_told_apart() -> None:
         max_size=8,
     )
 )
-def test_names_are_unique_fit_and_independent_of_order(places: list[tuple[str, str]]) -> None:
-    names = visible_names(places)
+def test_names_are_unique_fit_and_independent_of_order(tools: list[tuple[str, str]]) -> None:
+    names = visible_names(tools)
     assert all(PROVIDER_NAME.match(name) for name in names.values())
-    assert len(set(names.values())) == len(places)
-    for order in itertools.islice(itertools.permutations(places), 6):
+    assert len(set(names.values())) == len(tools)
+    for order in itertools.islice(itertools.permutations(tools), 6):
         assert visible_names(order) == names
 
 

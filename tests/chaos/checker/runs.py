@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
+
+import msgspec
 
 from tests.chaos.checker.view import ENDS, Run, View
 from tests.chaos.model_log import ALREADY_SENT
 from tests.chaos.records import Item, Violation
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_NO_RESULT = {"output": INTERRUPTED, "is_error": True}
 
 
 def one_at_a_time(view: View) -> Iterator[Violation]:
@@ -28,7 +32,10 @@ def one_at_a_time(view: View) -> Iterator[Violation]:
 
 
 def shown_to_the_model(view: View) -> Iterator[Violation]:
-    """I8: a model call holds the thread before its run, and whole rounds of the run itself."""
+    """I8: a model call holds the thread before its run, and whole rounds of the run itself.
+
+    Where it offers no tools, as their server cannot be asked, it tells of their calls in words.
+    """
     for call in view.history.model:
         found = view.runs_of_ask[call.ask]
         if not found:
@@ -39,24 +46,25 @@ def shown_to_the_model(view: View) -> Iterator[Violation]:
         shown = list(call.items)
         while shown and shown[-1][0] in ("assistant", ALREADY_SENT):
             shown.pop()  # what it is to go on behind
-        if shown not in _may_be_shown(view, run):
+        in_words = (False, True) if call.tools is None else (not call.tools,)
+        if not any(shown in _may_be_shown(view, run, in_words=each) for each in in_words):
             told = [f"{kind}: {text[:60]}" for kind, text in shown[-4:]]
             yield _v(
                 "I8", run.trace, f"at {call.at:.2f} s the model was shown {len(shown)} blocks, last {told}"
             )
 
 
-def _may_be_shown(view: View, run: Run) -> list[list[Item]]:
+def _may_be_shown(view: View, run: Run, *, in_words: bool) -> list[list[Item]]:
     """The thread up to the run's message, and the same with each further round of the run."""
     earlier = [each.trace for each in view.conversations[run.events[0].conversation]]
     shown = [
         item
         for trace in dict.fromkeys(earlier[: earlier.index(run.trace)])
-        for item in (*_question(view.runs[trace]), *chain.from_iterable(_rounds(view.runs[trace])))
+        for item in chain(_question(view.runs[trace]), *_rounds(view.runs[trace], in_words=in_words))
     ]
     shown += _question(run)
     stages = [shown]
-    for each in _rounds(run):
+    for each in _rounds(run, in_words=in_words):
         stages.append([*stages[-1], *each])
     return stages
 
@@ -65,27 +73,36 @@ def _question(run: Run) -> list[Item]:
     return [("user", event.state["content"]) for event in run.messages("user")]
 
 
-def _rounds(run: Run) -> list[list[Item]]:
+def _rounds(run: Run, *, in_words: bool) -> list[list[Item]]:
     """What each round of a run tells the model: a whole reply with its results, or the text that was cut."""
-    outputs = {event.state["call_id"]: event.state["output"] for event in run.of("tool_returned")}
+    returned = {event.state["call_id"]: event.state for event in run.of("tool_returned")}
     rounds: dict[int, list[Item]] = {}
     for event in run.of("delta", "model_replied"):
         if event.kind == "delta":
             rounds[event.state["round"]] = _text("assistant", event.state["text"])
             continue
         blocks = event.state["blocks"]
-        called = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        called = [block for block in blocks if block["type"] == "tool_use"]
         rounds[event.state["round"]] = [
-            *(item for block in blocks for item in _block(block)),
-            *(("result", f"{call} {outputs.get(call, INTERRUPTED)}") for call in called),
+            *(item for block in blocks for item in _block(block, in_words=in_words)),
+            *(_result(block, returned.get(block["id"], _NO_RESULT), in_words=in_words) for block in called),
         ]
     return list(rounds.values())
 
 
-def _block(block: dict[str, str]) -> list[Item]:
-    return (
-        [("call", block["id"])] if block["type"] == "tool_use" else _text("assistant", block.get("text", ""))
-    )
+def _block(block: dict[str, Any], *, in_words: bool) -> list[Item]:
+    if block["type"] != "tool_use":
+        return _text("assistant", block.get("text", ""))
+    if in_words:
+        return [("assistant", f"[Tool call {block['name']}: {msgspec.json.encode(block['input']).decode()}]")]
+    return [("call", block["id"])]
+
+
+def _result(block: dict[str, Any], returned: dict[str, Any], *, in_words: bool) -> Item:
+    if in_words:
+        kind = "error" if returned["is_error"] else "result"
+        return "user", f"[Tool {kind} {block['name']}: {returned['output']}]"
+    return "result", f"{block['id']} {returned['output']}"
 
 
 def _text(kind: str, text: str) -> list[Item]:

@@ -1,14 +1,19 @@
 """Replies put together from the streams of many servers of one API."""
 
+import contextlib
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from contracts.text import is_line
 from contracts.values import Usage
+from orchestrator.models import ModelFailure
+from orchestrator.models.reply import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
-from tests.orchestrator.scripted_chat import DONE, asks, calls, chunk, counted, says, sends, text
+from tests.orchestrator.scripted_chat import DONE, asks, breaks, calls, chunk, counted, says, sends, text
 
 pytestmark = pytest.mark.requirement("OPENAI-REPLIES")
 
@@ -26,8 +31,10 @@ async def test_text_goes_out_as_it_arrives_and_the_reply_holds_it_whole(
     reply = await caller.stream()
     assert "".join(caller.said) == "Grüß Gott, Welt \N{WAVING HAND SIGN}"
     assert reply.blocks == ({"type": "text", "text": "Grüß Gott, Welt \N{WAVING HAND SIGN}"},)
-    assert (reply.stop_reason, reply.raw_stop_reason) == ("end_turn", "stop")
-    assert (reply.message_id, reply.model) == ("chatcmpl-1", "m")
+    assert reply.stop_reason == "end_turn"
+    assert reply.raw_stop_reason == "stop"
+    assert reply.message_id == "chatcmpl-1"
+    assert reply.model == "m"
 
 
 async def test_events_may_be_cut_anywhere(provider: ScriptedProvider, caller: Caller) -> None:
@@ -88,7 +95,17 @@ async def test_calls_without_ids_or_indexes_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    "named", [{}, {"id": "a"}, {"index": 0}, {"index": 0, "id": "a", "function": {"name": "find"}}]
+    "named",
+    [
+        {},
+        {"id": "a"},
+        {"index": 0},
+        {"index": 0, "id": "a", "function": {"name": "find"}},
+        {"index": 0, "function": {"name": "find"}},
+        {"index": 0, "id": "", "function": {"name": "find"}},
+        {"function": {"name": "find"}},
+        {"index": 0, "id": "made up for every piece"},
+    ],
 )
 async def test_pieces_of_arguments_belong_to_the_call_begun_last(
     provider: ScriptedProvider, caller: Caller, named: dict[str, Any]
@@ -184,7 +201,8 @@ async def test_finish_reasons_become_ours_and_the_raw_word_stays(
 ) -> None:
     provider.will(says("ok", finish=raw))
     reply = await caller.stream()
-    assert (reply.stop_reason, reply.raw_stop_reason) == (reason, raw)
+    assert reply.stop_reason == reason
+    assert reply.raw_stop_reason == raw
 
 
 async def test_a_refusal_is_one_whatever_the_finish_reason(
@@ -195,15 +213,27 @@ async def test_a_refusal_is_one_whatever_the_finish_reason(
     assert caller.said == []
 
 
-async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
+async def test_calls_of_one_function_are_told_apart_where_each_came_in_one_piece(
     provider: ScriptedProvider, caller: Caller
 ) -> None:
+    """As Gemini sends them: one index, no id."""
+    pieces = [calls({"index": 0, **function("find", f'{{"x": {x}}}')}) for x in (1, 2, 3)]
+    provider.will(sends(*pieces, chunk(finish="stop"), DONE))
+    assert [block["input"] for block in (await caller.stream()).blocks] == [{"x": 1}, {"x": 2}, {"x": 3}]
+
+
+@pytest.mark.parametrize("arguments", ["", None, " ", '{"x": "ab'])
+@pytest.mark.parametrize("finish", ["length", "model_length"])
+async def test_length_in_the_middle_of_a_call_is_no_call_that_could_run(
+    provider: ScriptedProvider, caller: Caller, arguments: str | None, finish: str
+) -> None:
+    cut = calls({"index": 1, "id": "b", **function("f", arguments)})
     provider.will(
-        sends(calls({"index": 0, "id": "a", **function("f", '{"x": "ab')}), chunk(finish="length"), DONE)
+        sends(calls({"index": 0, "id": "a", **function("f")}), cut, chunk(finish=finish), counted(), DONE)
     )
     reply = await caller.stream()
     assert reply.stop_reason == "max_tokens"
-    assert reply.bad_inputs
+    assert {place: "limit" in problem for place, problem in reply.bad_inputs.items()} == {1: True}
 
 
 @pytest.mark.parametrize(
@@ -214,7 +244,74 @@ async def test_a_clean_end_without_a_stop_is_an_end_where_the_stream_said_its_la
 ) -> None:
     provider.will(sends(text("all"), *end))
     reply = await caller.stream()
-    assert (reply.stop_reason, len(provider.calls)) == ("end_turn", 1)
+    assert reply.stop_reason == "end_turn"
+    assert len(provider.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        [text(" b")],
+        [b"data: {"],
+        [chunk(choices=[])],
+        [calls({"index": 0, "id": "c", **function("f", "")})],
+        [calls({"index": 0, "id": "c", **function("f", "")}), counted()],
+    ],
+)
+async def test_usage_in_the_middle_of_a_stream_is_no_end_of_it(
+    provider: ScriptedProvider, caller: Caller, behind: list[bytes]
+) -> None:
+    provider.will(sends(text("a"), counted(), *behind))
+    assert (await caller.failure()).kind == "broken_stream"
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "hang", "ping", "garbage"])
+async def test_a_reply_that_told_why_it_ended_is_whole_whatever_its_tail_is(
+    provider: ScriptedProvider, impatient: Caller, how: str
+) -> None:
+    provider.will(breaks("All ", "of it.", how=how, finish="length"), says("never"))
+    reply = await impatient.stream()
+    assert reply.stop_reason == "max_tokens"
+    assert "".join(impatient.said) == "All of it."
+    assert len(provider.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"function": {"name": "f", "arguments": {"\ud800": "\x00"}}},
+        {"function": {"name": "\ud800\x00", "arguments": "{}"}},
+        {"id": "\ud800\x00\x1b" + "x" * 10_000, **function("f")},
+        {"extra_content": {"\ud800": "\x00"}, **function("f")},
+    ],
+)
+async def test_what_cannot_be_stored_of_a_call_is_mended(
+    provider: ScriptedProvider, caller: Caller, piece: dict[str, Any]
+) -> None:
+    data = {"choices": [{"delta": {"tool_calls": [piece]}, "finish_reason": "\x1b" + "y" * 10_000}]}
+    provider.will(sends(b"data: %b\n\n" % json.dumps(data).encode(), DONE))
+    reply = await caller.stream()
+    stored = msgspec.json.encode(reply.blocks)
+    assert b"\\u0000" not in stored
+    assert len(stored) < 1000
+    assert is_line(reply.raw_stop_reason)
+    assert len(reply.raw_stop_reason) <= 64
+
+
+async def test_calls_without_an_end_are_a_failure(provider: ScriptedProvider, caller: Caller) -> None:
+    many = [{"index": index, **function("f")} for index in range(MAX_BLOCKS + 1)]
+    provider.will(sends(calls(*many), chunk(finish="stop"), DONE))
+    assert (await caller.failure()).kind == "broken_stream"
+
+
+@pytest.mark.parametrize("depth", [400, 900, 5000])
+async def test_arguments_nested_without_end_are_a_failure_or_none(
+    provider: ScriptedProvider, caller: Caller, depth: int
+) -> None:
+    nested = calls(function("f", {"x": "HERE"})).replace(b'"HERE"', b"[" * depth + b"]" * depth)
+    provider.will(sends(nested, chunk(finish="stop"), DONE))
+    with contextlib.suppress(ModelFailure):
+        assert (await caller.stream()).stop_reason == "tool_use"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
-"""What an administrator may do, once, behind both doors: `/admin/v1` on the gateway and `agentchat admin`.
+"""What an administrator may do: `routes` is the table of it, for the gateway and for `agentchat admin`.
 
-Each module is one kind of thing; its functions take an `Admin` (with what, and for whom) and the structs of
-`values`, and raise AdminError. Every change leaves an audit row in its own transaction.
+Behind each route is a function of `accounts`, `keys`, `plans`, `agents`, `mcp_servers`, `knowledge`,
+`documents`, `conversations`, `usage` or `audit`. It takes an `Admin` (with what, and for whom) and structs of
+`values`, and raises AdminError. Every change leaves an audit row in its own transaction (`rows`).
+
+Beside them: `versions` (every change of an agent makes one), `agent_rows` and `agent_secrets` (as they are
+stored), `reseal` (all secrets anew), `holdings` (what would be orphaned), `reading` (what callers hand in).
 """
 
 from administration.admin import Admin

@@ -2,15 +2,16 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
-from administration.errors import Unavailable, outcomes
+from administration.errors import outcomes
+from administration.rows import record
 from bus import Bus
-from directory.administration.audit import record
+from contracts.admin_errors import Unavailable
 from directory.secrets import Sealer
-from knowledge.audit import Audit
-from knowledge.embedding import Embedder
+from knowledge.embedding.embedder import Embedder
 from limits import Limiter
 from net_guard import Guard
 from runtime import postgres
@@ -35,10 +36,11 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
 
-    @property
-    def audit(self) -> Audit:
-        """Who asks, as the knowledge library takes it."""
-        return Audit(actor=self.actor, record=record)
+    async def note(
+        self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None
+    ) -> None:
+        """Add an audit row by this actor, in the caller's transaction: see `rows.record`."""
+        await record(conn, self.actor, action, kind, subject, before=before, after=after)
 
     @contextlib.asynccontextmanager
     async def connection(self, seconds: float = _SECONDS) -> AsyncIterator[Connection]:

@@ -1,20 +1,20 @@
-"""Agents: versioned, so that an answer tells its configuration, and an old one can be had again."""
+"""Agents. Every change makes a version: an answer names its version, and an old one can be restored."""
 
-from administration import conversations, holdings
+from administration import accounts, conversations, holdings
 from administration.admin import Admin
-from administration.errors import Conflict, Invalid, NotFound
-from administration.reading import bounded, checked, identifier, page_of
-from administration.shown import agent_of
-from administration.times import utc
-from administration.values import Agent, AgentChanges, AgentVersion, Deletion, NewAgent, Page, Use
+from administration.agent_rows import agent_of, found, list_agents
+from administration.knowledge_rows import keep
+from administration.parameters import After, DryRun, Force, Limit, OfAccount, Version
+from administration.reading import checked, number_of
+from administration.rows import fetch_page, page_of, rows_for
+from administration.values import Agent, AgentVersion, Deletion, NewAgent, Page
+from administration.versions import change_agent, create_agent, delete_agent, restore_agent
+from bus import check_agent
+from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import is_uuid
 from contracts.messages import AgentCheck
-from directory import administration as directory
-from directory import agent_draft
-from directory.administration import agent_rows
-from directory.administration.agent_rows import Row, config_of
+from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
-from knowledge import administration as knowledge
 from net_guard import AddressRefused
 from runtime.postgres import Connection
 
@@ -22,20 +22,21 @@ _OURS = ("account_id", "id")
 
 
 async def create(admin: Admin, new: NewAgent) -> Agent:
-    """At version 1. Raises Invalid (for the account and the knowledge base too), Conflict."""
+    """Make an agent.
+
+    Raises Invalid (for the account and the knowledge base too), Conflict.
+    """
     new = checked(new)
     _check_base_url(admin, new.base_url)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
-    account_id = new.account_id.lower()
     async with admin.transaction() as conn:
-        if await directory.find_account(conn, account_id) is None:
-            raise Invalid.of("account_id", "there is no such account")
+        account_id = await accounts.named(conn, new.account_id)
         await _check_retrieval(conn, account_id, new.retrieval)
-        agent_id = await directory.create_agent(
+        agent_id = await create_agent(
             conn,
             admin.sealer,
             account_id,
-            agent_draft.AgentDraft(**fields),
+            AgentDraft(**fields),
             actor=admin.actor,
             agent_id=new.id and new.id.lower(),
         )
@@ -43,106 +44,97 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
 
 
 async def page(
-    admin: Admin, account_id: str | None = None, *, after: str | None = None, limit: int = 20
+    admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Agent]:
-    """Current versions, by id; those of one account where it is given. Raises NotFound for the account."""
-    account_id = account_id and identifier("account", account_id)
-    limit = bounded(limit)
+    """List the agents, all or one account's.
+
+    Current versions, by id; those of one account where it is given. Raises NotFound for the account.
+    """
     async with admin.connection() as conn:
-        if account_id and await directory.find_account(conn, account_id) is None:
-            raise NotFound("account", account_id)
-        rows = await agent_rows.list_agents(conn, account_id, after=after or "", limit=limit + 1)
-    shown = [agent_of(admin, row) for row in rows]
-    return page_of(shown, limit, shown[:limit][-1].id if shown else None)
+        own = account_id and (await accounts.present(conn, account_id)).id
+        rows = await list_agents(conn, own, after=after or "", limit=rows_for(limit))
+    return page_of([agent_of(admin, row) for row in rows], limit)
 
 
-async def get(admin: Admin, agent_id: str, version: int | None = None) -> Agent:
-    """The current version, or another. Raises NotFound."""
+async def current(admin: Admin, agent_id: str) -> Agent:
+    """Get an agent's current version.
+
+    Raises NotFound.
+    """
+    return await get(admin, agent_id)
+
+
+async def get(admin: Admin, agent_id: str, version: Version | None = None) -> Agent:
+    """Get a version of an agent.
+
+    Without `version` the current one. Raises NotFound.
+    """
     async with admin.connection() as conn:
         return agent_of(admin, await found(conn, agent_id, version))
 
 
 async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
-    """A new version, unless only `disabled` changes. Raises NotFound, Invalid."""
+    """Change an agent: a new version, unless only `disabled` changes.
+
+    Raises NotFound, Invalid.
+    """
     changes = checked(changes)
     given = changes.given()
     _check_base_url(admin, given.get("base_url"))
-    disabled = given.pop("disabled", None)
     async with admin.transaction() as conn:
-        account_id, agent_id = await owner(conn, agent_id)
-        if given:
-            await _check_retrieval(conn, account_id, given.get("retrieval"))
-            await directory.change_agent(
-                conn,
-                admin.sealer,
-                account_id,
-                agent_id,
-                agent_draft.AgentChanges(**given),
-                actor=admin.actor,
-            )
-        if disabled is not None:
-            await directory.set_agent_disabled(conn, account_id, agent_id, disabled, actor=admin.actor)
+        present = await found(conn, agent_id)
+        await _check_retrieval(conn, present.account_id, given.get("retrieval"))
+        await change_agent(conn, admin.sealer, agent_id, changes, actor=admin.actor)
         return agent_of(admin, await found(conn, agent_id))
 
 
 async def versions(
-    admin: Admin, agent_id: str, *, after: str | None = None, limit: int = 20
+    admin: Admin, agent_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[AgentVersion]:
-    """The newest first. Raises NotFound, Invalid for an `after` that is no version."""
-    limit = bounded(limit)
-    if after is not None and not (after.isdecimal() and len(after) < 10):
-        raise Invalid.of("after", "must be the number of a version")
+    """List an agent's versions, the newest first.
+
+    Raises NotFound, Invalid for an `after` that is no version.
+    """
+    before = number_of(after, "the number of a version")
     async with admin.connection() as conn:
-        current = (await found(conn, agent_id)).current_version
-        rows = await agent_rows.list_versions(
-            conn, agent_id.lower(), before=None if after is None else int(after), limit=limit + 1
-        )
-    shown = [
-        AgentVersion(
-            version=row.version,
-            current=row.version == current,
-            created_at=utc(row.created_at),
-            name=row.name,
-            model=row.model,
-        )
-        for row in rows
-    ]
-    return page_of(shown, limit, str(shown[:limit][-1].version))
+        asked = {"agent": (await found(conn, agent_id)).agent_id, "before": before}
+        return await fetch_page(conn, AgentVersion, _VERSIONS, asked, limit, by="version")
 
 
-async def restore(admin: Admin, agent_id: str, version: int) -> Agent:
-    """A new version with the configuration and the secrets of an old one. Raises NotFound, Invalid."""
+async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
+    """Make a new version that is as an old one was, secrets included.
+
+    Raises NotFound, Invalid.
+    """
     async with admin.transaction() as conn:
-        account_id, agent_id = await owner(conn, agent_id)
         old = await found(conn, agent_id, version)
-        settings = config_of(old.config)
-        _check_base_url(admin, settings.base_url)
-        await _check_retrieval(conn, account_id, settings.retrieval)
-        await directory.restore_agent(conn, account_id, agent_id, version, actor=admin.actor)
+        _check_base_url(admin, old.settings.base_url)
+        await _check_retrieval(conn, old.account_id, old.settings.retrieval)
+        await restore_agent(conn, agent_id, version, actor=admin.actor)
         return agent_of(admin, await found(conn, agent_id))
 
 
-async def delete(admin: Admin, agent_id: str, *, force: bool = False, dry_run: bool = False) -> Deletion:
-    """With all its versions. Refused while it is at a run or answered a conversation last.
+async def delete(admin: Admin, agent_id: str, *, force: Force = False, dry_run: DryRun = False) -> Deletion:
+    """Delete an agent with all its versions; with force also while it has runs or conversations.
+
+    Refused while it is at a run or answered a conversation last.
 
     With `force` the conversations stay, for other agents to go on with, and runs may fail. What begins in the
     same moment is not seen. Raises NotFound, Conflict, Unavailable.
     """
     if not (dry_run or force):
-        async with admin.connection() as conn:
-            await owner(conn, agent_id)
+        await get(admin, agent_id)
         await conversations.caught_up(admin)
     async with admin.transaction() as conn:
-        account_id, agent_id = await owner(conn, agent_id)
         row = await found(conn, agent_id)
-        used = await holdings.of_agent(conn, account_id, agent_id)
+        used = await holdings.of_agent(conn, row.account_id, row.agent_id)
         if not dry_run:
             if used and not force:
                 raise _in_use(used)
-            await directory.delete_agent(conn, account_id, agent_id, actor=admin.actor)
+            await delete_agent(conn, agent_id, actor=admin.actor)
     return Deletion(
         kind="agent",
-        id=agent_id,
+        id=row.agent_id,
         dry_run=dry_run,
         needs_force=dry_run and not force and bool(used),
         goes=(Use("versions", row.current_version),),
@@ -151,34 +143,14 @@ async def delete(admin: Admin, agent_id: str, *, force: bool = False, dry_run: b
 
 
 async def check(admin: Admin, agent_id: str) -> AgentCheck:
-    """Whether its provider and its tool servers work, by asking them: takes up to 20 s.
+    """Ask the agent's provider and MCP servers whether they work: takes up to 20 s.
 
     Raises NotFound, Unavailable without a bus.
     """
     bus = admin.need_bus()
     async with admin.connection() as conn:
         row = await found(conn, agent_id)
-    return await bus.check_agent(row.account_id, row.agent_id, row.version)
-
-
-async def owner(conn: Connection, agent_id: str) -> tuple[str, str]:
-    """The agent's account and its own id as it is stored. Raises NotFound."""
-    agent_id = identifier("agent", agent_id)
-    account_id = await agent_rows.account_of(conn, agent_id)
-    if account_id is None:
-        raise NotFound("agent", agent_id)
-    return account_id, agent_id
-
-
-async def found(conn: Connection, agent_id: str, version: int | None = None) -> Row:
-    """A version, or the current one. Raises NotFound for the agent and for the version."""
-    account_id, agent_id = await owner(conn, agent_id)
-    if version is not None and not 1 <= version < 2**31:
-        raise NotFound("version", str(version)[:20])
-    row = await agent_rows.version_row(conn, account_id, agent_id, version)
-    if row is None:
-        raise NotFound("version", str(version))
-    return row
+    return await check_agent(bus.rpc, row.account_id, row.agent_id, row.version)
 
 
 def _in_use(uses: tuple[Use, ...]) -> Conflict:
@@ -193,7 +165,7 @@ def _check_base_url(admin: Admin, url: str | None) -> None:
     try:
         admin.model_hosts.check_url(url)
     except AddressRefused as error:
-        raise Invalid.of("base_url", f"may not be called: {error}") from None
+        raise Invalid("base_url", f"may not be called: {error}") from None
     except ValueError:
         return  # not well-formed: the configuration's own check says how
 
@@ -203,5 +175,12 @@ async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retriev
     if retrieval is None:
         return
     base_id = retrieval.knowledge_base_id
-    if not is_uuid(base_id) or not await knowledge.keep_knowledge_base(conn, account_id, base_id):
-        raise Invalid.of("retrieval.knowledge_base_id", "the account has no such knowledge base")
+    if not is_uuid(base_id) or not await keep(conn, account_id, base_id):
+        raise Invalid("retrieval.knowledge_base_id", "the account has no such knowledge base")
+
+
+_VERSIONS = """
+SELECT v.version, v.version = g.current_version, v.created_at, v.name, v.model
+FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
+WHERE g.agent_id = %(agent)s AND v.version < coalesce(%(before)s::integer, v.version + 1)
+ORDER BY v.version DESC"""

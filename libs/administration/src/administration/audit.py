@@ -5,51 +5,48 @@ from typing import Any
 import msgspec
 
 from administration.admin import Admin
-from administration.errors import Invalid
-from administration.reading import bounded, page_of, storable
-from administration.times import utc
+from administration.parameters import After, ByActor, Limit, OfKind, OfSubject
+from administration.reading import number_of, storable
+from administration.rows import fetch_page
 from administration.values import AuditRow, Page
-from directory.administration.audit import Entry, list_entries
 
 
 async def page(
     admin: Admin,
     *,
-    kind: str | None = None,
-    subject: str | None = None,
-    actor: str | None = None,
-    after: str | None = None,
-    limit: int = 20,
+    kind: OfKind | None = None,
+    subject: OfSubject | None = None,
+    actor: ByActor | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
 ) -> Page[AuditRow]:
-    """The newest first. `kind` is such as account, key, plan, agent, knowledge_base, document.
+    """List the changes, the newest first: who, what, before, after, when.
 
-    Raises Invalid.
+    `kind` is such as account, key, plan, agent, knowledge_base, document. Raises Invalid.
     """
-    limit = bounded(limit)
-    if after is not None and not (after.isdecimal() and len(after) < 19):
-        raise Invalid.of("after", "must be the id of a row")
-    asked = {"kind": kind and kind.replace("_", " "), "subject": subject, "actor": actor}
-    for name, value in asked.items():
+    texts = {"kind": kind and kind.replace("_", " "), "subject": subject, "actor": actor}
+    for name, value in texts.items():
         storable(name, value or "")
+    asked: dict[str, Any] = {**texts, "before": number_of(after, "the id of a row", digits=18)}
+    conditions = [_CONDITIONS[name] for name, value in asked.items() if value is not None]
+    query = f"{_ROWS} WHERE {' AND '.join(conditions) or 'true'} ORDER BY id DESC"
     async with admin.connection() as conn:
-        before = None if after is None else int(after)
-        rows = await list_entries(conn, **asked, before=before, limit=limit + 1)
-    shown = [_shown(row) for row in rows]
-    return page_of(shown, limit, str(shown[:limit][-1].id) if shown else None)
+        found = await fetch_page(conn, AuditRow, query, asked, limit)
+    return msgspec.structs.replace(found, items=tuple(map(_shown, found.items)))
 
 
-def _shown(row: Entry) -> AuditRow:
-    return AuditRow(
-        id=row.id,
-        at=utc(row.at),
-        actor=row.actor,
-        action=row.action,
-        kind=row.kind.replace(" ", "_"),
-        subject=row.subject,
-        before=_value(row.before),
-        after=_value(row.after),
-    )
+def _shown(row: AuditRow) -> AuditRow:
+    """`before` and `after` come as JSON texts: a number in them is not to be made a float."""
+    values = {name: getattr(row, name) for name in ("before", "after")}
+    decoded = {name: text and msgspec.json.decode(text) for name, text in values.items()}
+    return msgspec.structs.replace(row, kind=row.kind.replace(" ", "_"), **decoded)
 
 
-def _value(text: str | None) -> Any:
-    return None if text is None else msgspec.json.decode(text)
+_ROWS = "SELECT id, at, actor, action, kind, subject, before::text, after::text FROM audit_log"
+
+_CONDITIONS = {
+    "kind": "kind = %(kind)s",
+    "subject": "subject = %(subject)s",
+    "actor": "actor = %(actor)s",
+    "before": "id < %(before)s",
+}

@@ -5,13 +5,14 @@ import os
 
 from administration import holdings
 from administration.admin import Admin
-from administration.errors import NotFound, Unavailable, outcomes
+from administration.errors import outcomes
+from administration.parameters import DryRun
 from administration.reading import identifier
-from administration.values import Deletion, Use
+from administration.values import Deletion
 from bus import erase_conversation
-from conversations.log import Log
+from contracts.admin_errors import NotFound, Unavailable, Use
+from conversations.event_store.log import Log
 from conversations.projections.conversations import conversations_of, is_behind
-from directory.administration.audit import record
 
 _AT_ONCE = 4
 _PORTION = 100
@@ -20,8 +21,11 @@ _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
 
-async def delete(admin: Admin, conversation_id: str, *, dry_run: bool = False) -> Deletion:
-    """Gone for every reader. A run that is under way is cancelled. Raises NotFound, Unavailable."""
+async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False) -> Deletion:
+    """Delete a conversation for every reader; a run that is under way is cancelled.
+
+    Raises NotFound, Unavailable.
+    """
     conversation_id = identifier("conversation", conversation_id)
     with outcomes():
         found = await Log(admin.pool).conversation(conversation_id)
@@ -35,7 +39,7 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: bool = False) -
 
 
 async def delete_all(admin: Admin, account_id: str) -> None:
-    """All of an account whose door is shut and whose agents are gone: no run begins any more.
+    """All conversations of an account that is disabled and has no agents: no run begins any more.
 
     Raises Unavailable, and where the read model lists what the log does not have.
     """
@@ -51,23 +55,23 @@ async def delete_all(admin: Admin, account_id: str) -> None:
 
 
 async def _erase_listed(admin: Admin, account_id: str) -> dict[str, bool]:
-    """Erase what the read model lists, and tell of each whether it was there.
+    """Erase what the read model lists; returns of each whether it was there.
 
     One that was not may have been erased by somebody else, which the next list then knows.
     """
-    told: dict[str, bool] = {}
+    outcomes_by_id: dict[str, bool] = {}
     before = None
     while True:
         with outcomes():
             rows = await conversations_of(admin.pool, account_id, limit=_PORTION, before=before)
         if not rows:
-            return told
+            return outcomes_by_id
         before = (rows[-1].created_at, rows[-1].conversation_id)
         listed = [row.conversation_id for row in rows]
         for start in range(0, len(listed), _AT_ONCE):
             portion = listed[start : start + _AT_ONCE]
             erased = await asyncio.gather(*(_erase(admin, account_id, each) for each in portion))
-            told.update(zip(portion, erased, strict=True))
+            outcomes_by_id.update(zip(portion, erased, strict=True))
 
 
 def _listed_in_vain(strays: list[str]) -> Unavailable:
@@ -82,17 +86,17 @@ async def _erase(admin: Admin, account_id: str, conversation_id: str) -> bool:
     """Whether it was there to be erased."""
     with outcomes():
         erased = await erase_conversation(
-            admin.need_bus(), account_id, conversation_id, trace_id=os.urandom(16).hex()
+            admin.need_bus().rpc, account_id, conversation_id, trace_id=os.urandom(16).hex()
         )
     if erased:
         async with admin.connection() as conn:
             after = {"account_id": account_id}
-            await record(conn, admin.actor, "delete", "conversation", conversation_id, before=after)
+            await admin.note(conn, "delete", "conversation", conversation_id, before=after)
     return erased
 
 
 async def caught_up(admin: Admin) -> None:
-    """Wait, 10 s at most, until the read model tells of all that is in the log now. Raises Unavailable."""
+    """Wait, 10 s at most, until the read model has all that is in the log now. Raises Unavailable."""
     with outcomes():
         head = await Log(admin.pool).head()
     try:

@@ -1,131 +1,120 @@
-"""The documents of a knowledge base: put there one by one or from files, listed, shown, deleted."""
-
-from collections.abc import AsyncIterator, Collection, Iterable
+"""The documents of a knowledge base: put there one by one, listed, shown, deleted."""
 
 import msgspec
 
 from administration import knowledge as bases
 from administration.admin import Admin
-from administration.errors import Invalid, NotFound, outcomes
-from administration.reading import bounded, checked, identifier, page_of
-from administration.times import utc
-from administration.values import Chunk, Deletion, Document, DocumentBody, NewDocument, Page, PutDocument, Use
-from knowledge import administration as knowledge
-from knowledge import importing
-from knowledge.drafts import Draft
-from knowledge.embeddings import usable
-from knowledge.files import Found
-from knowledge.importing import Progress
+from administration.errors import outcomes
+from administration.knowledge_rows import delete_documents, present
+from administration.parameters import After, DryRun, Limit
+from administration.reading import checked, identifier, number_of
+from administration.rows import fetch_one, fetch_page
+from administration.values import Deletion, Document, DocumentBody, NewDocument, Page, PutDocument
+from contracts.admin_errors import NotFound, Use
+from knowledge.documents import Chunk
+from knowledge.embedding.vectors import usable
+from knowledge.importing import importer
+from knowledge.importing.drafts import Draft
+from runtime.postgres import Connection
 
 _LARGE_SECONDS = 120.0
-_PORTION = 500
 
 
 async def put(admin: Admin, knowledge_base_id: str, new: NewDocument) -> PutDocument:
-    """Add it, or replace the one of its name; the same content changes nothing. Raises NotFound, Invalid."""
+    """Add a document, or replace the one of its name (200); the same content changes nothing.
+
+    Raises NotFound, Invalid.
+    """
     new = checked(new)
-    async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
+    base = await bases.get(admin, knowledge_base_id)
     with outcomes():
-        done = await importing.import_document(
+        done = await importer.import_document(
             admin.pool,
-            account_id,
-            base_id,
+            base.account_id,
+            base.id,
             Draft(**msgspec.structs.asdict(new)),
-            audit=admin.audit,
+            note=admin.note,
             embedder=await usable(admin.pool, admin.embedder),
         )
-    document = await get(admin, base_id, done.document_id)
+    document = await get(admin, base.id, done.document_id)
     return PutDocument(document=document, outcome=done.outcome, lacking=done.lacking)
 
 
 async def replace(admin: Admin, knowledge_base_id: str, document_id: str, body: DocumentBody) -> PutDocument:
-    """Other content for a document that is there, under its name. Raises NotFound, Invalid."""
-    present = await get(admin, knowledge_base_id, document_id)
-    new = NewDocument(name=present.name, **msgspec.structs.asdict(checked(body)))
+    """Give a document other content.
+
+    Raises NotFound, Invalid.
+    """
+    before = await get(admin, knowledge_base_id, document_id)
+    new = NewDocument(name=before.name, **msgspec.structs.asdict(checked(body)))
     return await put(admin, knowledge_base_id, new)
 
 
 async def page(
-    admin: Admin, knowledge_base_id: str, *, after: str | None = None, limit: int = 20
+    admin: Admin, knowledge_base_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Document]:
-    """By name. Raises NotFound."""
-    limit = bounded(limit)
+    """List a knowledge base's documents by name.
+
+    Raises NotFound.
+    """
+    query = f"{_DOCUMENT} AND name > %(after)s ORDER BY name"
     async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
-        rows = await knowledge.list_documents(conn, account_id, base_id, after=after or "", limit=limit + 1)
-    shown = [_shown(row) for row in rows]
-    return page_of(shown, limit, shown[:limit][-1].name if shown else None)
+        asked = {"base": (await present(conn, knowledge_base_id)).id, "after": after or ""}
+        return await fetch_page(conn, Document, query, asked, limit, by="name")
 
 
 async def get(admin: Admin, knowledge_base_id: str, document_id: str) -> Document:
-    """Raises NotFound."""
-    document_id = identifier("document", document_id)
+    """Get a document.
+
+    Raises NotFound.
+    """
     async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
-        found = await knowledge.find_document(conn, account_id, base_id, document_id)
-    if found is None:
-        raise NotFound("document", document_id)
-    return _shown(found)
+        return await _found(conn, knowledge_base_id, document_id)
 
 
 async def chunks(
-    admin: Admin, knowledge_base_id: str, document_id: str, *, after: str | None = None, limit: int = 20
+    admin: Admin, knowledge_base_id: str, document_id: str, *, after: After | None = None, limit: Limit = 20
 ) -> Page[Chunk]:
-    """The passages that it was cut into, in their order. Raises NotFound, Invalid for an odd `after`."""
-    limit, present = bounded(limit), await get(admin, knowledge_base_id, document_id)
-    if after is not None and not (after.isdecimal() and len(after) < 10):
-        raise Invalid.of("after", "must be the position of a chunk")
+    """List the passages that a document was cut into.
+
+    In their order. Raises NotFound, Invalid for an odd `after`.
+    """
+    position = number_of(after, "the position of a chunk")
     async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
-        rows = await knowledge.list_chunks(
-            conn, account_id, base_id, present.id, after=int(after or 0), limit=limit + 1
-        )
-    return page_of(rows, limit, str(rows[:limit][-1].position) if rows else None)
+        document = await _found(conn, knowledge_base_id, document_id)
+        asked = {"document": document.id, "after": position or 0}
+        return await fetch_page(conn, Chunk, _CHUNKS, asked, limit, by="position")
 
 
 async def delete(
-    admin: Admin, knowledge_base_id: str, document_id: str, *, dry_run: bool = False
+    admin: Admin, knowledge_base_id: str, document_id: str, *, dry_run: DryRun = False
 ) -> Deletion:
-    """With its chunks and their embeddings. Raises NotFound."""
-    present = await get(admin, knowledge_base_id, document_id)
-    if not dry_run:
-        async with admin.connection(_LARGE_SECONDS) as conn:
-            account_id, base_id = await bases.owner(conn, knowledge_base_id)
-            await knowledge.delete_document(conn, account_id, base_id, present.id, audit=admin.audit)
-    return Deletion(kind="document", id=present.id, dry_run=dry_run, goes=(Use("chunks", present.chunks),))
+    """Delete a document with its passages.
 
-
-async def import_files(
-    admin: Admin, knowledge_base_id: str, files: Iterable[Found]
-) -> AsyncIterator[Progress]:
-    """What `knowledge.files` found, one at a time; what cannot be read is told and passed over.
-
-    Raises NotFound, DatabaseUnavailable: what was imported until then stays, and another import goes on.
+    Raises NotFound.
     """
-    async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
-    embedder = await usable(admin.pool, admin.embedder)
-    with outcomes():
-        async for progress in importing.import_files(
-            admin.pool, account_id, base_id, files, audit=admin.audit, embedder=embedder
-        ):
-            yield progress
+    async with admin.transaction(_LARGE_SECONDS) as conn:
+        before = await _found(conn, knowledge_base_id, document_id)
+        if not dry_run:
+            await delete_documents(conn, before.knowledge_base_id, before.id)
+            await admin.note(conn, "delete", "document", before.id, before=before)
+    return Deletion(kind="document", id=before.id, dry_run=dry_run, goes=(Use("chunks", before.chunks),))
 
 
-async def gone(admin: Admin, knowledge_base_id: str, kept: Collection[str]) -> tuple[Document, ...]:
-    """The documents whose names are not among `kept`: an import no longer found them. Raises NotFound."""
-    found: list[Document] = []
-    async with admin.connection() as conn:
-        account_id, base_id = await bases.owner(conn, knowledge_base_id)
-        after = ""
-        while rows := await knowledge.list_documents(conn, account_id, base_id, after=after, limit=_PORTION):
-            found += [_shown(row) for row in rows if row.name not in kept]
-            after = rows[-1].name
-    return tuple(found)
+async def _found(conn: Connection, knowledge_base_id: str, document_id: str) -> Document:
+    base = await present(conn, knowledge_base_id)
+    document_id = identifier("document", document_id)
+    query = f"{_DOCUMENT} AND document_id = %(document)s"
+    found = await fetch_one(conn, Document, query, {"base": base.id, "document": document_id})
+    if found is None:
+        raise NotFound("document", document_id)
+    return found
 
 
-def _shown(row: knowledge.Document) -> Document:
-    fields = msgspec.structs.asdict(row)
-    fields["imported_at"] = utc(row.imported_at)
-    return Document(id=fields.pop("document_id"), **fields)
+_DOCUMENT = """
+SELECT document_id, knowledge_base_id, name, title, url, kind, characters, chunks, imported_at
+  FROM documents WHERE knowledge_base_id = %(base)s"""
+
+_CHUNKS = """
+SELECT position, title, text FROM chunks WHERE document_id = %(document)s AND position > %(after)s
+ ORDER BY position"""

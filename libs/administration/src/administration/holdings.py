@@ -1,27 +1,19 @@
 """What an account has, and what uses an agent: counted before they are deleted."""
 
 from administration.admin import Admin
-from administration.errors import NotFound, outcomes
-from administration.values import Use
-from contracts.ids import is_unlisted
-from conversations.finding import all_ids
-from conversations.log import Log
+from administration.errors import outcomes
+from contracts.admin_errors import Use
 from conversations.projections.conversations import conversations_with, count_conversations
 from conversations.projections.open_runs import open_runs_of
-from directory import administration as directory
+from conversations.queries.unlisted import unlisted as all_unlisted
 from runtime.postgres import Connection
 
 NAMES = 5
 
 
 async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
-    """Its keys that are not revoked, agents, knowledge bases and conversations; empty for nothing of it.
-
-    Raises NotFound.
-    """
+    """Its keys that are not revoked, agents, knowledge bases and conversations; empty for nothing of it."""
     async with admin.connection() as conn:
-        if await directory.find_account(conn, account_id) is None:
-            raise NotFound("account", account_id)
         held = await in_directory(conn, account_id)
         threads = await count_conversations(conn, account_id)
     threads += len(await unlisted(admin, account_id))
@@ -29,17 +21,10 @@ async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
 
 
 async def unlisted(admin: Admin, account_id: str) -> list[str]:
-    """Its conversations that no read model lists, and that are not erased. The ids of all are looked through.
-
-    Raises Unavailable.
-    """
-    log = Log(admin.pool)
+    """Its conversations that no read model lists, and that are not erased. Raises Unavailable."""
     with outcomes():
-        return [
-            each
-            async for each in all_ids(log, account_id)
-            if is_unlisted(each) and not (await log.readable_conversation(each)).erased
-        ]
+        found = all_unlisted(admin.pool)
+        return [each.conversation_id async for each in found if each.account_id == account_id]
 
 
 async def of_agent(conn: Connection, account_id: str, agent_id: str) -> tuple[Use, ...]:

@@ -7,37 +7,44 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from administration import agents
 from administration.admin import Admin
-from administration.errors import Conflict, Invalid, NotFound, WrongField
+from administration.agent_rows import found, servers_of
+from administration.parameters import DryRun
 from administration.reading import checked
-from administration.shown import servers_of
-from administration.values import Deletion, NewServer, ServerBody, ServerChanges, ShownServer
-from directory import administration as directory
-from directory.administration.agent_rows import config_of
-from directory.administration.agents import Servers
+from administration.values import Deletion, ServerBody, ServerChanges, ShownServer
+from administration.versions import Servers, change_servers
+from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agents import McpServer
 
 S = TypeVar("S", McpServer, ShownServer)
 
 _PORTS = {"http": 80, "https": 443}
-_PLACE = re.compile(r"^mcp_servers\[\d+\]\.?")
+_PATH = re.compile(r"^mcp_servers\[\d+\]\.?")
 
 
 async def all(admin: Admin, agent_id: str) -> tuple[ShownServer, ...]:  # noqa: A001 - read as mcp_servers.all
-    """In their order. Raises NotFound."""
+    """List an agent's MCP servers.
+
+    In their order. Raises NotFound.
+    """
     async with admin.connection() as conn:
-        row = await agents.found(conn, agent_id)
-    return servers_of(admin, row, config_of(row.config).mcp_servers)
+        row = await found(conn, agent_id)
+    return servers_of(admin, row, row.settings.mcp_servers)
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownServer:
-    """Raises NotFound."""
+    """Get an MCP server of an agent.
+
+    Raises NotFound.
+    """
     return _named(await all(admin, agent_id), name)
 
 
-async def add(admin: Admin, agent_id: str, new: NewServer) -> ShownServer:
-    """As the last one. Raises NotFound, Invalid, Conflict where the name is taken."""
+async def add(admin: Admin, agent_id: str, new: McpServer) -> ShownServer:
+    """Add an MCP server to an agent: a new version.
+
+    As the last one. Raises NotFound, Invalid, Conflict where the name is taken.
+    """
     new = checked(new)
 
     def added(servers: Servers) -> Servers:
@@ -49,7 +56,10 @@ async def add(admin: Admin, agent_id: str, new: NewServer) -> ShownServer:
 
 
 async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> ShownServer:
-    """In the place of the one of that name, headers included, or the last. Raises NotFound, Invalid."""
+    """Set an MCP server, headers included, or add it: a new version.
+
+    It replaces the one of that name, headers included, or is added as the last. Raises NotFound, Invalid.
+    """
     server = checked(McpServer(name=name, **msgspec.structs.asdict(checked(body))))
 
     def replaced(servers: Servers) -> Servers:
@@ -61,28 +71,32 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
 
 
 async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges) -> ShownServer:
-    """What is left out stays, the headers too, unless the URL goes to another origin: they are needed then.
+    """Change an MCP server; its headers stay unless given: a new version.
+
+    What is left out stays, the headers too, unless the URL goes to another origin: they are needed then.
 
     Raises NotFound, Invalid, Conflict (headers do not open).
     """
-    changes = checked(changes)
-    wanted = {field: getattr(changes, field) for field in msgspec.to_builtins(changes)}
-    if not wanted:
+    given = checked(changes).given()
+    if not given:
         return await get(admin, agent_id, name)
 
     def replaced(servers: Servers) -> Servers:
         present = _named(servers, name)
-        if present.headers and "headers" not in wanted and _elsewhere(present.url, wanted.get("url")):
-            raise Invalid.of("headers", "must be given anew for another origin; {} for none")
+        if present.headers and "headers" not in given and _elsewhere(present.url, given.get("url")):
+            raise Invalid("headers", "must be given anew for another origin; {} for none")
         return tuple(
-            msgspec.structs.replace(server, **wanted) if server.name == name else server for server in servers
+            msgspec.structs.replace(server, **given) if server.name == name else server for server in servers
         )
 
     return await _changed(admin, agent_id, name, replaced)
 
 
-async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: bool = False) -> Deletion:
-    """Raises NotFound."""
+async def remove(admin: Admin, agent_id: str, name: str, *, dry_run: DryRun = False) -> Deletion:
+    """Take an MCP server from an agent: a new version.
+
+    Raises NotFound.
+    """
     _named(await all(admin, agent_id), name)
     if not dry_run:
 
@@ -105,13 +119,9 @@ async def _change(admin: Admin, agent_id: str, change: Callable[[Servers], Serve
     """What is wrong with a server is said by the names of its own fields."""
     try:
         async with admin.transaction() as conn:
-            account_id, agent_id = await agents.owner(conn, agent_id)
-            await directory.change_servers(
-                conn, admin.sealer, account_id, agent_id, change, actor=admin.actor
-            )
+            await change_servers(conn, admin.sealer, agent_id, change, actor=admin.actor)
     except Invalid as error:
-        fields = [WrongField(_PLACE.sub("", each.field), each.reason) for each in error.fields]
-        raise Invalid(*fields) from None
+        raise Invalid(_PATH.sub("", error.field), error.reason) from None
 
 
 def _named(servers: Iterable[S], name: str) -> S:

@@ -3,69 +3,119 @@
 import msgspec
 
 from administration.admin import Admin
-from administration.errors import Conflict, Invalid, NotFound
 from administration.holdings import NAMES
-from administration.reading import bounded, checked, page_of, storable
-from administration.values import Deletion, NewPlan, Page, Plan, PlanChanges, Use
-from directory import administration as directory
+from administration.parameters import After, DryRun, Limit
+from administration.reading import checked, storable
+from administration.rows import fetch_one, fetch_page, write
+from administration.values import Deletion, NewPlan, Page, PlanChanges
+from contracts.admin_errors import Conflict, Invalid, NotFound, Use
+from directory.plans import Plan
 from runtime.postgres import Connection
 
 
 async def create(admin: Admin, new: NewPlan) -> Plan:
-    """Raises Invalid, Conflict where the name is taken."""
+    """Make a plan.
+
+    Raises Invalid, Conflict where the name is taken.
+    """
     plan = Plan(**msgspec.structs.asdict(checked(new)))
-    async with admin.connection() as conn:
-        await directory.create_plan(conn, plan, actor=admin.actor)
+    async with admin.transaction() as conn:
+        cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
+        if cursor.rowcount == 0:
+            raise Conflict.exists("plan", plan.name)
+        await admin.note(conn, "create", "plan", plan.name, after=plan)
     return plan
 
 
-async def page(admin: Admin, *, after: str | None = None, limit: int = 20) -> Page[Plan]:
-    """By name."""
-    limit = bounded(limit)
+async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Plan]:
+    """List the plans.
+
+    By name.
+    """
+    query = f"{_PLAN} WHERE name > %(after)s ORDER BY name"
     async with admin.connection() as conn:
-        rows = await directory.list_plans(conn, after=after or "", limit=limit + 1)
-    return page_of(rows, limit, rows[:limit][-1].name if rows else None)
+        return await fetch_page(conn, Plan, query, {"after": after or ""}, limit, by="name")
 
 
 async def get(admin: Admin, name: str) -> Plan:
-    """Raises NotFound."""
+    """Get a plan.
+
+    Raises NotFound.
+    """
     async with admin.connection() as conn:
-        found = await directory.find_plan(conn, _name(name))
+        return await _present(conn, name)
+
+
+async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
+    """Change a plan's numbers, from the next request on.
+
+    Raises NotFound, Invalid.
+    """
+    given = checked(changes).given()
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        after = msgspec.structs.replace(before, **given)
+        return await write(conn, admin.actor, "plan", before, after, _UPDATE)
+
+
+async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletion:
+    """Delete a plan that no account is on.
+
+    Raises NotFound, and Conflict while accounts are on it, for a dry run too.
+    """
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        cursor = await conn.execute(_ACCOUNTS_ON, [name, NAMES])
+        if rows := await cursor.fetchall():
+            count, names = rows[0][0], tuple(row[1] for row in rows)
+            reason = f"the plan {name} is that of {count} account{'s' * (count > 1)}"
+            raise Conflict(reason, (Use("accounts", count, names),))
+        if not dry_run:
+            await conn.execute("DELETE FROM plans WHERE name = %s", [name])
+            await admin.note(conn, "delete", "plan", name, before=before)
+    return Deletion(kind="plan", id=name, dry_run=dry_run)
+
+
+async def check_named(conn: Connection, name: str) -> None:
+    """Whether a field `plan` names one, which then stays until the transaction ends. Raises Invalid."""
+    cursor = await conn.execute("SELECT FROM plans WHERE name = %s FOR KEY SHARE", [name])
+    if await cursor.fetchone() is None:
+        names = await (await conn.execute("SELECT name FROM plans ORDER BY name LIMIT 100")).fetchall()
+        listed = ", ".join(each for (each,) in names)
+        raise Invalid("plan", f"there is no such plan; there are {listed}")
+
+
+async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
+    """`lock` holds its row, so that no account comes to it meanwhile. Raises NotFound."""
+    try:
+        name = storable("name", name)
+    except Invalid:
+        raise NotFound("plan", "with characters that are in no name") from None
+    query = f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}"
+    found = await fetch_one(conn, Plan, query, [name])
     if found is None:
         raise NotFound("plan", name[:100])
     return found
 
 
-async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
-    """Raises NotFound, Invalid."""
-    given = msgspec.to_builtins(checked(changes))
-    async with admin.connection() as conn:
-        return await directory.change_plan(conn, _name(name), given, actor=admin.actor)
+_PLAN = """
+SELECT name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes
+  FROM plans"""
 
+_ACCOUNTS_ON = "SELECT count(*) OVER (), name FROM accounts WHERE plan = %s ORDER BY account_id LIMIT %s"
 
-async def delete(admin: Admin, name: str, *, dry_run: bool = False) -> Deletion:
-    """Raises NotFound, Conflict while accounts are on it; a dry run tells that too."""
-    async with admin.transaction() as conn:
-        if await directory.find_plan(conn, _name(name), lock=True) is None:
-            raise NotFound("plan", name)
-        count, names = await directory.accounts_on(conn, name, limit=NAMES)
-        if count:
-            uses = (Use("accounts", count, tuple(names)),)
-            raise Conflict(f"the plan {name} is that of {count} account{'s' * (count > 1)}", uses)
-        if not dry_run:
-            await directory.delete_plan(conn, name, actor=admin.actor)
-    return Deletion(kind="plan", id=name, dry_run=dry_run)
+_INSERT = """
+INSERT INTO plans
+    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes)
+VALUES
+    (%(name)s, %(requests_per_minute)s, %(concurrent_runs)s, %(tokens_per_month)s, %(form2_streaming)s,
+     %(max_message_bytes)s)
+ON CONFLICT DO NOTHING
+"""
 
-
-async def unknown(conn: Connection) -> Invalid:
-    """What to say of a field `plan` that names none."""
-    names = [plan.name for plan in await directory.list_plans(conn)]
-    return Invalid.of("plan", f"there is no such plan; there are {', '.join(names)}")
-
-
-def _name(name: str) -> str:
-    """Raises NotFound for what no plan can be called."""
-    try:
-        return storable("name", name)
-    except Invalid:
-        raise NotFound("plan", "with characters that are in no name") from None
+_UPDATE = """
+UPDATE plans SET requests_per_minute = %(requests_per_minute)s, concurrent_runs = %(concurrent_runs)s,
+       tokens_per_month = %(tokens_per_month)s, form2_streaming = %(form2_streaming)s,
+       max_message_bytes = %(max_message_bytes)s
+ WHERE name = %(name)s
+"""

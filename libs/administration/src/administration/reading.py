@@ -8,11 +8,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from administration.errors import Invalid, NotFound
-from administration.values import UUID, Page
+from administration.values import UUID
+from contracts.admin_errors import Invalid, NotFound
 from contracts.ids import is_uuid
-
-MOST_PAGE = 100
 
 T = TypeVar("T")
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
@@ -26,7 +24,7 @@ def read_json(kind: type[T], data: bytes) -> T:
     except msgspec.ValidationError as error:
         raise _explained(kind, str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid.of("", f"this is not valid JSON: {error}") from None
+        raise Invalid("", f"this is not valid JSON: {error}") from None
     assert isinstance(value, kind)
     return value
 
@@ -51,20 +49,17 @@ def identifier(kind: str, text: str) -> str:
 def storable(field: str, text: str) -> str:
     """A text that Postgres can be asked for. Raises Invalid."""
     if "\x00" in text or not text.isprintable():
-        raise Invalid.of(field, "holds characters that are in no name")
+        raise Invalid(field, "holds characters that are in no name")
     return text
 
 
-def page_of(rows: list[T], limit: int, after: str | None) -> Page[T]:
-    """One more row than `limit` was asked for, to know whether there is more; `after`: the last one's."""
-    return Page(items=tuple(rows[:limit]), after=after if len(rows) > limit else None)
-
-
-def bounded(limit: int) -> int:
-    """A page's size. Raises Invalid."""
-    if not 1 <= limit <= MOST_PAGE:
-        raise Invalid.of("limit", f"must be from 1 to {MOST_PAGE}")
-    return limit
+def number_of(after: str | None, what: str, *, digits: int = 9) -> int | None:
+    """The position in a list that is ordered by a number. Raises Invalid."""
+    if after is None:
+        return None
+    if not (after.isdecimal() and len(after) <= digits):
+        raise Invalid("after", f"must be {what}")
+    return int(after)
 
 
 _MISSING = re.compile(r"Object missing required field `(.*?)`")
@@ -81,20 +76,20 @@ _WORDS = {
 
 
 def _explained(kind: type, text: str) -> Invalid:
-    reason, _, place = text.rpartition(" - at `")
+    reason, _, where = text.rpartition(" - at `")
     if not reason:
-        reason, place = text, ""
-    path = place.rstrip("`").partition("$")[2].removeprefix(".")
+        reason, where = text, ""
+    path = where.rstrip("`").partition("$")[2].removeprefix(".")
     if missing := _MISSING.fullmatch(reason):
-        return Invalid.of(_joined(path, missing[1]), "is required")
+        return Invalid(_joined(path, missing[1]), "is required")
     if unknown := _UNKNOWN.fullmatch(reason):
-        return Invalid.of(_joined(path, unknown[1][:100]), "is not known")
+        return Invalid(_joined(path, unknown[1][:100]), "is not known")
     if reason.startswith("Invalid enum value"):
-        return Invalid.of(path, f"must be one of {', '.join(_choices(kind, path))}")
+        return Invalid(path, f"must be one of {', '.join(_choices(kind, path))}")
     if f"matching regex {UUID!r}" in reason:
-        return Invalid.of(path, "must be a UUID")
+        return Invalid(path, "must be a UUID")
     reason = _TYPES.sub(lambda types: _spoken(types[1]), reason)
-    return Invalid.of(path, reason.replace("Expected", "must be", 1).replace(", got", ", not"))
+    return Invalid(path, reason.replace("Expected", "must be", 1).replace(", got", ", not"))
 
 
 def _spoken(types: str) -> str:

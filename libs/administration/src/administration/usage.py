@@ -7,12 +7,14 @@ import msgspec
 
 from administration import accounts, plans
 from administration.admin import Admin
-from administration.errors import Invalid, NotFound, Unavailable, outcomes
-from conversations import spending
-from conversations.log import Log
+from administration.errors import outcomes
+from administration.parameters import Month
+from contracts.admin_errors import Invalid, NotFound, Unavailable
+from conversations.event_store.log import Log
 from conversations.projections.usage import UsageLine, lines_of
-from conversations.spending import MonthSpent, RunTokens
-from limits import KeptMonth, Limiter, RedisAway
+from conversations.queries import month_usage
+from conversations.queries.month_usage import MonthSpent, RunTokens
+from limits import KeptMonth, Limiter, RedisUnavailable
 
 MAX_DIFFERENCES = 20
 _TRIES = 3  # a gateway may begin a count of its own, once: then it has the month, and does not again
@@ -66,22 +68,27 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
         return not self.differences and self.cached in (None, self.logged)
 
 
-async def of_month(admin: Admin, account_id: str, month: str | None = None) -> MonthUsage:
-    """One account's month; None is the current one. Raises NotFound, Invalid, Unavailable."""
+async def of_month(admin: Admin, account_id: str, month: Month | None = None) -> MonthUsage:
+    """What an account has spent in a month, by day, agent and model.
+
+    One account's month; None is the current one. Raises NotFound, Invalid, Unavailable.
+    """
     account = await accounts.get(admin, account_id)
     with outcomes():
-        month = _checked(month) or await spending.this_month(admin.pool)
+        month = _checked(month) or await month_usage.this_month(admin.pool)
         lines = await lines_of(admin.pool, month, account.id)
     return _added_up(account.id, month, lines, await _limit(admin, account.id), listed=True)
 
 
-async def all_accounts(admin: Admin, month: str | None = None) -> tuple[MonthUsage, ...]:
-    """Every account that has spent something, the one with the most first, without `lines`.
+async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
+    """What each account has spent in a month, the one with the most first.
+
+    Every account that has spent something, the one with the most first, without `lines`.
 
     Accounts that were deleted since are among them. Raises Invalid, Unavailable.
     """
     with outcomes():
-        month = _checked(month) or await spending.this_month(admin.pool)
+        month = _checked(month) or await month_usage.this_month(admin.pool)
         lines = await lines_of(admin.pool, month)
     found = [
         _added_up(account_id, month, list(own), await _limit(admin, account_id), listed=False)
@@ -96,7 +103,7 @@ async def verify(
     month: str | None = None,
     *,
     mend: bool = False,
-    on_progress: spending.Progress | None = None,
+    on_progress: month_usage.Progress | None = None,
 ) -> Verified:
     """Count a month from the whole log, and compare; reads all of the log, however long that takes.
 
@@ -104,13 +111,13 @@ async def verify(
     """
     account = await accounts.get(admin, account_id)
     with outcomes():
-        now = await spending.this_month(admin.pool)
+        now = await month_usage.this_month(admin.pool)
         month = _checked(month) or now
         if mend and month != now:
-            raise Invalid.of("month", f"only the current one, {now}, is kept in Redis")
+            raise Invalid("month", f"only the current one, {now}, is kept in Redis")
         logged = await _recount(admin, account.id, month, mend, on_progress)
         cached = await _cached(admin, account.id, month)
-        projected = await spending.projected(admin.pool, account.id, month)
+        projected = await month_usage.projected(admin.pool, account.id, month)
     differing = [
         Difference(
             trace_id=trace_id, logged=logged.runs.get(trace_id), projected=projected.runs.get(trace_id)
@@ -131,15 +138,15 @@ async def verify(
 
 
 async def _recount(
-    admin: Admin, account_id: str, month: str, mend: bool, on_progress: spending.Progress | None
+    admin: Admin, account_id: str, month: str, mend: bool, on_progress: month_usage.Progress | None
 ) -> RunTokens:
     """The month from the log; if Redis is to be mended, while it notes what is settled meanwhile."""
     found: list[RunTokens] = []
 
     async def count() -> MonthSpent:
-        counted_to = await spending.settled_time(admin.pool)
+        counted_to = await month_usage.settled_time(admin.pool)
         log = Log(admin.pool)
-        found.append(await spending.recount(log, account_id, month, on_progress=on_progress))
+        found.append(await month_usage.recount(log, account_id, month, on_progress=on_progress))
         return found[-1].counted_to(counted_to)
 
     if not mend:
@@ -151,7 +158,7 @@ async def _recount(
         for _ in range(_TRIES):
             if await admin.limiter.recount_month(account_id, count):
                 return found[-1]
-    except RedisAway as error:
+    except RedisUnavailable as error:
         raise Unavailable(f"Redis does not answer: {error}") from error
     raise Unavailable("others counted this month meanwhile")
 
@@ -167,7 +174,7 @@ async def _cached(admin: Admin, account_id: str, month: str) -> KeptMonth | None
 async def _kept(limiter: Limiter, account_id: str) -> KeptMonth | None:
     try:
         return await limiter.kept_month(account_id)
-    except RedisAway:
+    except RedisUnavailable:
         return None
 
 
@@ -196,5 +203,5 @@ def _added_up(
 
 def _checked(month: str | None) -> str | None:
     if month is not None and not _MONTH.fullmatch(month):
-        raise Invalid.of("month", "is to be as 2026-11")
+        raise Invalid("month", "is to be as 2026-11")
     return month

@@ -4,48 +4,12 @@ from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from contracts.admin_errors import Use
 from directory import agent_draft
-from directory.agents import McpServer, Retrieval
-from directory.caller import OnInterruption, OutputType
-from directory.plans import Plan
-from knowledge.documents import Chunk, Kind
-
-__all__ = [
-    "UUID",
-    "Account",
-    "AccountChanges",
-    "Agent",
-    "AgentChanges",
-    "AgentVersion",
-    "AuditRow",
-    "Chunk",
-    "Deletion",
-    "Document",
-    "DocumentBody",
-    "IssuedKey",
-    "Key",
-    "KeyChanges",
-    "KnowledgeBase",
-    "KnowledgeBaseChanges",
-    "NewAccount",
-    "NewAgent",
-    "NewDocument",
-    "NewKey",
-    "NewKnowledgeBase",
-    "NewPlan",
-    "NewServer",
-    "Page",
-    "Plan",
-    "PlanChanges",
-    "PutDocument",
-    "SecretHint",
-    "ServerBody",
-    "ServerChanges",
-    "ShownServer",
-    "Use",
-]
+from directory.agents import AgentSettings, McpServer
+from directory.derived import changes_of, part_of, shown_of
+from knowledge.documents import Kind
 
 T = TypeVar("T")
 
@@ -56,14 +20,6 @@ PlanName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class Use(msgspec.Struct, frozen=True):
-    """Things of one kind ("agents"), how many, and what the first few are called."""
-
-    kind: str
-    count: int
-    names: tuple[str, ...] = ()
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,12 +52,8 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     id: Id | None = None
 
 
-class AccountChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AccountChanges(changes_of(NewAccount, "id", disabled=bool)):  # type: ignore[misc] # mypy: no defstruct
     """What is left out stays."""
-
-    name: Name | UnsetType = UNSET
-    plan: PlanName | UnsetType = UNSET
-    disabled: bool | UnsetType = UNSET
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,14 +77,8 @@ class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_message_bytes: Count | None = None
 
 
-class PlanChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlanChanges(changes_of(NewPlan, "name")):  # type: ignore[misc] # as above
     """What is left out stays; null is no limit."""
-
-    requests_per_minute: Count | UnsetType | None = UNSET
-    concurrent_runs: Count | UnsetType | None = UNSET
-    tokens_per_month: Tokens | UnsetType | None = UNSET
-    form2_streaming: bool | UnsetType = UNSET
-    max_message_bytes: Count | UnsetType | None = UNSET
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,11 +87,8 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
-class KeyChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KeyChanges(changes_of(NewKey, disabled=bool)):  # type: ignore[misc] # as above
     """What is left out stays."""
-
-    name: Annotated[str, msgspec.Meta(max_length=200)] | UnsetType = UNSET
-    disabled: bool | UnsetType = UNSET
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,12 +126,6 @@ class NewAgent(agent_draft.AgentDraft, frozen=True, kw_only=True):
     id: Id | None = None
 
 
-class AgentChanges(agent_draft.AgentChanges, frozen=True, kw_only=True):
-    """What is left out stays. `mcp_servers` are replaced together, headers included."""
-
-    disabled: bool | UnsetType = UNSET
-
-
 class SecretHint(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there is one, and its end where it is long enough to show that."""
 
@@ -206,30 +143,24 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """A version of an agent; `changed_at` is when that was made. With no key set it has the
-    service's own.
-    """
-
+class _AgentIdentity(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     account_id: str
     version: int
     disabled: bool
     created_at: datetime
     changed_at: datetime
-    name: str
-    provider: str
-    model: str
-    base_url: str | None
-    system_prompt: str
-    parameters: dict[str, Any]
-    max_tool_rounds: int
-    output_type: OutputType
-    output_schema: dict[str, Any] | None
-    mcp_servers: tuple[ShownServer, ...]
-    on_interruption: OnInterruption
-    retrieval: Retrieval | None
-    provider_key: SecretHint
+
+
+_Settings: Any = shown_of(
+    _AgentIdentity, AgentSettings, mcp_servers=tuple[ShownServer, ...], provider_key=SecretHint
+)
+
+
+class Agent(_Settings):  # type: ignore[misc] # as above
+    """A version of an agent; `changed_at` is when that was made. With no key set it has the
+    service's own.
+    """
 
 
 class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,33 +173,14 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
 
 
-NewServer = McpServer
-
-
-class ServerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerBody(part_of(McpServer, "name")):  # type: ignore[misc] # as above
     """A whole tool server, for the name that the address has."""
 
-    url: Url
-    headers: dict[str, str] = {}
-    allowed_tools: tuple[str, ...] | None = None
-    disabled: bool = False
-
-    def __repr__(self) -> str:
-        """Without the headers' values."""
-        return f"ServerBody(url={self.url!r}, headers={sorted(self.headers)})"
+    __repr__ = McpServer.__repr__
 
 
-class ServerChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerChanges(changes_of(ServerBody)):  # type: ignore[misc] # as above
     """What is left out stays; `headers` are replaced together, and needed with a `url` of another origin."""
-
-    url: Url | UnsetType = UNSET
-    headers: dict[str, str] | UnsetType = UNSET
-    allowed_tools: tuple[str, ...] | UnsetType | None = UNSET
-    disabled: bool | UnsetType = UNSET
-
-    def __repr__(self) -> str:
-        """The names of the changed fields only."""
-        return f"ServerChanges({', '.join(msgspec.to_builtins(self))})"
 
 
 class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -280,11 +192,8 @@ class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     id: Id | None = None
 
 
-class KnowledgeBaseChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KnowledgeBaseChanges(changes_of(NewKnowledgeBase, "account_id", "language", "id", disabled=bool)):  # type: ignore[misc]
     """What is left out stays."""
-
-    name: Name | UnsetType = UNSET
-    disabled: bool | UnsetType = UNSET
 
 
 class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
@@ -310,17 +219,15 @@ class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     url: Url | None = None
 
 
-class DocumentBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DocumentBody(part_of(NewDocument, "name")):  # type: ignore[misc] # as above
     """A document's content, for the name that it has."""
-
-    text: str
-    kind: Kind = "text"
-    title: Name | None = None
-    url: Url | None = None
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """`characters` is the length of what was handed in; `chunks` how many passages it was cut into."""
+    """`name` is its identity in the knowledge base; `url` is empty where it has none.
+
+    `characters` is the length of what was handed in; `chunks` how many passages it was cut into.
+    """
 
     id: str
     knowledge_base_id: str

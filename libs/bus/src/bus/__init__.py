@@ -1,28 +1,42 @@
 """The only door to NATS: streams and consumers, work queues, the trace channel, request and reply, the feed.
 
-`Bus.connect` opens it; everything else is a method of `Bus`. NATS may be wiped at any time: the streams are
-made anew, and what was accepted is in Postgres.
+`Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and who needs one of
+them is given that one. NATS may be wiped at any time: the streams are made anew, and what was accepted is in
+Postgres.
 """
 
+from bus import _nats  # noqa: F401 - before all that imports nats
 from bus.backlog import Backlog
 from bus.bus import Bus
+from bus.checks import check_agent
 from bus.commands import erase_conversation
-from bus.dead import Exhausted
+from bus.dead_letters import Exhausted
 from bus.delivery import Delivery
+from bus.eraser import Eraser
 from bus.errors import BusUnavailable, FeedConflict
-from bus.feed import FeedEnd
-from bus.follow import Wanted
+from bus.feed import Feed
+from bus.follow import EventSelection
+from bus.positions import FeedEnd
+from bus.queues import Queues
+from bus.rpc import Rpc
 from bus.subscription import Subscription
+from bus.traces import Traces
 
 __all__ = [
     "Backlog",
     "Bus",
     "BusUnavailable",
     "Delivery",
+    "Eraser",
+    "EventSelection",
     "Exhausted",
+    "Feed",
     "FeedConflict",
     "FeedEnd",
+    "Queues",
+    "Rpc",
     "Subscription",
-    "Wanted",
+    "Traces",
+    "check_agent",
     "erase_conversation",
 ]

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from bus import rpc
-from bus.connection import Connection
 from bus.errors import BusUnavailable
+from bus.rpc import Rpc
 from contracts import messages, subjects
 from contracts.timings import CHECK_ANSWER_SECONDS
 
@@ -12,37 +11,33 @@ _NO_RUNNER = "No tool-runner answers just now, so the tool servers were not look
 _NO_ORCHESTRATOR = "No orchestrator answers just now, so the model was not called."
 
 
-async def check_agent(
-    connection: Connection, account_id: str, agent_id: str, agent_version: int
-) -> messages.AgentCheck:
+async def check_agent(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.AgentCheck:
     """What works for that version of the agent. Never raises: what cannot be found out is said so."""
     servers, provider = await asyncio.gather(
-        _servers(connection, account_id, agent_id, agent_version),
-        _provider(connection, account_id, agent_id, agent_version),
+        _servers(rpc, account_id, agent_id, agent_version),
+        _provider(rpc, account_id, agent_id, agent_version),
     )
     return messages.AgentCheck(servers=servers, provider=provider)
 
 
 async def _servers(
-    connection: Connection, account_id: str, agent_id: str, agent_version: int
+    rpc: Rpc, account_id: str, agent_id: str, agent_version: int
 ) -> tuple[messages.ServerCheck, ...]:
     question = messages.CheckTools(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
         checked = await rpc.ask(
-            connection, subjects.TOOLS_CHECK, question, messages.ToolsChecked, CHECK_ANSWER_SECONDS
+            subjects.TOOLS_CHECK, question, messages.ToolsChecked, timeout=CHECK_ANSWER_SECONDS
         )
     except BusUnavailable:
         return (messages.ServerCheck(name="*", ok=False, detail=_NO_RUNNER),)
     return checked.servers
 
 
-async def _provider(
-    connection: Connection, account_id: str, agent_id: str, agent_version: int
-) -> messages.ProviderCheck:
+async def _provider(rpc: Rpc, account_id: str, agent_id: str, agent_version: int) -> messages.ProviderCheck:
     question = messages.CheckModel(account_id=account_id, agent_id=agent_id, agent_version=agent_version)
     try:
         checked = await rpc.ask(
-            connection, subjects.MODELS_CHECK, question, messages.ModelChecked, CHECK_ANSWER_SECONDS
+            subjects.MODELS_CHECK, question, messages.ModelChecked, timeout=CHECK_ANSWER_SECONDS
         )
     except BusUnavailable:
         return messages.ProviderCheck(ok=False, code="unavailable", detail=_NO_ORCHESTRATOR)

@@ -1,9 +1,10 @@
-"""nats-py's client with three changes, each to a method of 2.16 that its own source calls private.
+"""nats-py's client with four changes, each to a method of 2.16 that its own source calls private.
 
 - Messages of chosen subscriptions go straight to a function: no queue, task and wake-up for each (about
   half the CPU time of a message, measured).
 - A late PONG whose waiter gave up no longer ends the read loop (InvalidStateError in `_process_pong`).
 - A frame is published without waiting, and dropped when the server has stopped reading.
+- A reply goes straight to who waits for it (a request costs half as much CPU time, measured).
 """
 
 import asyncio
@@ -18,6 +19,9 @@ from nats.protocol import command
 Receive = Callable[[str, str, bytes, bytes | None], None]
 """Takes subject, reply subject, payload and the raw header block; called on the loop, must not block."""
 
+Reply = tuple[bytes, bytes | None]
+"""Payload and raw header block."""
+
 PENDING_BYTES = 2 * 1024 * 1024
 
 
@@ -27,6 +31,9 @@ class DirectClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._receivers: dict[int, Receive] = {}
+        self._inbox = ""
+        self._asked = 0
+        self._replies: dict[str, asyncio.Future[Reply]] = {}
 
     async def subscribe_direct(self, subject: str, receive: Receive, queue: str = "") -> Subscription:
         """Subscribe, with `receive` called for each message as it is read from the socket."""
@@ -48,15 +55,15 @@ class DirectClient(Client):
             async with asyncio.timeout(seconds):
                 await self._send_unsubscribe(subscription._id)
                 # A request, because `flush` sends its PING ahead of what waits to be sent.
-                await self.request("$JS.API.INFO", timeout=seconds)
+                await self.ask("$JS.API.INFO")
         except (nats.errors.Error, OSError, TimeoutError):
             pass  # disconnected: nothing more will come
         finally:
             self._receivers.pop(subscription._id, None)
             self._remove_sub(subscription._id)
 
-    def publish_now(self, subject: str, headers: bytes, payload: bytes) -> bool:
-        """Append one message with a ready header block to the outgoing buffer.
+    def publish_now(self, subject: str, payload: bytes, *, headers: bytes = b"", reply: str = "") -> bool:
+        """Append one message, with a ready header block or none, to the outgoing buffer.
 
         False if that is full, or if the server would not take a message of this size.
         """
@@ -64,12 +71,46 @@ class DirectClient(Client):
             return False
         if len(headers) + len(payload) > self.max_payload:
             return False
-        message = command.hpub_cmd(subject, "", headers, payload)
+        if headers:
+            message = command.hpub_cmd(subject, reply, headers, payload)
+        else:
+            message = command.pub_cmd(subject, reply, payload)
         self._pending.append(message)
         self._pending_data_size += len(message)
         if self.is_connected and self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
         return True
+
+    async def publish_soon(
+        self, subject: str, payload: bytes, *, headers: bytes = b"", reply: str = ""
+    ) -> None:
+        """As `publish_now`, but waits a second for room. Raises OutboundBufferLimitError."""
+        if not self.publish_now(subject, payload, headers=headers, reply=reply):
+            await self._flush_pending(force_flush=True)
+            if not self.publish_now(subject, payload, headers=headers, reply=reply):
+                raise nats.errors.OutboundBufferLimitError
+
+    async def open_inbox(self) -> None:
+        """To be called once, before `ask`: all replies come on one subscription."""
+        self._inbox = self.new_inbox() + "."
+        await self.subscribe_direct(f"{self._inbox}*", self._answered)
+
+    async def ask(self, subject: str, payload: bytes = b"", *, headers: bytes = b"") -> Reply:
+        """One request and its reply, waited for without end. Raises OutboundBufferLimitError."""
+        self._asked += 1
+        token = str(self._asked)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[token] = reply
+        try:
+            await self.publish_soon(subject, payload, headers=headers, reply=self._inbox + token)
+            return await reply
+        finally:
+            del self._replies[token]
+
+    def _answered(self, subject: str, _reply: str, data: bytes, block: bytes | None) -> None:
+        reply = self._replies.get(subject[len(self._inbox) :])
+        if reply is not None and not reply.done():
+            reply.set_result((data, block))
 
     @property
     def is_half_full(self) -> bool:

@@ -2,13 +2,13 @@
 
 import contextlib
 
-from bus.bus import Bus
 from bus.errors import BusUnavailable
+from bus.rpc import Rpc
 from contracts import messages, subjects
 from contracts.timings import ERASE_ASK_SECONDS, ERASE_ASKS
 
 
-async def erase_conversation(bus: Bus, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
+async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
     """Erase a conversation: True if it was there and is gone for every reader from now on.
 
     False: the account has no such conversation; it may be unknown, another's, or erased before. Raises
@@ -18,13 +18,13 @@ async def erase_conversation(bus: Bus, account_id: str, conversation_id: str, *,
     command = messages.EraseConversation(
         trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
     )
-    answer = await _asked(bus, command)
+    answer = await _asked(rpc, command)
     if answer.outcome == "unavailable":
         raise BusUnavailable("the conversation could not be erased just now")
     return answer.outcome == "erased"
 
 
-async def _asked(bus: Bus, command: messages.EraseConversation) -> messages.EraseAnswered:
+async def _asked(rpc: Rpc, command: messages.EraseConversation) -> messages.EraseAnswered:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 
     One that only takes longer goes on, and the next to be asked finds it done.
@@ -32,5 +32,5 @@ async def _asked(bus: Bus, command: messages.EraseConversation) -> messages.Eras
     subject = subjects.commands(command.account_id)
     for _ in range(ERASE_ASKS - 1):
         with contextlib.suppress(BusUnavailable):
-            return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
-    return await bus.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
+            return await rpc.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
+    return await rpc.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)

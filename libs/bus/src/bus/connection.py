@@ -5,10 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import nats.errors
-from nats.aio.msg import Msg
 
-from bus import users
-from bus.client import PENDING_BYTES, DirectClient
+from bus import headers, users
+from bus.client import PENDING_BYTES, DirectClient, Reply
 from bus.errors import BusUnavailable
 from runtime import logs
 
@@ -18,6 +17,7 @@ RECONNECT_SECONDS = 0.25
 PING_SECONDS = 2
 PINGS_UNANSWERED = 2
 _WATCH_SECONDS = 2.0
+_NO_RESPONDERS = 503
 
 
 class Connection:
@@ -52,6 +52,7 @@ class Connection:
                     pending_size=PENDING_BYTES,
                     flush_timeout=1.0,
                 )
+                await self.client.open_inbox()
         except TimeoutError as error:
             reason = f": {self._last_error}" if self._last_error else ""
             raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s{reason}") from error
@@ -64,26 +65,28 @@ class Connection:
             async with asyncio.timeout(2.0):
                 await self.client.close()
 
-    async def request(
-        self, subject: str, payload: bytes, *, seconds: float, headers: dict[str, str] | None = None
-    ) -> Msg:
-        """One request and its reply. Raises NoRespondersError, and BusUnavailable for all else."""
+    async def request(self, subject: str, payload: bytes, *, seconds: float, block: bytes = b"") -> Reply:
+        """One request, with a header block or none, and its reply.
+
+        Raises NoRespondersError, and BusUnavailable for all else.
+        """
         try:
             async with asyncio.timeout(seconds):
                 await self.wait_up()
-                return await self.client.request(subject, payload, timeout=seconds, headers=headers)
-        except nats.errors.NoRespondersError:
-            raise
+                reply = await self.client.ask(subject, payload, headers=block)
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BusUnavailable(f"no answer on {subject}: {error}") from error
+        if headers.status(reply[1]) == _NO_RESPONDERS:
+            raise nats.errors.NoRespondersError
+        return reply
 
-    async def publish(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
+    async def publish(self, subject: str, payload: bytes, *, block: bytes = b"", reply: str = "") -> None:
         """Publish without an acknowledgement; while disconnected it waits in the buffer.
 
         Raises BusUnavailable when the buffer is full.
         """
         try:
-            await self.client.publish(subject, payload, headers=headers)
+            await self.client.publish_soon(subject, payload, headers=block, reply=reply)
         except (nats.errors.Error, OSError) as error:
             raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
 

@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
-import nats.errors
 
 from bus import headers, streams
+from bus.acknowledgements import Acknowledgements
 from bus.connection import Connection
 from bus.delivery import Delivery
 from bus.errors import BusUnavailable
@@ -50,6 +50,8 @@ class Consumption:
         self._taking = False  # else what still arrives is put back
         self._inbox = connection.client.new_inbox()
         self._running: dict[asyncio.Task[None], Delivery] = {}
+        self._freed = 0  # of these have freed their slots
+        self._acknowledgements = Acknowledgements(connection)
         self._wake = asyncio.Event()
         self._pulls = 0
         self._wanted = 0  # messages that the open pull request may still bring; 0 when none is open
@@ -70,6 +72,7 @@ class Consumption:
         finally:
             stopping.cancel()
             beating.cancel()
+            self._acknowledgements.send()
 
     async def _take(self, stopping: asyncio.Task[bool]) -> None:
         """Until `stopping` is done, or it is not ready: the server drops a pull request without an inbox."""
@@ -95,8 +98,8 @@ class Consumption:
             self._wake.clear()
             if self._trouble:
                 await self._recover()
-            elif self._wanted == 0 and len(self._running) < self._slots:
-                await self._pull(self._slots - len(self._running))
+            elif self._wanted == 0 and (free := self._slots - len(self._running) + self._freed) > 0:
+                await self._pull(free)
             else:
                 await self._wait()
 
@@ -107,12 +110,12 @@ class Consumption:
         request = {"batch": batch, "expires": int(_EXPIRES_SECONDS * 1_000_000_000)}
         consumer = streams.CONSUMERS[self._stream]["name"]
         try:
-            await self._connection.client.publish(
+            await self._connection.publish(
                 f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{consumer}",
                 msgspec.json.encode(request),
-                f"{self._inbox}.{self._pulls}",
+                reply=f"{self._inbox}.{self._pulls}",
             )
-        except (nats.errors.Error, OSError):
+        except BusUnavailable:
             self._ended(trouble=True)
 
     async def _wait(self) -> None:
@@ -145,7 +148,14 @@ class Consumption:
     def _receive(self, subject: str, reply: str, data: bytes, block: bytes | None) -> None:
         status = headers.status(block)
         if not status:
-            self._start(Delivery(self._connection, subject, reply, data, block))
+            self._acknowledgements.send()
+            self._start(
+                Delivery(
+                    *(self._connection, subject, reply, data, block),
+                    self._acknowledgements,
+                    self._slot_freed,
+                )
+            )
             self._wanted = max(0, self._wanted - 1)
             if self._wanted == 0:
                 self._wake.set()
@@ -160,8 +170,12 @@ class Consumption:
         self._running[task] = delivery
         task.add_done_callback(self._finished)
 
+    def _slot_freed(self) -> None:
+        self._freed += 1
+        self._wake.set()
+
     def _finished(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
+        self._freed -= self._running.pop(task).slot_freed
         self._wake.set()
 
     async def _run(self, delivery: Delivery) -> None:

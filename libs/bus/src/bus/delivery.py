@@ -1,8 +1,10 @@
 """One message of a work queue, while it is in work."""
 
 import contextlib
+from collections.abc import Callable
 
 from bus import headers
+from bus.acknowledgements import Acknowledgements
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 
@@ -13,23 +15,42 @@ class Delivery:
     """A message, to be settled once by `ack`, `nak` or `term`.
 
     One whose handler returns unsettled is acknowledged. It comes again after 10 s without a sign of life, up
-    to 50 times. None of the methods raises: what NATS does not get to hear, it delivers again.
+    to 50 times. `slot_freed`: another message may come in its slot. None of the methods raises: what NATS
+    does not get to hear, it delivers again.
     """
 
     def __init__(
-        self, connection: Connection, subject: str, reply: str, data: bytes, block: bytes | None
+        self,
+        connection: Connection,
+        subject: str,
+        reply: str,
+        data: bytes,
+        block: bytes | None,
+        acknowledgements: Acknowledgements,
+        on_slot_freed: Callable[[], None],
     ) -> None:
         self.subject = subject
         self.data = data
         self.headers = headers.parse(block)  # names in lower case
         self.attempt, self.sequence = _counts(reply)  # times delivered, from 1; place in the stream
         self.settled = False
+        self.slot_freed = False
         self._reply = reply
         self._connection = connection
+        self._acknowledgements = acknowledgements
+        self._on_slot_freed = on_slot_freed
+
+    def free_slot(self) -> None:
+        """Have another message taken up in place of this one, whose handler will wait for long."""
+        if not self.slot_freed:
+            self.slot_freed = True
+            self._on_slot_freed()
 
     async def ack(self) -> None:
-        """Done: the message leaves the queue."""
-        await self._settle(b"+ACK")
+        """Done: the message leaves the queue, within half a second."""
+        if not self.settled:
+            self.settled = True
+            self._acknowledgements.add(self._reply)
 
     async def nak(self, delay: float = 0.0) -> None:
         """Put it back, to be delivered again after `delay` seconds. Each delivery counts towards the 50."""

@@ -13,8 +13,8 @@ import nats.errors
 
 from bus.connection import Connection
 from bus.errors import BusUnavailable
-from bus.feed import feed_end, first_where, position_of
 from bus.jetstream import JetStream, StoredMessage
+from bus.positions import feed_end, first_where, position_of
 from contracts import subjects
 from contracts.feed import FeedEvent
 
@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.5
 _GATHER_SECONDS = 0.02
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class EventSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Which events: of one account or all, of one name or all; from a log position or a time on, or from now.
 
     A time is compared with when EVENTS got the event, which is not before it happened.
@@ -40,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 async def follow_events(
     connection: Connection,
     jetstream: JetStream,
-    wanted: Wanted,
+    wanted: EventSelection,
     away: Callable[[BusUnavailable], None],
 ) -> AsyncGenerator[FeedEvent, None]:
     """Each event once, in log order. `away` is told each time that NATS cannot be read; it is tried again."""
@@ -48,7 +48,7 @@ async def follow_events(
     wake = connection.client
     subscription = await wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
     try:
-        place: _Place | None = None
+        place: _ReadPosition | None = None
         while True:
             woken.clear()
             try:
@@ -64,14 +64,14 @@ async def follow_events(
         await wake.unsubscribe_direct(subscription)
 
 
-class _Place(msgspec.Struct):
+class _ReadPosition(msgspec.Struct):
     """The sequence to read from, and the log position up to which everything was seen."""
 
     sequence: int
     position: int
 
 
-async def _new(jetstream: JetStream, subject: str, place: _Place) -> AsyncIterator[FeedEvent]:
+async def _new(jetstream: JetStream, subject: str, place: _ReadPosition) -> AsyncIterator[FeedEvent]:
     found = False
     async for message in jetstream.messages(subjects.EVENTS, subject, place.sequence):
         found = True
@@ -84,17 +84,17 @@ async def _new(jetstream: JetStream, subject: str, place: _Place) -> AsyncIterat
         place.sequence = 1  # another stream than before
 
 
-async def _start(jetstream: JetStream, start: int | datetime | None) -> _Place:
+async def _start(jetstream: JetStream, start: int | datetime | None) -> _ReadPosition:
     end = await feed_end(jetstream)
     match start:
         case None:
-            return _Place(end.sequence + 1, end.position)
+            return _ReadPosition(end.sequence + 1, end.position)
         case int():
             found = await first_where(jetstream, lambda each: position_of(each) >= start, 1, end.sequence + 1)
-            return _Place(found.sequence if found else end.sequence + 1, start - 1)
+            return _ReadPosition(found.sequence if found else end.sequence + 1, start - 1)
         case datetime():
             found = await first_where(jetstream, lambda each: _stored_at(each) >= start, 1, end.sequence + 1)
-            return _Place(found.sequence if found else end.sequence + 1, 0)
+            return _ReadPosition(found.sequence if found else end.sequence + 1, 0)
 
 
 async def _wait(woken: asyncio.Event) -> None:

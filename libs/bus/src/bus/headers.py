@@ -1,5 +1,7 @@
 """The header block of a NATS message, in and out (NATS protocol, ADR-4)."""
 
+from collections.abc import Mapping
+
 from opentelemetry import trace
 
 _VERSION = b"NATS/1.0"
@@ -30,9 +32,23 @@ def description(block: bytes | None) -> str:
     return (block or b"")[13:].partition(b"\r\n")[0].decode("utf-8", "replace")
 
 
+def block(given: Mapping[str, str]) -> bytes:
+    """The header block that says so; b"" where there is nothing to say."""
+    if not given:
+        return b""
+    lines = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in given.items())
+    return b"%b\r\n%b\r\n" % (_VERSION, lines.encode())
+
+
+def _one_line(value: str) -> str:
+    return value.replace("\r", " ").replace("\n", " ")
+
+
 def traceparent_block() -> bytes:
-    """A header block with the W3C traceparent of the current span, and nothing else."""
+    """A header block with the W3C traceparent of the current span; b"" where nothing records it."""
     context = trace.get_current_span().get_span_context()
+    if not context.trace_flags.sampled:
+        return b""
     return b"%b\r\ntraceparent: 00-%032x-%016x-%02x\r\n\r\n" % (
         _VERSION,
         context.trace_id,

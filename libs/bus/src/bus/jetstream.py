@@ -21,7 +21,7 @@ T = TypeVar("T")
 API_SECONDS = 2.0
 # A publication is tried again within its time: its Nats-Msg-Id makes that safe.
 _TRY_SECONDS = 0.9
-_WRONG_LAST_SEQUENCE = 10071
+_WRONG_LAST = (10070, 10071)  # message id, sequence
 _RETRY_SECONDS = 0.1
 
 
@@ -52,7 +52,7 @@ class ApiReply(msgspec.Struct):
     """A reply of the management API, as far as it is used.
 
     Of a consumer: `num_pending` messages were never delivered; `delivered` is the last that was; `ts` is the
-    server's time.
+    server's time. Of the account: how many `streams` and `consumers` it has.
     """
 
     error: ApiError | None = None
@@ -61,6 +61,8 @@ class ApiReply(msgspec.Struct):
     num_pending: int = 0
     delivered: _Delivered | None = None
     ts: str = ""
+    streams: int = 0
+    consumers: int = 0
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
@@ -96,35 +98,35 @@ class JetStream:
     ) -> int:
         """Publish and wait for the stream's acknowledgement; returns the sequence.
 
-        Raises BusUnavailable, or FeedConflict where `more` expects another last sequence.
+        Raises BusUnavailable, or FeedConflict where `more` expects another last message.
         """
-        block = telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})})
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        reply = await self._connection.request(
-                            subject, payload, seconds=_TRY_SECONDS, headers=block
-                        )
-                    except nats.errors.NoRespondersError:
-                        with contextlib.suppress(BusUnavailable):
-                            await self.provision()
-                    except BusUnavailable:
-                        self._log.debug("publish_repeated", subject=subject)
-                    else:
-                        return _sequence(reply.data, more)
-                    await asyncio.sleep(_RETRY_SECONDS)
-        except TimeoutError as error:
-            raise BusUnavailable(f"no acknowledgement on {subject}") from error
+        block = headers.block(telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})}))
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
+        while (left := end - now()) > 0:
+            try:
+                data, _ = await self._connection.request(
+                    subject, payload, seconds=min(_TRY_SECONDS, left), block=block
+                )
+            except nats.errors.NoRespondersError:
+                with contextlib.suppress(BusUnavailable, TimeoutError):
+                    async with asyncio.timeout_at(end):
+                        await self.provision()
+            except BusUnavailable:
+                self._log.debug("publish_repeated", subject=subject)
+            else:
+                return _sequence(data, more)
+            await asyncio.sleep(_RETRY_SECONDS)
+        raise BusUnavailable(f"no acknowledgement on {subject}")
 
     async def call(self, operation: str, body: object = None, *, seconds: float = API_SECONDS) -> ApiReply:
         """One call of the management API, such as `STREAM.INFO.EVENTS`."""
         payload = b"" if body is None else msgspec.json.encode(body)
         try:
-            reply = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
+            data, _ = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable("JetStream is not there") from error
-        return msgspec.json.decode(reply.data, type=ApiReply)
+        return msgspec.json.decode(data, type=ApiReply)
 
     async def provision(self) -> None:
         """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`.
@@ -133,6 +135,12 @@ class JetStream:
         """
         if users.may_provision(self._connection.user):
             await provisioning.provision(self, self._replicas)
+
+    async def counts(self) -> tuple[int, int]:
+        """How many streams and consumers there are."""
+        reply = await self.call("INFO")
+        self.check(reply, "the account's state")
+        return reply.streams, reply.consumers
 
     async def state(self, stream: str) -> tuple[int, int]:
         """(sequence of the last message ever stored in `stream`, how many messages it holds)."""
@@ -194,7 +202,9 @@ class JetStream:
         try:
             async with asyncio.timeout(API_SECONDS):
                 await self._connection.wait_up()
-                await client.publish(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), inbox)
+                await client.publish_soon(
+                    f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), reply=inbox
+                )
                 status = await ended
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BusUnavailable(f"{stream} cannot be read") from error
@@ -206,17 +216,17 @@ class JetStream:
 
     async def _direct_get(self, stream: str, body: dict[str, Any]) -> StoredMessage | None:
         try:
-            reply = await self._connection.request(
+            data, block = await self._connection.request(
                 f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(body), seconds=API_SECONDS
             )
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable(f"{stream} is not there") from error
-        found = {name.lower(): value for name, value in (reply.headers or {}).items()}
-        if found.get("status") == str(_NOT_FOUND):
+        status = headers.status(block)
+        if status == _NOT_FOUND:
             return None
-        if "nats-sequence" not in found:
-            raise BusUnavailable(f"{stream} cannot be read: {found}")
-        return StoredMessage(found["nats-subject"], int(found["nats-sequence"]), found, reply.data)
+        if status:
+            raise BusUnavailable(f"{stream} cannot be read: {status} {headers.description(block)}")
+        return _stored(data, block)
 
     def check(self, reply: ApiReply, what: str) -> None:
         """Raises BusUnavailable for a refusal, which says that `what` was refused."""
@@ -242,6 +252,6 @@ def _sequence(data: bytes, more: dict[str, str] | None) -> int:
     reply = msgspec.json.decode(data, type=_PublishReply)
     if reply.error is None:
         return reply.seq
-    if reply.error.err_code == _WRONG_LAST_SEQUENCE:
+    if reply.error.err_code in _WRONG_LAST:
         raise FeedConflict(int((more or {}).get("Nats-Expected-Last-Sequence", "0")))
     raise BusUnavailable(f"JetStream refused: {reply.error.description}")

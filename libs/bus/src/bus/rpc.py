@@ -19,48 +19,57 @@ FAILED_HEADER = "Chat-Failed"
 """Set on the empty reply to a request whose handler failed, so that nobody waits for a time-out."""
 
 
-async def serve(connection: Connection, subject: str, queue: str, handle: Answer) -> Subscription:
-    """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
-    log = logs.get_logger("bus").bind(subject=subject)
-    running: set[asyncio.Task[None]] = set()
+class Rpc:
+    """Both sides of a request, on one connection."""
 
-    async def answer(reply: str, data: bytes, block: bytes | None) -> None:
-        with telemetry.tracer().start_as_current_span(
-            f"serve {subject}", context=telemetry.extract(headers.parse(block))
-        ):
-            failed: dict[str, str] | None = None
-            try:
-                body = await handle(data)
-            except Exception as error:
-                log.exception("serve_failed")
-                body, failed = b"", {FAILED_HEADER: type(error).__name__}
-            try:
-                await connection.publish(reply, body, failed)
-            except BusUnavailable as error:
-                log.warning("reply_lost", reason=str(error))
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def receive(_subject: str, reply: str, data: bytes, block: bytes | None) -> None:
-        task = asyncio.create_task(answer(reply, data, block))
-        running.add(task)
-        task.add_done_callback(running.discard)
+    async def serve(self, subject: str, queue: str, handle: Answer) -> Subscription:
+        """Answer requests on `subject`, each in a task of its own, as one of the group `queue`."""
+        log = logs.get_logger("bus").bind(subject=subject)
+        running: set[asyncio.Task[None]] = set()
 
-    subscription = await connection.client.subscribe_direct(subject, receive, queue)
-    return Subscription(connection, subscription)
+        async def answer(reply: str, data: bytes, block: bytes | None) -> None:
+            with telemetry.tracer().start_as_current_span(
+                f"serve {subject}", context=telemetry.extract(headers.parse(block))
+            ):
+                failed = b""
+                try:
+                    body = await handle(data)
+                except Exception as error:
+                    log.exception("serve_failed")
+                    body, failed = b"", headers.block({FAILED_HEADER: type(error).__name__})
+                try:
+                    await self._connection.publish(reply, body, block=failed)
+                except BusUnavailable as error:
+                    log.warning("reply_lost", reason=str(error))
 
+        def receive(_subject: str, reply: str, data: bytes, block: bytes | None) -> None:
+            task = asyncio.create_task(answer(reply, data, block))
+            running.add(task)
+            task.add_done_callback(running.discard)
 
-async def ask(
-    connection: Connection, subject: str, message: messages.BusMessage, reply: type[wire.M], seconds: float
-) -> wire.M:
-    """One request. Raises BusUnavailable where nobody serves, the server failed, or time is up."""
-    try:
-        answer = await connection.request(
-            subject, wire.encode(message), seconds=seconds, headers=telemetry.inject({})
-        )
-    except nats.errors.NoRespondersError as error:
-        raise BusUnavailable(f"nobody serves {subject}") from error
-    if answer.headers and FAILED_HEADER in answer.headers:
-        raise BusUnavailable(f"{subject} failed: {answer.headers[FAILED_HEADER]}")
-    try:
-        return wire.decode_message(reply, answer.data)
-    except msgspec.DecodeError as error:
-        raise BusUnavailable(f"{subject} answered with something else") from error
+        subscription = await self._connection.client.subscribe_direct(subject, receive, queue)
+        return Subscription(self._connection, subscription)
+
+    async def ask(
+        self, subject: str, message: messages.BusMessage, reply: type[wire.M], *, timeout: float
+    ) -> wire.M:
+        """One request and its reply, within `timeout` seconds.
+
+        Raises BusUnavailable where nobody serves, the server failed, or time is up.
+        """
+        try:
+            block = headers.block(telemetry.inject({}))
+            data, answered = await self._connection.request(
+                subject, wire.encode(message), seconds=timeout, block=block
+            )
+        except nats.errors.NoRespondersError as error:
+            raise BusUnavailable(f"nobody serves {subject}") from error
+        if failed := headers.parse(answered).get(FAILED_HEADER.lower()):
+            raise BusUnavailable(f"{subject} failed: {failed}")
+        try:
+            return wire.decode_message(reply, data)
+        except msgspec.DecodeError as error:
+            raise BusUnavailable(f"{subject} answered with something else") from error

@@ -32,6 +32,11 @@ class Subscription:
         self._closed = False
         self._stop_listening = connection.add_listener(self.look_again) if read_back else None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has delivered what came before, too: once `look_again`, or a reconnect's, is done."""
+        return self._reading is not None and self._reading.done()
+
     def look_again(self) -> None:
         """Deliver what the stream holds, however long it takes until NATS can be asked."""
         if self._read_back is not None and not self._closed:

@@ -15,6 +15,7 @@ from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, wire
+from contracts.timings import TRACES_KEPT_SECONDS
 from runtime import logs, telemetry
 
 _ALL_CANCELS = "chat.control.cancel.*"
@@ -22,7 +23,10 @@ _WARN_SECONDS = 10.0
 
 
 class Traces:
-    """Publishing to, following and reading back the trace channel."""
+    """Publishing to, following and reading back the trace channel.
+
+    Calls raise BusUnavailable where nothing else is said; what is acknowledged is so within 2 s.
+    """
 
     def __init__(self, connection: Connection, jetstream: JetStream) -> None:
         self._connection = connection
@@ -31,11 +35,18 @@ class Traces:
         self._dropped = 0  # frames, since the last warning
         self._warn_at = 0.0  # on time.monotonic()
         self._cancel_followers: WeakSet[Subscription] = WeakSet()
+        self._cancelled: dict[str, float] = {}  # when on time.monotonic() it was heard, the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one frame, unacknowledged. It is lost when NATS does not read: readers repair from the log."""
+        """Send one frame. Never waits for NATS and never raises.
+
+        A frame that cannot be sent is lost, and readers repair from the log; the counter
+        agentchat.bus.frames_dropped and a warning say so.
+        """
         client = self._connection.client
-        if not client.publish_now(subjects.trace(trace_id), headers.traceparent_block(), wire.encode(frame)):
+        if not client.publish_now(
+            subjects.trace(trace_id), wire.encode(frame), headers=headers.traceparent_block()
+        ):
             self._note_dropped(trace_id, frame)
         elif client.is_half_full:
             await asyncio.sleep(0)  # one turn of the loop, in which the buffer goes to the socket
@@ -52,9 +63,10 @@ class Traces:
             self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
     async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
-        """Have `deliver` called with each frame from now on, in order.
+        """Have `deliver` called with each frame from now on, in order; it runs on the loop, and never blocks.
 
-        What comes while the connection is away is not: `frames_of` has it, and the order of all.
+        Following has begun when this returns: whatever is published later on this connection is seen. What
+        comes while the connection is away is not: `frames_of` has it, and the order of all.
         """
 
         def receive(_subject: str, _reply: str, data: bytes, _block: bytes | None) -> None:
@@ -83,7 +95,7 @@ class Traces:
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def record_tool(self, message: messages.ToolFinished) -> None:
-        """Put the short form in the place of a result, acknowledged; its subject keeps one message."""
+        """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
         short = msgspec.structs.replace(message, output="", recorded=True)
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
@@ -91,7 +103,10 @@ class Traces:
     async def follow_tool_results(
         self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
     ) -> Subscription:
-        """Have `deliver` called with each result of the trace's tools from now on, some of them twice."""
+        """Have `deliver` called with each result of the trace's tools from now on.
+
+        After a reconnect it gets all that RESULTS keeps again, so it may get a result twice.
+        """
         return await self._follow_messages(
             subjects.RESULTS, subjects.tool_results(trace_id), messages.ToolFinished, deliver
         )
@@ -114,12 +129,36 @@ class Traces:
         await self._jetstream.publish(subject, wire.encode(message), subject)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Subscription:
-        """Have `deliver` called with each cancellation of any run from now on, some of them twice."""
+        """Have `deliver` called with each cancellation of any run from now on, some twice, as for results.
+
+        With its `look_again` those of the last 15 minutes follow: then `has_heard_cancelled` can tell.
+        """
+
+        def hear(asked: messages.CancelRequested) -> None:
+            self._note_cancelled(asked.trace_id)
+            deliver(asked)
+
         following = await self._follow_messages(
-            subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, deliver
+            subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, hear
         )
         self._cancel_followers.add(following)
         return following
+
+    def has_heard_cancelled(self, trace_id: str) -> bool | None:
+        """As `is_cancelled`, by what those who follow cancellations here have heard; None if not of all yet.
+
+        What is not heard of by now they hear later. What comes on this connection is as old as its answer.
+        """
+        if not any(following.is_complete for following in self._cancel_followers):
+            return None
+        return trace_id in self._cancelled
+
+    def _note_cancelled(self, trace_id: str) -> None:
+        now = time.monotonic()
+        self._cancelled.pop(trace_id, None)
+        self._cancelled[trace_id] = now
+        while self._cancelled[oldest := next(iter(self._cancelled))] < now - TRACES_KEPT_SECONDS:
+            del self._cancelled[oldest]
 
     async def is_cancelled(self, trace_id: str) -> bool:
         """Whether a cancellation was asked for in the last 15 minutes.

@@ -27,7 +27,8 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
     """What the caller shows of a conversation that went on elsewhere, right behind its start here.
 
-    The model is shown it before all messages; no run of ours said it.
+    The model is shown it before all messages; no run of ours said it. EVENTS carries it without them: they
+    are a megabyte at most, with each request.
     """
 
     messages: tuple[ShownMessage, ...]
@@ -43,13 +44,23 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     token_count: int | None = None
 
 
+class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run records of its agent: fields of RunStarted."""
+
+    agent_version: int
+    model: str
+    max_tool_rounds: int = 8
+    retrieves: bool = False
+    on_interruption: Literal["continue", "fail"] = "continue"
+
+
 class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     """A worker takes up the run; `attempt` counts from 1 and fences every earlier attempt.
 
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
     of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
     caller's own, behind the agent's prompt; `shown_sha256` is of all that he showed with the message
-    (`conversations.shown`).
+    (`conversations.queries.shown_history`).
     """
 
     attempt: int

@@ -1,7 +1,7 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
 from contracts import events, frames, messages
-from contracts.values import Message, RunSpent, ShownMessage, Source, ToolSpec, Usage
+from contracts.values import Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -31,9 +31,10 @@ _SPENT = RunSpent(
     rounds=1,
     usage=_USAGE,
 )
-_MESSAGE = Message(
+MESSAGE = Message(
     id=REPLY, conversation_id=CONVERSATION, content="It has shipped.", token_count=469, created_at=AT
 )
+TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{"status":"shipped"}')
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),
@@ -191,6 +192,6 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
     ),
     frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
     frames.Alive(seq=6, attempt=1),
-    frames.Completed(seq=7, attempt=1, message=_MESSAGE, tool_calls=1, usage=_USAGE),
+    frames.Completed(seq=7, attempt=1, message=MESSAGE, tool_calls=1, usage=_USAGE),
     frames.Failed(seq=7, attempt=1, code="provider_timeout", message="The provider did not answer."),
 )

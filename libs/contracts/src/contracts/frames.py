@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Message, Source, Usage
+from contracts.values import Cut, Message, Source, Usage
 
 
 class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -84,15 +84,16 @@ class Alive(LiveFrame, frozen=True, kw_only=True):
     """The worker lives; sent every 5 s."""
 
 
-class Completed(LiveFrame, frozen=True, kw_only=True):
+class Completed(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
     """The reply is saved. `tool_calls` counts the tools that ran; their outputs are in the log.
 
-    `usage` is the run's, nothing in frames of older workers.
+    `usage` is the run's, nothing in frames of older workers. `cut` says why the reply ends before its time.
     """
 
     message: Message
     tool_calls: int
     usage: Usage = Usage()
+    cut: Cut | None = None
 
 
 class Failed(LiveFrame, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     From doors whose callers send the whole conversation: `history` is what a new conversation begins with,
     before the message; `after` is the id of the reply that a known one must end with; `instructions` stand
-    behind the agent's prompt; `shown_sha256` is of all that was shown (`conversations.shown`).
+    behind the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
     """
 
     trace_id: str

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, get_args
 
 from contracts import errors, http, wire
-from contracts.marks import Mark
+from contracts.cursors import Cursor
 from contracts.updates import (
     Broken,
     Finished,
@@ -44,12 +44,12 @@ class Encoder:
         """The bytes of these updates; b"" where the form is silent about all of them."""
         return b"".join(self._data(update) for update in updates)
 
-    def encode_marked(self, update: Update, mark: Mark | None) -> bytes:
+    def encode_marked(self, update: Update, cursor: Cursor | None) -> bytes:
         """The bytes of one update, with the line `id:` that names the place behind it; b"" likewise."""
         data = self._data(update)
-        if not data or mark is None:
+        if not data or cursor is None:
             return data
-        return b"id: " + mark.cursor(self._trace_id).encode() + b"\n" + data
+        return b"id: " + cursor.text(self._trace_id).encode() + b"\n" + data
 
     def _data(self, update: Update) -> bytes:
         event = self._event(update)

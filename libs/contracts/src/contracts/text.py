@@ -48,9 +48,17 @@ def cleaned(text: str) -> str:
     """`text` with NUL and lone surrogates replaced by U+FFFD: for text of models and tools, never refused."""
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
-    if is_storable(text):
+    if text.isascii() or is_storable(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def short_line(text: str, most: int = 64) -> str:
+    """The beginning of `text` as one line: what others name something by, for logs and attributes."""
+    line = cleaned(text[:most])
+    return (
+        "".join(_REPLACEMENT if has_controls(each) else each for each in line) if has_controls(line) else line
+    )
 
 
 def cleaned_json(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Message, Source, ToolCall, Usage
+from contracts.values import Cut, Message, Source, ToolCall, Usage
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -62,12 +62,14 @@ class NextRound(msgspec.Struct, frozen=True):
 class Finished(msgspec.Struct, frozen=True):
     """The reply is saved, and the Texts so far are its content. The last update.
 
-    `usage` adds up the run's model calls; nothing where a worker of before told of the end.
+    `usage` adds up the run's model calls; nothing where a worker of before told of the end. `cut` says why
+    the reply ends before its time.
     """
 
     message: Message
     tool_calls: tuple[ToolCall, ...]
     usage: Usage = Usage()
+    cut: Cut | None = None
 
 
 class Broken(msgspec.Struct, frozen=True):

@@ -12,6 +12,9 @@ An open name: who meets one that he does not know reads the run all the same.
 
 Role = Literal["user", "assistant"]
 
+Cut = Literal["length", "refusal"]
+"""Why a reply that is saved is not whole: the model came to a limit of its length, or refused to go on."""
+
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from contracts import events, frames, messages
-from contracts.http import StreamEvent
 
 _encoder = msgspec.json.Encoder()
 _canonical_encoder = msgspec.json.Encoder(order="deterministic")
@@ -67,7 +66,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def encode_sse(event: StreamEvent) -> bytes:
+def encode_sse(event: object) -> bytes:
     """One SSE event: the single line `data: <JSON>` and an empty line (docs/specification.md 5).
 
     U+0085, U+2028 and U+2029 are escaped: some clients split lines there.

@@ -76,6 +76,30 @@ async def listen(session: Connection, channel: str) -> None:
         await session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
 
+async def notifications(session: Connection, *, seconds: float) -> list[str]:
+    """What the session is notified of next, [] if that is nothing in so long. Raises psycopg.Error.
+
+    psycopg's own way to wait would wake this process ten times a second.
+    """
+    if came := await _take(session):  # with the answer to a statement
+        return came
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    socket_of = session.pgconn.socket
+    loop.add_reader(socket_of, readable.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await readable.wait()
+    except TimeoutError:
+        return []
+    finally:
+        loop.remove_reader(socket_of)
+    return await _take(session)
+
+
+async def _take(session: Connection) -> list[str]:
+    return [each.payload async for each in session.notifies(timeout=0)]
+
+
 async def try_to_lead(session: Connection) -> bool:
     """Take LEADER_LOCK for as long as the session lasts, unless another has it. Raises psycopg.Error."""
     with bounded(session):

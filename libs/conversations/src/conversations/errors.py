@@ -6,7 +6,7 @@ ConversationsError
 ├── UnstorableEvent
 ├── UnreadableEvent
 ├── WaitingLineFull
-├── PlaceLost
+├── WaiterLost
 └── RebuildUnderWay
 """
 
@@ -56,7 +56,7 @@ class WaitingLineFull(ConversationsError):  # noqa: N818 - a state, not a mistak
         super().__init__(f"no further message can wait for conversation {conversation_id}")
 
 
-class PlaceLost(ConversationsError):  # noqa: N818 - a state, not a mistake
+class WaiterLost(ConversationsError):  # noqa: N818 - a state, not a mistake
     """A request no longer waits here: another delivery of it, at the same worker, has left the line."""
 
     def __init__(self, trace_id: str) -> None:

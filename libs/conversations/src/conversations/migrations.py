@@ -5,17 +5,12 @@ services may do with each table is granted here: events they may read and append
 append ConversationErased removes the conversation's other events (`erasures`); nothing else does.
 """
 
-from conversations import (
-    availability,
-    erasures,
-    feeding,
-    finding,
-    idempotency,
-    requests_again,
-    shown,
-    waiting,
-)
+from conversations import erasures
+from conversations.claims import idempotency, tries
+from conversations.event_store import appending, feed_reader
+from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import conversations, follower, messages, open_runs, runs, shadow, tools, usage
+from conversations.queries import find_run, shown_history, unlisted
 from runtime import migrations
 
 _EVENTS = """
@@ -65,7 +60,7 @@ _DERIVED = "\n".join(
         conversations.PROJECTION.tables,
         messages.PROJECTION.tables,
         open_runs.PROJECTION.tables,
-        requests_again.TABLES,
+        abandoned_runs.TABLES,
     )
 )
 
@@ -75,20 +70,22 @@ STEPS = (
     _DERIVED,
     erasures.TABLES,
     usage.PROJECTION.tables,
-    finding.INDEX,
+    find_run.INDEX,
     idempotency.TABLES,
     runs.PROJECTION.tables,
     tools.PROJECTION.tables,
     shadow.TABLES,
-    feeding.TABLES,
+    feed_reader.TABLES,
     erasures.PROGRESS,
     idempotency.HASHED,
-    finding.ENDS,
-    waiting.ACCOUNTS,
+    find_run.ENDS,
+    waiting_line.ACCOUNTS,
     availability.TABLES,
     shadow.OWNED,
     shadow.KEPT,
-    shown.INDEX,
+    shown_history.FUNCTION,
+    tries.COLUMNS,
+    appending.FUNCTION,
 )
 
 
@@ -96,3 +93,4 @@ async def migrate(database_url: str) -> None:
     """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes."""
     async with migrations.migrating(database_url) as conn:
         await migrations.apply(conn, "conversations", STEPS)
+    await migrations.build_indexes(database_url, shown_history.INDEXES | unlisted.INDEXES)

@@ -1,5 +1,5 @@
 """Accounts, plans, API keys and agents in Postgres, and the sealing of what is secret in them.
 
-`caller.resolve` is the door's one look-up a request; `agents` is what a run reads; `administration` holds
-every write, each with its audit row; `migrations` makes the tables.
+`caller.Callers` has the gateway's one look-up a request, `agents` what a run reads, `agent_draft` what an
+agent may be; `migrations` makes the tables. Every write is in the library `administration`.
 """

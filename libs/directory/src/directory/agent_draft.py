@@ -1,15 +1,14 @@
 """What an agent may be made of: checked when it is saved, so that a run never meets a bad configuration."""
 
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from contracts.admin_errors import Invalid
 from contracts.text import is_line, is_storable
-from directory.agents import AgentSettings, McpServer, Name, Retrieval
-from directory.caller import OnInterruption, OutputType
-from directory.errors import Invalid
+from directory.agents import AgentSettings, McpServer
+from directory.derived import changes_of
 from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema
 from directory.parameters import check_parameters
@@ -27,31 +26,8 @@ class AgentDraft(AgentSettings, frozen=True, kw_only=True):
         return f"AgentDraft(name={self.name!r}, model={self.model!r})"
 
 
-class AgentChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields to change; those left out stay. `mcp_servers` are replaced together, headers included."""
-
-    name: Name | UnsetType = UNSET
-    provider: str | UnsetType = UNSET
-    model: Name | UnsetType = UNSET
-    base_url: str | UnsetType | None = UNSET
-    system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] | UnsetType = UNSET
-    parameters: dict[str, Any] | UnsetType = UNSET
-    max_tool_rounds: int | UnsetType = UNSET
-    output_type: OutputType | UnsetType = UNSET
-    output_schema: dict[str, Any] | UnsetType | None = UNSET
-    mcp_servers: tuple[McpServer, ...] | UnsetType = UNSET
-    on_interruption: OnInterruption | UnsetType = UNSET
-    retrieval: Retrieval | UnsetType | None = UNSET
-    provider_key: str | UnsetType | None = UNSET
-
-    def __repr__(self) -> str:
-        """The names of the changed fields only."""
-        return f"AgentChanges({', '.join(self.given())})"
-
-    def given(self) -> dict[str, Any]:
-        """The fields that are set, by name."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        return {name: value for name, value in fields.items() if value is not UNSET}
+class AgentChanges(changes_of(AgentDraft, disabled=bool)):  # type: ignore[misc] # mypy: no defstruct
+    """What is left out stays. `mcp_servers` are replaced together, headers included."""
 
 
 def checked(draft: AgentDraft) -> AgentDraft:

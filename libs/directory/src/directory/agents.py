@@ -1,10 +1,9 @@
 """An agent's configuration, version by version. A version never changes, so callers may cache it."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 
 import msgspec
 
-from directory.caller import OnInterruption, OutputType
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
@@ -29,7 +28,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""
-        return f"McpServer(name={self.name!r}, url={self.url!r}, headers={sorted(self.headers)})"
+        return f"{type(self).__name__}(url={self.url!r}, headers={sorted(self.headers)})"
 
 
 class Retrieval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,19 +52,34 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     system_prompt: Annotated[str, msgspec.Meta(max_length=65_536)] = ""
     parameters: dict[str, Any] = {}
     max_tool_rounds: Annotated[int, msgspec.Meta(ge=0, le=100)] = 8
-    output_type: OutputType = "text"
+    output_type: Literal["text", "markdown", "json"] = "text"
     output_schema: dict[str, Any] | None = None
     mcp_servers: Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)] = ()
-    on_interruption: OnInterruption = "continue"
+    on_interruption: Literal["continue", "fail"] = "continue"
     retrieval: Retrieval | None = None
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
-    """One version of an agent."""
+    """One version of an agent. `created_at` tells it from that of a deleted agent of the same id.
+
+    `sealed_key`: its provider key, as it is stored.
+    """
 
     agent_id: str
     account_id: str
     version: int
+    created_at: str = ""
+    sealed_key: bytes | None = None
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What to cache under: no other version of any agent has the same, whatever was deleted meanwhile."""
+        return self.agent_id, self.version, self.created_at
+
+    @property
+    def facts(self) -> tuple[str, str, int, str, bytes | None]:
+        """What UNCHANGED asks about."""
+        return self.account_id, self.agent_id, self.version, self.created_at, self.sealed_key
 
 
 async def load_agent(
@@ -80,15 +94,15 @@ async def load_agent(
     row = await _version_row(pool, account_id, agent_id, version)
     if row is None:
         return None
-    number, config, _, sealed_headers = row
+    number, config, sealed_key, sealed_headers, created_at = row
     settings: dict[str, Any] = msgspec.json.decode(config)
     if sealer is not None and sealed_headers is not None:
         owner = seal_owner(account_id, agent_id, "mcp_headers")
         headers = msgspec.json.decode(sealer.open(sealed_headers, owner=owner))
         for server in settings["mcp_servers"]:
             server["headers"] = headers.get(server["name"], {})
-    identity = {"agent_id": agent_id, "account_id": account_id, "version": number}
-    return msgspec.convert(settings | identity, AgentConfig)
+    identity = {"agent_id": agent_id, "account_id": account_id, "version": number, "created_at": created_at}
+    return msgspec.convert(settings | identity | {"sealed_key": sealed_key}, AgentConfig)
 
 
 async def provider_key(
@@ -98,10 +112,15 @@ async def provider_key(
 
     Raises DatabaseUnavailable, SealBroken.
     """
-    row = await _version_row(pool, account_id, agent_id, version)
-    if row is None or row[2] is None:
+    agent = await load_agent(pool, account_id, agent_id, version)
+    return None if agent is None else unsealed_key(sealer, agent)
+
+
+def unsealed_key(sealer: "Sealer", agent: AgentConfig) -> str | None:
+    """The provider key of an agent that was loaded. Raises SealBroken."""
+    if agent.sealed_key is None:
         return None
-    return sealer.open(row[2], owner=seal_owner(account_id, agent_id, "provider_key"))
+    return sealer.open(agent.sealed_key, owner=seal_owner(agent.account_id, agent.agent_id, "provider_key"))
 
 
 def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
@@ -111,7 +130,7 @@ def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
 
 async def _version_row(
     pool: Pool, account_id: str, agent_id: str, version: int | None
-) -> tuple[int, str, bytes | None, bytes | None] | None:
+) -> tuple[int, str, bytes | None, bytes | None, str] | None:
     async with connection(pool) as conn:
         cursor = await conn.execute(
             _VERSION, {"agent": agent_id, "account": account_id, "version": version}, prepare=True
@@ -120,9 +139,29 @@ async def _version_row(
 
 
 _VERSION = """
-SELECT v.version, v.config::text, v.provider_key, v.mcp_headers
+SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND v.version = coalesce(%(version)s::integer, g.current_version)
   AND (%(version)s::integer IS NOT NULL OR g.disabled_at IS NULL)
+"""
+
+UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"
+"""SQL for a boolean[]: whether each is its account's agent still, not disabled, at this current version and
+with this key. The parameters are the columns of `AgentConfig.facts`.
+"""
+
+FUNCTION = """
+CREATE FUNCTION agents_unchanged(
+    account_ids text[], agent_ids text[], versions integer[], created_ats text[], provider_keys bytea[]
+) RETURNS boolean[] LANGUAGE sql STABLE AS $$
+    SELECT array_agg(EXISTS (
+               SELECT FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
+                WHERE g.agent_id = known.agent_id AND g.account_id = known.account_id
+                  AND g.disabled_at IS NULL AND g.current_version = known.version
+                  AND v.version = known.version AND v.created_at::text = known.created_at
+                  AND v.provider_key IS NOT DISTINCT FROM known.provider_key) ORDER BY place)
+      FROM unnest(account_ids, agent_ids, versions, created_ats, provider_keys) WITH ORDINALITY
+           AS known (account_id, agent_id, version, created_at, provider_key, place)
+$$
 """

@@ -6,7 +6,7 @@ What would be said by the client as well is refused, and not dropped without a w
 import re
 from collections.abc import Mapping
 
-from directory.errors import Invalid
+from contracts.admin_errors import Invalid
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")  # RFC 9110, token
 _VALUE = re.compile(r"[\x20-\x7e\t]*\Z")

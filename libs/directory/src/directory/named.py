@@ -1,7 +1,9 @@
 """An account's agents by what callers may call them: an id, or a name that no other of them has."""
 
 import msgspec
+from psycopg import sql
 
+from contracts.ids import is_uuid
 from runtime.postgres import Pool, connection
 
 
@@ -15,8 +17,9 @@ class NamedAgent(msgspec.Struct, frozen=True):
 
     @property
     def called(self) -> str:
-        """Its name where that is enough, else its id."""
-        return self.name if self.same_name == 1 else self.agent_id
+        """Its name where that is enough, and can stand in an address; else its id."""
+        is_usable = "/" not in self.name and self.name not in (".", "..") and not is_uuid(self.name.lower())
+        return self.name if self.same_name == 1 and is_usable else self.agent_id
 
 
 async def named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
@@ -31,23 +34,22 @@ async def agent_called(pool: Pool, account_id: str, name: str) -> NamedAgent | N
 
     Raises DatabaseUnavailable within 3 s.
     """
+    agent_id = name.lower()
     async with connection(pool) as conn:
-        rows = await (await conn.execute(_CALLED, [account_id, name.lower(), name], prepare=True)).fetchall()
-    found = [NamedAgent(*row) for row in rows]
-    by_id = next((agent for agent in found if agent.agent_id == name.lower()), None)
-    return by_id or (found[0] if len(found) == 1 else None)
+        cursor = await conn.execute(_CALLED, [account_id, agent_id, name, agent_id], prepare=True)
+        found = [NamedAgent(*row) for row in await cursor.fetchall()]
+    return found[0] if len(found) == 1 or (found and found[0].agent_id == agent_id) else None
 
 
-_ALL = """
+_ENABLED = sql.SQL("""
 SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OVER (PARTITION BY v.name)
   FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
  WHERE g.account_id = %s AND g.disabled_at IS NULL
- ORDER BY g.created_at, g.agent_id
-"""
+""")
 
-_CALLED = """
-SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OVER (PARTITION BY v.name)
-  FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
- WHERE g.account_id = %s AND g.disabled_at IS NULL AND (g.agent_id = %s OR v.name = %s)
- LIMIT 3
-"""
+_ALL = _ENABLED + sql.SQL("ORDER BY g.created_at, g.agent_id")
+
+# All are counted before some are chosen: one that is found by its id may share its name.
+_CALLED = sql.SQL("""
+SELECT * FROM ({}) AS enabled WHERE agent_id = %s OR name = %s ORDER BY agent_id <> %s LIMIT 2
+""").format(_ENABLED)

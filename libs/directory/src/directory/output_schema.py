@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from directory.errors import Invalid
+from contracts.admin_errors import Invalid
 
 MAX_BYTES = 64 * 1024
 _FIELD = "output_schema"

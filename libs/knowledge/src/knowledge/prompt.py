@@ -7,7 +7,7 @@ instruction stands in the system prompt, which so stays the same from question t
 import re
 from collections.abc import Sequence
 
-from knowledge.passages import Passage
+from knowledge.search.passages import Passage
 
 INSTRUCTION = """\
 The user's message may begin with documents that were found for it. Answer from them where they say \

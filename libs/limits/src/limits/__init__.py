@@ -4,7 +4,7 @@
 this process. Redis is only a cache here: the month's truth is the log's usage, and slots are leases.
 """
 
-from limits.limiter import Limiter, RedisAway
+from limits.limiter import Limiter, RedisUnavailable
 from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, Quota, RefusalCode
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "Limiter",
     "PlanLimits",
     "Quota",
-    "RedisAway",
+    "RedisUnavailable",
     "RefusalCode",
 ]

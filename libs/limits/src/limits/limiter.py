@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
-from limits import scripts
-from limits.door import Away, RedisDoor
-from limits.local import LocalLimiter
+from limits import lua_scripts
+from limits.local_limiter import LocalLimiter
 from limits.months import microseconds, name_of, number_of
 from limits.penalty import Penalties
 from limits.quota import (
@@ -22,6 +21,7 @@ from limits.quota import (
     interval_us,
     reads_of,
 )
+from limits.redis_client import RedisClient, ScriptsUnavailable
 
 _KEPT_RELEASES = 10_000
 _CODES: tuple[RefusalCode | None, ...] = (
@@ -30,7 +30,7 @@ _CODES: tuple[RefusalCode | None, ...] = (
 )
 
 
-class RedisAway(Exception):  # noqa: N818 - a state, not an error
+class RedisUnavailable(Exception):  # noqa: N818 - a state, not an error
     """Redis does not answer."""
 
 
@@ -53,7 +53,7 @@ class Limiter:
         on_fallback: Callable[[str], None] | None = None,
         on_month: Callable[[str, bool], None] | None = None,
     ) -> None:
-        self._redis = RedisDoor(
+        self._redis = RedisClient(
             redis_url, timeout=timeout, name=f"limits-{instance}", on_return=self._tell_unreleased
         )
         self._on_fallback = on_fallback
@@ -84,8 +84,8 @@ class Limiter:
         ]
         keys = [_key(account_id, "rate"), _key(account_id, "slots"), _key(account_id, "month")]
         try:
-            decided = await self._redis.run(scripts.ADMIT, keys, arguments)
-        except Away as away:
+            decided = await self._redis.run(lua_scripts.ADMIT, keys, arguments)
+        except ScriptsUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
             return self._local.admit(account_id, plan, trace_id, lease_s=slot_ttl_s)
@@ -114,9 +114,9 @@ class Limiter:
             return None
         try:
             wait_us = await self._redis.run(
-                scripts.READ, [_key(account_id, "reads")], [interval_us(rate.per_minute), rate.burst]
+                lua_scripts.READ, [_key(account_id, "reads")], [interval_us(rate.per_minute), rate.burst]
             )
-        except Away as away:
+        except ScriptsUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
             wait_us = self._local.admit_read(account_id, rate)
@@ -139,14 +139,14 @@ class Limiter:
             by_account.setdefault(account_id, []).append(trace_id)
         calls = [
             self._redis.run(
-                scripts.HOLD,
+                lua_scripts.HOLD,
                 [_key(account_id, "slots"), *(_settled(account_id, trace) for trace in traces)],
                 [ttl_s * 1000, *traces],
             )
             for account_id, traces in by_account.items()
         ]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        return not any(isinstance(outcome, Away) for outcome in outcomes)
+        return not any(isinstance(outcome, ScriptsUnavailable) for outcome in outcomes)
 
     async def release(self, account_id: str, trace_id: str) -> None:
         """Free a run's slot: it has not begun, and will not. What Redis could not be told is told later."""
@@ -169,26 +169,28 @@ class Limiter:
 
         No settlement is lost or counted twice, whenever it comes: `count` is awaited after Redis has begun to
         note them. False where it came to nothing, since another count has begun, or another month. Raises
-        RedisAway, and what `count` raises.
+        RedisUnavailable, and what `count` raises.
         """
         name = secrets.token_hex(8)
         month, unbooked = _key(account_id, "month"), _key(account_id, "unbooked")
         try:
-            await self._redis.run(scripts.BEGIN_COUNT, [month, unbooked], [name])
+            await self._redis.run(lua_scripts.BEGIN_COUNT, [month, unbooked], [name])
             counted = await count()
             recent = list(counted.recent)
             numbers = [number_of(counted.month), counted.tokens, microseconds(counted.counted_to)]
             keys = [month, unbooked, *(_settled(account_id, trace) for trace in recent)]
-            return bool(await self._redis.run(scripts.SET_MONTH, keys, [name, *numbers, *recent]))
-        except Away as away:
-            raise RedisAway(str(away)) from away
+            return bool(await self._redis.run(lua_scripts.SET_MONTH, keys, [name, *numbers, *recent]))
+        except ScriptsUnavailable as away:
+            raise RedisUnavailable(str(away)) from away
 
     async def kept_month(self, account_id: str) -> KeptMonth:
-        """What Redis has of the account's current month. Raises RedisAway."""
+        """What Redis has of the account's current month. Raises RedisUnavailable."""
         try:
-            number, tokens, known = await self._redis.run(scripts.READ_MONTH, [_key(account_id, "month")], [])
-        except Away as away:
-            raise RedisAway(str(away)) from away
+            number, tokens, known = await self._redis.run(
+                lua_scripts.READ_MONTH, [_key(account_id, "month")], []
+            )
+        except ScriptsUnavailable as away:
+            raise RedisUnavailable(str(away)) from away
         return KeptMonth(month=name_of(number), tokens=tokens, known=bool(known))
 
     async def ping(self) -> None:
@@ -202,17 +204,20 @@ class Limiter:
     async def _end(self, account_id: str, trace_id: str, tokens: int, ended_at: str | None) -> None:
         self._local.end(account_id, trace_id)
         try:
-            await self._redis.run(scripts.RELEASE, *_release_call(account_id, trace_id, tokens, ended_at))
-        except Away:
+            await self._redis.run(lua_scripts.RELEASE, *_release_call(account_id, trace_id, tokens, ended_at))
+        except ScriptsUnavailable:
             if len(self._unreleased) < _KEPT_RELEASES:
                 self._unreleased[account_id, trace_id] = (tokens, ended_at)
 
     async def _tell_unreleased(self) -> None:
-        """Release what ended while Redis was away: each is forgotten only once it was told. Raises Away."""
+        """Release what ended while Redis was away, and forget each once it was told.
+
+        Raises ScriptsUnavailable.
+        """
         while self._unreleased:
             (account_id, trace_id), (tokens, ended_at) = next(iter(self._unreleased.items()))
             call = _release_call(account_id, trace_id, tokens, ended_at)
-            await self._redis.run_on_return(scripts.RELEASE, *call)
+            await self._redis.run_on_return(lua_scripts.RELEASE, *call)
             del self._unreleased[account_id, trace_id]
 
 

@@ -52,7 +52,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountedMonth(Protocol):
-    """A month's tokens as counted from the log: conversations.spending.MonthSpent is one.
+    """A month's tokens as counted from the log: conversations.queries.month_usage.MonthSpent is one.
 
     `month` is as "2026-11", in UTC. `tokens` is complete for what ended up to `counted_to` (ISO 8601);
     `recent` has the tokens in it, by trace_id, of runs that ended behind that.

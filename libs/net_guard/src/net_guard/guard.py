@@ -7,12 +7,13 @@ resolves to something else a moment later gains nothing.
 import asyncio
 import contextlib
 import ipaddress
+import re
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 
-from runtime.turns import Turns
+from runtime.fair_slots import FairSlots
 
 Resolve = Callable[[str, int, str], Awaitable[list[str]]]
 """Host and port, and the account that asks, to addresses, as text; raises OSError where there are none."""
@@ -34,6 +35,7 @@ _NEVER = tuple(
     )
 )
 _NOT_OF_THE_INTERNET = (".localhost", ".local", ".internal", ".home.arpa")  # RFC 6761, 6762, 8375; ICANN 2024
+_ENDS_IN_A_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # WHATWG URL: an address, or no host
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -80,6 +82,8 @@ class Guard:
         if _is_literal(host):
             if not is_public(host):
                 raise AddressRefused(f"{host} is not a public address")
+        elif _ENDS_IN_A_NUMBER.search(host):
+            raise AddressRefused(f"{host} is no address")
         elif "." not in host or host.endswith(_NOT_OF_THE_INTERNET):
             raise AddressRefused(f"{host} is not a name of the Internet")
 
@@ -151,7 +155,7 @@ class Resolver:
     """
 
     def __init__(self, threads: int = 16) -> None:
-        self._turns = Turns(threads)
+        self._turns = FairSlots(threads)
 
     async def __call__(self, host: str, port: int, account_id: str) -> list[str]:
         loop = asyncio.get_running_loop()

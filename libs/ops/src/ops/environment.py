@@ -47,17 +47,27 @@ def run_folder(environ: Mapping[str, str] = os.environ) -> RunFolder:
     return RunFolder(Path(environ.get(VARIABLE, "").strip() or _DEFAULT_FOLDER))
 
 
-def load(folder: RunFolder | None = None) -> Environment:
-    """How to reach the stack in `folder` (default: `run_folder()`). Raises NotRunningError."""
+def given(environ: Mapping[str, str], name: str) -> str | None:
+    """A variable that is set to more than blanks."""
+    return environ.get(name, "").strip() or None
+
+
+def load(folder: RunFolder | None = None, *, elsewhere: str = "") -> Environment:
+    """How to reach the stack in `folder` (default: `run_folder()`).
+
+    Raises NotRunningError, which says in the words of `elsewhere` how to reach another system.
+    """
     folder = folder or run_folder()
     if not folder.in_use():
         raise NotRunningError(
-            f"nothing runs in {folder.path}; start it with `agentchat up`, or set {VARIABLE}"
+            f"nothing runs in {folder.path}; start it with `agentchat up`, or set {VARIABLE}{elsewhere}"
         )
     try:
         return parse(folder.demo_env.read_text())
     except FileNotFoundError:
-        raise NotRunningError(f"the stack in {folder.path} is still starting, or is stopping") from None
+        raise NotRunningError(
+            f"the stack in {folder.path} is still starting, or is stopping{elsewhere}"
+        ) from None
 
 
 def write(folder: RunFolder, environment: Environment) -> None:

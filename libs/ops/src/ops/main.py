@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ops.admin.app import app as admin
+from ops.admin.options import Later
 from ops.errors import StackError
 from ops.replay.commands import app as replay
 
@@ -17,6 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+admin = typer.Typer(cls=Later, no_args_is_help=True)
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
 Server = Literal["nats", "redis"]
@@ -30,6 +31,22 @@ def options() -> None:
     Commands find a running stack by AGENTCHAT_RUN_DIR (default: .run). Results are on stdout, messages on
     stderr. Exit code 2: something has to be set up differently; 1: it failed.
     """
+
+
+@admin.callback()
+def admin_options(
+    url: Annotated[
+        str | None, typer.Option(envvar="AGENTCHAT_ADMIN_URL", help="A gateway; else the running stack's.")
+    ] = None,
+) -> None:
+    """Accounts, plans, keys, agents and knowledge bases of a system. Every change leaves an audit row.
+
+    Asks the admin API of the running stack, or of the gateway at --url with the token in
+    AGENTCHAT_ADMIN_TOKEN. Where AGENTCHAT_DATABASE_URL is set instead, with AGENTCHAT_SECRET_KEY as the
+    services have it, it works on the database itself, with AGENTCHAT_NATS_URL and AGENTCHAT_REDIS_URL.
+    """
+    if url:
+        os.environ["AGENTCHAT_ADMIN_URL"] = url
 
 
 @app.command()
@@ -82,17 +99,6 @@ def logins(server: Annotated[Server, typer.Argument(help="Whose settings.")]) ->
 
 
 @app.command()
-def bench() -> None:
-    """Measure memory, time to the first delta, also beside a flood, and many paced streams; takes about 45 s.
-
-    Measures the running stack with its offline model, or starts one for the time.
-    """
-    from ops.bench.run import bench as measure
-
-    measure()
-
-
-@app.command()
 def chat(
     message: Annotated[
         str | None,
@@ -104,7 +110,7 @@ def chat(
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="The service; else AGENTCHAT_BASE_URL.")] = None,
     form: Annotated[
-        int | None, typer.Option(min=1, max=2, help="Stream form: 1 tells sources, 2 tools. Chosen if unset.")
+        int | None, typer.Option(min=1, max=2, help="Stream form: 1 has sources, 2 tools. Chosen if unset.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Whole replies, a line of JSON each.")] = False,
 ) -> None:
@@ -151,7 +157,7 @@ def tail(
     from datetime import UTC, datetime
 
     from ops.tail.command import tail as run
-    from ops.tail.wanted import read
+    from ops.tail.filters import read
 
     run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 

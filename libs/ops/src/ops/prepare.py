@@ -16,8 +16,6 @@ from knowledge.settings import EmbedderSettings
 from ops.demo import Demo
 from runtime.settings import ServiceSettings, Setting, load_or_exit
 
-_SECONDS = 120.0
-
 
 class DatabaseSettings(ServiceSettings, frozen=True, kw_only=True):
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -42,16 +40,15 @@ async def migrate(database_url: str) -> None:
     import knowledge.migrations
     from ops import access
 
-    async with asyncio.timeout(_SECONDS):
-        await directory.migrations.migrate(database_url)
-        await conversations.migrations.migrate(database_url)
-        await knowledge.migrations.migrate(database_url)
-        await journal.migrations.migrate(database_url)
-        await access.grant(database_url)
+    await directory.migrations.migrate(database_url)
+    await conversations.migrations.migrate(database_url)
+    await knowledge.migrations.migrate(database_url)
+    await journal.migrations.migrate(database_url)
+    await access.grant(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:
-    from knowledge.embedders import embedder_of
+    from knowledge.embedding.configured import embedder_of
     from ops.seed import seed
 
     await migrate(settings.database_url)
@@ -70,7 +67,7 @@ def run_migrations(database_url: str) -> None:
 def _run_or_exit(work: Coroutine[None, None, None]) -> None:
     import psycopg
 
-    from directory.errors import DirectoryError
+    from contracts.admin_errors import AdminError
     from knowledge.errors import KnowledgeError
     from runtime import logs
     from runtime.migrations import MigrationError
@@ -81,7 +78,7 @@ def _run_or_exit(work: Coroutine[None, None, None]) -> None:
         asyncio.run(work)
     except (
         *(psycopg.Error, MigrationError, DatabaseUnavailable),
-        *(DirectoryError, KnowledgeError, TimeoutError),
+        *(AdminError, KnowledgeError, TimeoutError),
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         sys.exit(f"the database cannot be prepared: {reason}")

@@ -5,6 +5,7 @@ Each is asked once and raises one of NOT_READY where it is not; the caller repea
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
@@ -13,6 +14,8 @@ import msgspec
 from ops.ports import LOOPBACK
 
 PROBE_SECONDS = 3.0
+UNHEALTHY_SECONDS = 3.0
+_HEALTH_SECONDS = 1.0
 _Pair: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -100,6 +103,24 @@ async def wait_ready(probe: Probe) -> None:
             return await probe.check()
         await asyncio.sleep(pause)
         pause = min(2 * pause, 0.05)
+
+
+async def wait_unhealthy(probe: Probe) -> str:
+    """Return why, when each answer of UNHEALTHY_SECONDS said that the process is not well.
+
+    No answer says nothing: a process that is stopped, or that others keep from the processor, may be well.
+    """
+    well_at = time.monotonic()
+    while True:
+        await asyncio.sleep(_HEALTH_SECONDS)
+        try:
+            await probe.check()
+            well_at = time.monotonic()
+        except UnreadyError as error:
+            if time.monotonic() - well_at >= UNHEALTHY_SECONDS:
+                return str(error)
+        except NOT_READY:
+            well_at = time.monotonic()
 
 
 async def reason_unready(probe: Probe) -> str | None:

@@ -30,6 +30,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     log: Path
     probe: Probe | None
+    health: Probe | None = None
+    """One that runs and refuses this for a while (`probes.wait_unhealthy`) has to be started again."""
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = nothing

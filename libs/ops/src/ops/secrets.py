@@ -37,7 +37,7 @@ def _api_key() -> str:
 
 
 def login_password(key: str, server: str, user: str) -> str:
-    """The password of one of an embedded server's users: none tells another, or the key."""
+    """The password of one of an embedded server's users: neither another one nor the key follows from it."""
     digest = hmac.digest(key.encode(), f"{server}/{user}".encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 

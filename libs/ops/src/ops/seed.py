@@ -10,24 +10,23 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from directory.administration import change_agent, create_account, create_agent, create_key, find_account
-from directory.administration.audit import record
+from administration import Admin, accounts, keys, knowledge
+from administration.values import NewAccount, NewKnowledgeBase
+from administration.versions import change_agent, create_agent
+from contracts.admin_errors import Conflict
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
-from directory.errors import Conflict, SealBroken
+from directory.errors import SealBroken
 from directory.keys import last4
 from directory.secrets import Sealer
-from knowledge.administration import create_knowledge_base
-from knowledge.audit import Audit
 from knowledge.demo import KNOWLEDGE_BASE_ID, demo_documents
 from knowledge.demo import NAME as BASE_NAME
-from knowledge.embedding import Embedder
-from knowledge.embeddings import usable
-from knowledge.errors import Conflict as KnowledgeConflict
-from knowledge.importing import import_document
+from knowledge.embedding.embedder import Embedder
+from knowledge.embedding.vectors import usable
+from knowledge.importing.importer import import_document
 from ops import demo
 from ops.demo import Demo
-from runtime.postgres import Connection, Pool, connection, open_pool
+from runtime.postgres import Connection, open_pool
 
 _ACTOR = "agentchat up"
 _OFFLINE_PREFIX = "demo-"
@@ -37,48 +36,48 @@ _SECONDS = 30.0
 async def seed(
     database_url: str,
     secret_key: str,
-    wanted: Demo,
+    data: Demo,
     previous_secret_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
 ) -> None:
-    """Idempotent. Raises DatabaseUnavailable, DirectoryError."""
+    """Idempotent. Raises DatabaseUnavailable, AdminError."""
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
-        for account_id, name, plan, api_key in _accounts(wanted):
-            async with connection(pool, seconds=_SECONDS) as conn:
-                await _account(conn, account_id, name, plan, api_key)
-        await _policies(pool, await usable(pool, embedder))
-        for account_id, agent_id, draft in _agents(wanted):
-            await _agent(pool, sealer, account_id, agent_id, draft)
+        admin = Admin(pool=pool, sealer=sealer, actor=_ACTOR, embedder=await usable(pool, embedder))
+        for account_id, name, plan, api_key in _accounts(data):
+            await _account(admin, account_id, name, plan, api_key)
+        await _policies(admin)
+        for account_id, agent_id, draft in _agents(data):
+            await _agent(admin, account_id, agent_id, draft)
 
 
-def _accounts(wanted: Demo) -> list[tuple[str, str, str, str]]:
+def _accounts(data: Demo) -> list[tuple[str, str, str, str]]:
     return [
-        (demo.ACCOUNT_ID, "Demo", "Pro", wanted.api_key),
-        (demo.STARTER_ACCOUNT_ID, "Demo Starter", "Starter", wanted.starter_api_key),
-        (demo.LOAD_ACCOUNT_ID, "Demo Load", "Unlimited", wanted.load_api_key),
+        (demo.ACCOUNT_ID, "Demo", "Pro", data.api_key),
+        (demo.STARTER_ACCOUNT_ID, "Demo Starter", "Starter", data.starter_api_key),
+        (demo.LOAD_ACCOUNT_ID, "Demo Load", "Unlimited", data.load_api_key),
     ]
 
 
-def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
-    key = wanted.anthropic_key or demo.OFFLINE_KEY
-    model = demo.ANTHROPIC_MODEL if wanted.anthropic_key else demo.OFFLINE_MODEL
-    load_model = demo.ANTHROPIC_MODEL if wanted.anthropic_key else demo.OFFLINE_LOAD_MODEL
+def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
+    key = data.anthropic_key or demo.OFFLINE_KEY
+    model = demo.ANTHROPIC_MODEL if data.anthropic_key else demo.OFFLINE_MODEL
+    load_model = demo.ANTHROPIC_MODEL if data.anthropic_key else demo.OFFLINE_LOAD_MODEL
     shop = AgentDraft(
         name="Shop assistant",
         model=model,
         system_prompt=demo.SHOP_PROMPT,
         parameters={"max_tokens": 4096},
-        mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=wanted.mcp_url),),
+        mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=data.mcp_url),),
         provider_key=key,
     )
     openai = msgspec.structs.replace(
         shop,
         name="Shop assistant, by OpenAI",
         provider="openai",
-        model=demo.OPENAI_MODEL if wanted.openai_key else demo.OFFLINE_MODEL,
+        model=demo.OPENAI_MODEL if data.openai_key else demo.OFFLINE_MODEL,
         parameters={},
-        provider_key=wanted.openai_key or demo.OFFLINE_KEY,
+        provider_key=data.openai_key or demo.OFFLINE_KEY,
     )
     load = AgentDraft(
         name="Load",
@@ -104,27 +103,31 @@ def _agents(wanted: Demo) -> list[tuple[str, str, AgentDraft]]:
     ]
 
 
-async def _policies(pool: Pool, embedder: Embedder | None) -> None:
+async def _policies(admin: Admin) -> None:
     """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
-    audit = Audit(actor=_ACTOR, record=record)
-    async with connection(pool, seconds=_SECONDS) as conn:
-        with contextlib.suppress(KnowledgeConflict):  # there from an earlier start
-            await create_knowledge_base(
-                conn, demo.ACCOUNT_ID, name=BASE_NAME, audit=audit, knowledge_base_id=KNOWLEDGE_BASE_ID
-            )
+    base = NewKnowledgeBase(account_id=demo.ACCOUNT_ID, name=BASE_NAME, id=KNOWLEDGE_BASE_ID)
+    with contextlib.suppress(Conflict):  # there from an earlier start
+        await knowledge.create(admin, base)
     for document in demo_documents():
         await import_document(
-            pool, demo.ACCOUNT_ID, KNOWLEDGE_BASE_ID, document, audit=audit, embedder=embedder
+            admin.pool,
+            demo.ACCOUNT_ID,
+            KNOWLEDGE_BASE_ID,
+            document,
+            note=admin.note,
+            embedder=admin.embedder,
         )
 
 
-async def _account(conn: Connection, account_id: str, name: str, plan: str, api_key: str) -> None:
-    if await find_account(conn, account_id) is None:
-        await create_account(conn, name=name, plan=plan, actor=_ACTOR, account_id=account_id)
-    elif await _had_key(conn, account_id, api_key):
-        return  # there from an earlier start, or rotated or revoked since: then it stays so
+async def _account(admin: Admin, account_id: str, name: str, plan: str, api_key: str) -> None:
+    try:
+        await accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
+    except Conflict:  # there from an earlier start
+        async with admin.connection(_SECONDS) as conn:
+            if await _had_key(conn, account_id, api_key):
+                return  # or rotated or revoked since: then it stays so
     with contextlib.suppress(Conflict):
-        await create_key(conn, account_id, actor=_ACTOR, name="demo", key=api_key)
+        await keys.add(admin, account_id, api_key, name="demo")
 
 
 async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
@@ -133,32 +136,30 @@ async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def _agent(pool: Pool, sealer: Sealer, account_id: str, agent_id: str, draft: AgentDraft) -> None:
-    current = await _current(pool, sealer, account_id, agent_id)
+async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft) -> None:
+    current = await _current(admin, account_id, agent_id)
     if current is None:
-        async with connection(pool, seconds=_SECONDS) as conn:
-            try:
-                await create_agent(conn, sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
-            except Conflict:
-                return  # disabled by an administrator
+        with contextlib.suppress(Conflict):  # disabled by an administrator
+            async with admin.connection(_SECONDS) as conn:
+                await create_agent(conn, admin.sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
         return
-    changes = _changes(current, await _key(pool, sealer, current), draft)
+    changes = _changes(current, await _key(admin, current), draft)
     if changes.given():
-        async with connection(pool, seconds=_SECONDS) as conn:
-            await change_agent(conn, sealer, account_id, agent_id, changes, actor=_ACTOR)
+        async with admin.connection(_SECONDS) as conn:
+            await change_agent(conn, admin.sealer, agent_id, changes, actor=_ACTOR)
 
 
-async def _current(pool: Pool, sealer: Sealer, account_id: str, agent_id: str) -> AgentConfig | None:
+async def _current(admin: Admin, account_id: str, agent_id: str) -> AgentConfig | None:
     """With its servers' headers, which would be lost with a change of address otherwise."""
     try:
-        return await load_agent(pool, account_id, agent_id, sealer=sealer)
+        return await load_agent(admin.pool, account_id, agent_id, sealer=admin.sealer)
     except SealBroken:
-        return await load_agent(pool, account_id, agent_id)  # the secret key is a new one
+        return await load_agent(admin.pool, account_id, agent_id)  # the secret key is a new one
 
 
-async def _key(pool: Pool, sealer: Sealer, agent: AgentConfig) -> str | None:
+async def _key(admin: Admin, agent: AgentConfig) -> str | None:
     try:
-        return await provider_key(pool, sealer, agent.account_id, agent.agent_id, agent.version)
+        return await provider_key(admin.pool, admin.sealer, agent.account_id, agent.agent_id, agent.version)
     except SealBroken:
         return None
 

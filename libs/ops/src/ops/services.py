@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from ops.demo import Demo
+from ops.demo import AGENT_ID, Demo
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK
 from ops.probes import HttpProbe
@@ -78,6 +78,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     secret_key: str
     previous_secret_keys: tuple[str, ...]
     admin_token: str
+    demo_key: str
     mcp_allow: tuple[str, ...]
     model_allow: tuple[str, ...]
     anthropic: ModelServer
@@ -123,6 +124,8 @@ class Services:
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
             _MODEL_ALLOW: ",".join(self._wiring.model_allow),
         }
+        if self._wiring.host == LOOPBACK:  # `/docs` shows them to everybody
+            own |= {"AGENTCHAT_DEMO_KEY": self._wiring.demo_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
         host = reachable(self._wiring.host)
         env = self._servers("gateway") | self._secret | self._embeddings | own
         return self._process(f"gateway-{number}", "gateway", env, HttpProbe(port, host=host), Rank.GATEWAY)

@@ -71,7 +71,7 @@ def describe_servers(
         processes.append(cluster.process(port, stop_rank=Rank.SERVER))
     if settings.nats_url is None:
         nats_port = ports.free()
-        processes.append(nats.process(folder, nats_port, key=users_key, stop_rank=Rank.SERVER))
+        processes.append(nats.process(folder, nats_port, ports.free(), key=users_key, stop_rank=Rank.SERVER))
     if settings.redis_url is None:
         redis_port = ports.free()
         processes.append(valkey.process(folder, redis_port, key=users_key, stop_rank=Rank.SERVER))
@@ -112,6 +112,7 @@ def describe(
         secret_key=settings.secret_key or secrets.secret_key,
         previous_secret_keys=_previous_keys(secrets, settings),
         admin_token=settings.admin_token or secrets.admin_token,
+        demo_key=secrets.api_key,
         mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
         model_allow=(*settings.model_allow, *ANY_LOOPBACK),
         anthropic=_model_server(settings.anthropic_base_url, settings.anthropic_api_key, model_url),

@@ -12,9 +12,9 @@ from types import TracebackType
 import msgspec
 
 from ops import record
-from ops.errors import StartError
+from ops.errors import StackError, StartError
 from ops.folder import RunFolder
-from ops.probes import reason_unready, wait_ready
+from ops.probes import reason_unready, wait_ready, wait_unhealthy
 from ops.process import Process, spawn
 from ops.report import Report, tail
 
@@ -101,8 +101,6 @@ class Supervisor:
         for restarts in itertools.count():
             began = time.monotonic()
             self._restarts[process.name] = restarts
-            self._report.starting(process.name)
-            await process.prepare()
             code, log_offset = await self._run(process, began)
             if process.probe is None and code == 0:
                 return
@@ -118,9 +116,12 @@ class Supervisor:
         """From its start to its end; returns its exit code and where in the log it began."""
         log_offset = process.log.stat().st_size if process.log.exists() else 0
         try:
+            await process.prepare()
             child = await spawn(process)
-        except OSError as error:  # the machine is short of something
-            self._report.note(f"{process.name} cannot be started: {error.strerror}")
+        except (OSError, StackError) as error:
+            if isinstance(error, StackError) and not self._up:
+                raise
+            self._report.note(f"{process.name} cannot be started: {error}")  # the disk may be full
             return _NOT_STARTED, log_offset
         self._running[process.name] = Running(process, child, time.time())
         self._write_record()
@@ -134,7 +135,7 @@ class Supervisor:
                     watching.cancel()
                 if not ending.done():
                     self._is_ready(process, began)
-            code = await ending
+            code = await self._until_ended(process, ending)
             if process.probe is None and code == 0:
                 self._is_ready(process, began)
         finally:
@@ -142,6 +143,19 @@ class Supervisor:
         del self._running[process.name]
         self._write_record()
         return code, log_offset
+
+    async def _until_ended(self, process: Process, ending: asyncio.Task[int]) -> int:
+        """Its exit code; one that is not well any more is stopped."""
+        if process.health is not None and not ending.done():
+            watching = asyncio.create_task(wait_unhealthy(process.health))
+            try:
+                await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
+                if not ending.done():
+                    self._report.note(f"{process.name} is not well and is started again: {watching.result()}")
+                    await self._end(self._running[process.name])
+            finally:
+                watching.cancel()
+        return await ending
 
     def _is_ready(self, process: Process, began: float) -> None:
         if not self._ready[process.name].is_set():

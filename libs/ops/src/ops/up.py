@@ -12,7 +12,7 @@ from ops.banner import banner
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
-from ops.report import Board, Report
+from ops.report import Report
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
 from ops.supervisor import Supervisor
@@ -34,7 +34,7 @@ def up(counts: Counts) -> None:
         raise SetupError(str(error)) from None
     folder = environment.run_folder()
     folder.create()
-    report = Board() if sys.stderr.isatty() else Report()
+    report = Report()
     with folder.locked(), contextlib.closing(Ports()) as ports:
         kept = secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, settings, counts)
@@ -54,7 +54,7 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) ->
     with _signals(on_signal):
         async with supervisor:
             try:
-                await _start(supervisor, stack, report, stop)
+                await _until(stop, supervisor.wait_up(_START_SECONDS))
                 if not stop.is_set():
                     environment.write(folder, stack.environment)
                     _print(banner(folder, stack.environment, time.monotonic() - began))
@@ -63,14 +63,6 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) ->
                 folder.demo_env.unlink(missing_ok=True)
                 report.note("stopping; press Ctrl-C to stop at once" if stop.is_set() else "stopping")
     report.note("stopped")
-
-
-async def _start(supervisor: Supervisor, stack: Stack, report: Report, stop: asyncio.Event) -> None:
-    report.begin([process.name for process in stack.processes])
-    try:
-        await _until(stop, supervisor.wait_up(_START_SECONDS))
-    finally:
-        report.end()
 
 
 def _print(text: str) -> None:

@@ -9,8 +9,8 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from contextlib import AbstractContextManager
-from typing import Any, TextIO, TypeAlias
+from contextlib import AbstractContextManager, suppress
+from typing import Any, BinaryIO, TextIO, TypeAlias, cast
 
 import msgspec
 
@@ -33,7 +33,7 @@ def configure(service: str, level: str = "info", stream: TextIO | None = None) -
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ValueError(f"no such log level: {level}")
-    out = (stream or sys.stderr).buffer
+    out = _Lossy((stream or sys.stderr).buffer)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -44,7 +44,7 @@ def configure(service: str, level: str = "info", stream: TextIO | None = None) -
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.BytesLoggerFactory(file=out),
+        logger_factory=structlog.BytesLoggerFactory(file=cast(BinaryIO, out)),
         cache_logger_on_first_use=False,
     )
     root = logging.getLogger()
@@ -70,6 +70,24 @@ def render(_logger: Any, _method: str, event: structlog.typing.EventDict) -> byt
     except (TypeError, ValueError, RecursionError):
         line = json.dumps({str(key): repr(value)[:2000] for key, value in event.items()}).encode()
     return _KEY.sub(b"sk-***", line) if b"sk-" in line else line
+
+
+class _Lossy:
+    """A file to which nobody's work depends on being able to write: its disk may be full.
+
+    What cannot be written waits in the file's own buffer; past that, lines are dropped.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def write(self, line: bytes) -> None:
+        with suppress(OSError):
+            self._file.write(line)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._file.flush()
 
 
 _encoder = msgspec.json.Encoder(enc_hook=str)

@@ -3,9 +3,10 @@
 A component's steps are only ever added to: a step that was applied and then edited is refused.
 """
 
+import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import LiteralString
 
 import psycopg
@@ -16,6 +17,8 @@ from runtime.roles import MEMBERS, ROLES, SERVICE_ROLE
 
 _LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
 _LOCK_SECONDS = 60
+_INDEX_LOCK = _LOCK + 1
+_INDEX_LOOK_SECONDS = 0.2
 
 
 class MigrationError(Exception):
@@ -60,6 +63,27 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     return len(steps) - len(done)
 
 
+async def build_indexes(database_url: str, indexes: Mapping[str, LiteralString]) -> None:
+    """Build those of these indexes that are missing, for as long as it takes, while others read and write.
+
+    By name, what stands behind it in CREATE INDEX. What is left of one that was broken off is dropped before.
+    Safe to repeat, and from several processes. Raises psycopg.Error.
+    """
+    options = connect_options(database_url, role=None)
+    options["options"] += " -c statement_timeout=0"
+    async with await AsyncConnection.connect(database_url, **options) as conn:
+        # Not by waiting for it in Postgres: who builds would wait for the end of that statement in turn.
+        while not await _holds(conn, "SELECT pg_try_advisory_lock(%s)", _INDEX_LOCK):  # noqa: ASYNC110
+            await asyncio.sleep(_INDEX_LOOK_SECONDS)
+        for name, definition in indexes.items():
+            index = sql.Identifier(name)
+            if await _holds(conn, _IS_INDEX, name, False):
+                await conn.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(index))
+            if not await _holds(conn, _IS_INDEX, name, True):
+                statement = sql.SQL("CREATE INDEX CONCURRENTLY {} {}")
+                await conn.execute(statement.format(index, sql.SQL(definition)))
+
+
 async def _applied(conn: Connection, component: str) -> list[str]:
     cursor = await conn.execute(
         "SELECT digest FROM schema_migrations WHERE component = %s ORDER BY version", [component]
@@ -89,7 +113,7 @@ async def _ensure_roles(conn: Connection) -> None:
     await conn.execute(_GRANT)
 
 
-async def _holds(conn: Connection, question: LiteralString, *values: str) -> bool:
+async def _holds(conn: Connection, question: LiteralString, *values: object) -> bool:
     return await (await conn.execute(question, values)).fetchone() == (True,)
 
 
@@ -106,6 +130,8 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     PRIMARY KEY (component, version)
 )
 """
+
+_IS_INDEX = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid = %s)"
 
 # Members of a role by CREATEROLE alone have neither its rights nor may take it (since Postgres 16).
 _TAKES = "SELECT pg_has_role(current_user, %s, 'USAGE') AND pg_has_role(current_user, %s, 'SET')"

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -22,6 +22,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from runtime.roles import SERVICE_ROLE, names_role
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
+Cursor: TypeAlias = AsyncCursor[TupleRow]
 Pool: TypeAlias = AsyncConnectionPool[Connection]
 
 CONNECT_SECONDS = 3
@@ -38,21 +39,33 @@ class _PooledConnection(AsyncConnection[TupleRow]):
 
     async def cancel_safe(self, *, timeout: float = 0.0) -> None:  # noqa: ARG002 - psycopg's signature
         """psycopg would ask the server over a second connection, and wait for it though it is frozen."""
-        _cut(self)
+        cut(self)
 
 
 @contextlib.asynccontextmanager
 async def open_pool(
-    database_url: str, *, min_size: int = 1, max_size: int = 4, role: str | None = SERVICE_ROLE
+    database_url: str,
+    *,
+    min_size: int = 1,
+    max_size: int = 4,
+    role: str | None = SERVICE_ROLE,
+    durable: bool = True,
+    options: str = "",
 ) -> AsyncIterator[Pool]:
     """A pool of autocommit connections acting as `role`, or as the URL says (`roles.acting_as`).
 
+    `options` are for the server, behind ours: `-c name=value`. Without `durable` a commit does not wait for
+    the disk: a crash of the server may lose the last ones, each with all that came behind it. That is for
+    what is then done again.
+
     Opens whether or not Postgres can be reached yet. Use it through `connection`, which bounds each call.
     """
+    if not durable:
+        options += " -c synchronous_commit=off"
     pool: Pool = AsyncConnectionPool(
         database_url,
         connection_class=_PooledConnection,
-        kwargs=connect_options(database_url, role=role),
+        kwargs=connect_options(database_url, role=role, more=options),
         min_size=min_size,
         max_size=max_size,
         open=False,
@@ -67,7 +80,7 @@ async def open_pool(
         await pool.close(timeout=CALL_SECONDS)
 
 
-def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE) -> dict[str, Any]:
+def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:
     """Keyword arguments for psycopg's `connect`, beside the URL; the URL's own `options` are kept.
 
     A role that these name is taken in the place of `role`.
@@ -75,9 +88,11 @@ def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE) -> di
     own = str(conninfo_to_dict(database_url).get("options") or "")
     options = [
         own,
+        "-c timezone=UTC",
         "-c statement_timeout=5000",
         "-c idle_in_transaction_session_timeout=2000",
         f"-c role={role}" if role and not names_role(own) else "",
+        more,
     ]
     return {
         "autocommit": True,
@@ -100,8 +115,8 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    taken = await _take(pool, end)
-    cut = loop.call_at(end, _cut, taken)
+    taken = await take(pool, end)
+    late = loop.call_at(end, cut, taken)
     try:
         yield taken
     except psycopg.Error as error:
@@ -109,7 +124,7 @@ async def connection(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncItera
             raise DatabaseUnavailable(_first_line(error)) from error
         raise
     finally:
-        cut.cancel()
+        late.cancel()
         await pool.putconn(taken)
 
 
@@ -119,8 +134,11 @@ async def ping(pool: Pool) -> None:
         await conn.execute("SELECT 1")
 
 
-async def _take(pool: Pool, end: float) -> Connection:
-    """A connection that the server has not closed: after its restart a pool is full of dead ones."""
+async def take(pool: Pool, end: float) -> Connection:
+    """A connection that the server has not closed: after its restart a pool is full of dead ones.
+
+    For who keeps it; others use `connection`. Raises DatabaseUnavailable at `end`, on the loop's clock.
+    """
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -143,7 +161,7 @@ def _has_input(idle: Connection) -> bool:
     return bool(poll.poll(0))
 
 
-def _cut(taken: Connection) -> None:
+def cut(taken: Connection) -> None:
     """End whatever waits on this connection: libpq finds its socket closed and says so."""
     with contextlib.suppress(OSError, psycopg.OperationalError):
         duplicate = socket.socket(fileno=os.dup(taken.pgconn.socket))

@@ -4,8 +4,8 @@ Without an endpoint no SDK is loaded: spans then carry valid ids and are passed 
 counters and gauges hold nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar
 
 from opentelemetry import trace
@@ -88,20 +88,18 @@ def measure(name: str, value: float, **attributes: str | bool) -> None:
     gauge.set(value, attributes)
 
 
-@contextmanager
 def new_trace(
     name: str, headers: Mapping[str, str] | None = None, attributes: Attributes = None
-) -> Iterator[trace.Span]:
+) -> AbstractContextManager[trace.Span]:
     """A server span that begins its own trace; a traceparent in `headers` becomes a link, not the parent."""
     theirs = trace.get_current_span(extract(headers)).get_span_context()
-    with _State.tracer.start_as_current_span(
+    return _State.tracer.start_as_current_span(
         name,
         context=Context(),
         kind=trace.SpanKind.SERVER,
         attributes=attributes,
         links=[trace.Link(theirs)] if theirs.is_valid else None,
-    ) as span:
-        yield span
+    )
 
 
 def inject(headers: dict[str, str]) -> dict[str, str]:
@@ -119,7 +117,12 @@ def extract(headers: Mapping[str, str] | None) -> Context:
 
 def current_trace_id() -> str:
     """The current span's trace id, 32 hex digits; all zeros outside every span."""
-    return f"{trace.get_current_span().get_span_context().trace_id:032x}"
+    return trace_id_of(trace.get_current_span())
+
+
+def trace_id_of(span: trace.Span) -> str:
+    """The same of any span."""
+    return f"{span.get_span_context().trace_id:032x}"
 
 
 def _exporting(service: str, endpoint: str | None, exporter: "SpanExporter | None") -> "TracerProvider":

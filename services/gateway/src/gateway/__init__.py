@@ -1,5 +1,6 @@
-"""The HTTP door: authentication, limits, both chat endpoints in both stream forms, reading back.
+"""HTTP: keys, limits, both chat endpoints in both stream forms, OpenAI's API, reading back, administration.
 
-A request passes `door`, `app`, `chat`, and then lives as a run that is followed (`live`, `view`), written as
-server-sent events (`stream`, `sse`) or as one JSON.
+A request passes `http`, `access`, `chat` with its door in `doors`, and then lives as a run that is followed,
+in `runs`. `traces` and `conversations` are what was, `admin` is for operators, `status` and `docs` for
+everybody. `routes` lists the handlers, `app` makes the application of them, `service` the process.
 """

@@ -1,43 +1,59 @@
 """What the endpoints of one gateway share; put together in `service`."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+from litestar.connection import ASGIConnection
 
 from bus import Bus
-from conversations.log import Log
-from directory.last_used import LastUsed
+from conversations.event_store.log import Log
+from directory.caller import Callers
+from gateway.access.account_bounds import AccountBounds
+from gateway.access.key_checks import KeyChecks
+from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.door import AdminDoor
-from gateway.guesses import Guesses
-from gateway.key_checks import KeyChecks
-from gateway.peers import Network
-from gateway.runs import Runs
-from gateway.shares import Shares
-from gateway.stories import Stories
+from gateway.http.peers import Network
+from gateway.runs.registry import Runs
+from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from runtime.health import Health
 from runtime.postgres import Pool
+
+
+class Demo(msgspec.Struct, frozen=True):
+    """What `/docs` fills in where a demo runs: a key of the demo account, and an agent of its."""
+
+    key: str
+    agent_id: str
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """`stream_form` is the form of streams whose request does not choose one.
 
     What `advisory` looks at is shown beside `health`, but the gateway is ready without it. `admin` is None
-    where the admin API is off.
+    where the admin API is off, `demo` where no demo runs.
     """
 
     pool: Pool
-    last_used: LastUsed
-    guesses: Guesses
+    callers: Callers
+    wrong_keys: WrongKeys
     key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]
     limiter: Limiter
     bus: Bus
     log: Log
     runs: Runs
-    stories: Stories
-    shares: Shares
+    shared_streams: SharedStreams
+    account_bounds: AccountBounds
     health: Health
     advisory: Health
     stream_form: Literal[1, 2]
     admin: AdminDoor | None = None
+    demo: Demo | None = None
+
+
+def parts_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Parts:
+    """Those of the application that serves this request."""
+    parts = connection.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts

@@ -7,20 +7,22 @@ from functools import partial
 from msgspec.structs import replace
 
 from bus import Bus
-from conversations.log import Log
+from conversations.event_store.log import Log
+from directory.caller import Callers
 from directory.last_used import LastUsed
-from gateway import admission, app
+from gateway import app
+from gateway.access import admission
+from gateway.access.account_bounds import AccountBounds
+from gateway.access.key_checks import KeyChecks
+from gateway.access.month_counts import MonthCounts
+from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.door import opened
-from gateway.guesses import Guesses
-from gateway.key_checks import KeyChecks
-from gateway.months import Months
-from gateway.parts import Parts
-from gateway.peers import networks_of
-from gateway.protocol import StrictProtocol
-from gateway.runs import Runs
+from gateway.http.peers import networks_of
+from gateway.http.protocol import StrictProtocol
+from gateway.parts import Demo, Parts
+from gateway.runs.registry import Runs
 from gateway.settings import Settings
-from gateway.shares import Shares
-from gateway.stories import Stories
+from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from runtime import postgres, telemetry, web
 from runtime.health import Health
@@ -39,35 +41,37 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             enter(Bus.connect(settings.nats_url, name=name, on_lost=stop.set)),
             enter(postgres.open_pool(settings.database_url, max_size=POSTGRES_CONNECTIONS)),
         )
-        months = Months(pool)
+        months = MonthCounts(pool)
         limiter = Limiter(
             settings.redis_url,
             instance=name,
             on_fallback=lambda reason: telemetry.count(admission.DECIDED_LOCALLY, reason=reason),
-            on_month=lambda account_id, known: months.wanted(limiter, account_id, known),
+            on_month=lambda account_id, known: months.request(limiter, account_id, known),
         )
         stack.push_async_callback(limiter.aclose)
         stack.push_async_callback(months.aclose)
-        last_used = await enter(LastUsed(pool))
+        callers = Callers(pool, await enter(LastUsed(pool)))
+        stack.push_async_callback(callers.aclose)
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         await enter(runs.ticking())
         parts = Parts(
             pool=pool,
-            last_used=last_used,
-            guesses=Guesses(),
+            callers=callers,
+            wrong_keys=WrongKeys(),
             key_checks=KeyChecks(pool),
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             bus=bus,
             log=conversation_log,
             runs=runs,
-            stories=Stories(runs),
-            shares=Shares(),
+            shared_streams=SharedStreams(runs),
+            account_bounds=AccountBounds(),
             health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=Health({"redis": limiter.ping}),
             stream_form=settings.stream_form,
             admin=await enter(opened(settings, bus, limiter)),
+            demo=_demo_of(settings),
         )
         await web.serve(
             app.build(parts),
@@ -78,6 +82,12 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             grace_s=9.0,
             protocol=partial(StrictProtocol, max_connections=_connections(settings.max_connections)),
         )
+
+
+def _demo_of(settings: Settings) -> Demo | None:
+    if settings.demo_key is None or settings.demo_agent_id is None:
+        return None
+    return Demo(settings.demo_key, settings.demo_agent_id)
 
 
 def _connections(wanted: int) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from directory.secrets import Sealer, sealer_of
-from gateway.peers import networks_of
+from gateway.http.peers import networks_of
 from knowledge.settings import EmbedderSettings
 from net_guard import Guard
 from net_guard.settings import guard_of
@@ -25,7 +25,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     Without `admin_token` there is no admin API; with it the secret keys are needed, and the embedder is used.
     `max_connections` is of this process; fewer where the system gives it fewer files. `trusted_proxies` are
-    addresses and networks whose X-Forwarded-For is believed.
+    addresses and networks whose X-Forwarded-For is believed. `demo_key` and `demo_agent_id` are shown to
+    everybody who opens `/docs`.
     """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
@@ -42,6 +43,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
     ] = ()
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
+    demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
+    demo_agent_id: Annotated[str | None, Setting("AGENTCHAT_DEMO_AGENT_ID")] = None
     log_level: Annotated[Level, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 

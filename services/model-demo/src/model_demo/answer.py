@@ -1,72 +1,90 @@
 """From a request to the reply: what is said in full, what of it is not sent yet, where it is cut."""
 
-import msgspec
+from itertools import cycle, islice
 
-from model_demo import continuation, controls, conversation, cutting, scripted, shop
-from model_demo.controls import Controls, Model
+import msgspec
+from msgspec.structs import replace
+
+from model_demo import shop
+from model_demo.controls import Controls
 from model_demo.conversation import Conversation
-from model_demo.shop import inputs
-from model_demo.wire import signatures
-from model_demo.wire.replies import Call, Reply, Thought
+from model_demo.wire import tokens
+from model_demo.wire.replies import Call, Reply
 from model_demo.wire.requests import MessageRequest
 
-_TITLE_LENGTH = 60
+_MOST_BYTES = 4 << 20
+_LOAD_DELTAS = 200
+_MOST_OVERLAP = 10_000
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A reply, and the turn that it answers: `key` is the same for every attempt at that turn."""
-
-    model: Model
-    key: bytes
-    reply: Reply
-
-
-def answer(request: MessageRequest) -> Answer:
-    """Answer a checked request. Raises ApiError for an unknown model or control."""
-    model = controls.parse(request.model)
-    split = continuation.split(request.messages)
-    talk = conversation.read(request, split)
-    reply = _full(talk, model)
-    reply = continuation.go_on_from(reply, split.sent)
-    if talk.thinking or model.controls.thinking:
-        reply = _with_thought(reply, talk, _shown(request))
-    reply = cutting.cut(reply, request.stop_sequences, request.max_tokens)
-    return Answer(model, talk.key, reply)
+def reply(request: MessageRequest, talk: Conversation, model_id: str, asked: Controls) -> Reply:
+    """The reply of a model to a checked request."""
+    full = _calls(talk, asked) or _behave(talk, model_id, asked)
+    if asked.deltas is not None and model_id != "demo-load":
+        full = replace(full, split=lambda text: _equal(text, asked.deltas or 1))
+    if asked.stop is not None:
+        refusal = "The demo model was asked to refuse." if asked.stop == "refusal" else None
+        full = replace(full, stop_reason=asked.stop, refusal=refusal)
+    return _cut(replace(full, text=_unsent(full.text, talk.sent)), request)
 
 
-def _full(talk: Conversation, model: Model) -> Reply:
-    """What the model says to this turn when nothing of it was sent yet."""
-    reply = scripted.calls(talk, model.controls, _default_input(talk, model.controls))
-    if reply is None:
-        reply = _behave(talk, model)
-    return scripted.stopped(scripted.recut(reply, model.controls), model.controls)
+def _behave(talk: Conversation, model_id: str, asked: Controls) -> Reply:
+    match model_id:
+        case "demo-load":
+            count = asked.deltas or _LOAD_DELTAS
+            text = " ".join(f"{index:06d}" for index in range(count)) + "."
+            return Reply(text, split=lambda text: [text[at : at + 7] for at in range(0, len(text), 7)])
+        case "demo-echo":
+            text = talk.question if asked.say is None else asked.say
+            return Reply(" ".join([text] * min(asked.repeat, 1 + _MOST_BYTES // (len(text) + 1))))
+        case _:
+            return shop.reply(talk)
 
 
-def _behave(talk: Conversation, model: Model) -> Reply:
-    if model.id == "demo-echo":
-        return scripted.echo(talk, model.controls)
-    if model.id == "demo-load":
-        return scripted.load(model.controls)
-    return shop.reply(talk)
+def _calls(talk: Conversation, asked: Controls) -> Reply | None:
+    """The calls that `tool` names, `parallel` in one reply, for `rounds` rounds; then nothing more."""
+    if not asked.tool or not talk.may_call or len(talk.rounds) >= asked.rounds:
+        return None
+    names = asked.tool.split(",")
+    given = asked.input
+    if given is None:
+        offered = [tool for tool in talk.tools if tool.name == names[0]]
+        given = msgspec.json.encode(shop.forced_input(offered[0], talk) if offered else {}).decode()
+    named = islice(cycle(names), max(asked.parallel, len(names)))
+    calls = [Call(talk.id(index), name, given) for index, name in enumerate(named)]
+    return Reply(calls=tuple(calls), stop_reason="tool_use")
 
 
-def _default_input(talk: Conversation, wanted: Controls) -> str:
-    """The input of a tool that a control names: pulled out of the message, as the shop assistant does it."""
-    first = (wanted.tool or "").partition(",")[0]
-    for tool in talk.tools:
-        if tool.name == first:
-            return msgspec.json.encode(inputs.forced(tool, talk)).decode()
-    return "{}"
+def _equal(text: str, count: int) -> list[str]:
+    """`count` pieces of nearly one length, or one a character where the text is shorter."""
+    count = min(count, len(text))
+    return [text[len(text) * at // count : len(text) * (at + 1) // count] for at in range(count)]
 
 
-def _with_thought(reply: Reply, talk: Conversation, shown: bool) -> Reply:
-    topic = " ".join(talk.question.split())[:_TITLE_LENGTH]
-    calls = [part.name for part in reply.parts if isinstance(part, Call)]
-    plan = f"I will call {' and '.join(calls)}." if calls else "I can answer this directly."
-    text = f"The message is about: {topic!r}. {plan}"
-    thought = Thought(text, signatures.sign(text), shown)
-    return msgspec.structs.replace(reply, parts=(thought, *reply.parts))
+def _unsent(text: str, sent: str) -> str:
+    """The text without what was sent. Where `sent` is not its beginning, it joins on where they overlap."""
+    if text.startswith(sent):
+        return text[len(sent) :]
+    most = min(len(text), len(sent), _MOST_OVERLAP)
+    overlap = next((size for size in range(most, 0, -1) if sent.endswith(text[:size])), 0)
+    joined = " " if text and not overlap and not sent[-1].isspace() else ""
+    return joined + text[overlap:]
 
 
-def _shown(request: MessageRequest) -> bool:
-    return request.thinking is None or request.thinking.display != "omitted"
+def _cut(reply: Reply, request: MessageRequest) -> Reply:
+    """The reply as far as the request lets it go: to a stop sequence, then to max_tokens."""
+    found = [(at, stop) for stop in request.stop_sequences if (at := reply.text.find(stop)) >= 0]
+    if found:
+        at, stop = min(found)
+        reply = replace(
+            reply, text=reply.text[:at], calls=(), stop_reason="stop_sequence", stop_sequence=stop
+        )
+    left = request.max_tokens - tokens.of_text(reply.text)
+    if left < 0:
+        fitting = reply.text.encode()[: request.max_tokens * tokens.BYTES_A_TOKEN].decode(errors="ignore")
+        return replace(reply, text=fitting, calls=(), stop_reason="max_tokens")
+    for index, call in enumerate(reply.calls):
+        left -= tokens.of_call(call)
+        if left < 0:
+            return replace(reply, calls=reply.calls[:index], stop_reason="max_tokens")
+    return reply

@@ -3,95 +3,118 @@
 The README's table is the documentation of every control.
 """
 
-from typing import Annotated
+from collections import OrderedDict
+from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
+from msgspec import Meta
 
-from model_demo.wire.errors import TYPES, UnknownModelError, invalid
+from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid
 from model_demo.wire.replies import StopReason
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
-Millis = Annotated[float, msgspec.Meta(ge=0, le=600_000)]
+MODELS = ("demo-shop-1", "demo-echo", "demo-load")
 
-MODELS = {
-    "demo-shop-1": "Demo Shop 1",
-    "demo-echo": "Demo Echo",
-    "demo-load": "Demo Load",
-}
-"""Model id to display name."""
+Count = Annotated[int, Meta(ge=0, le=100_000)]
+Positive = Annotated[int, Meta(ge=1, le=100_000)]
+Millis = Annotated[float, Meta(ge=0, le=600_000)]
+
+_MOST_TURNS = 10_000
+
+
+class Fault(NamedTuple):
+    """`status` comes before anything is sent; the others after `after` deltas of a stream."""
+
+    kind: str
+    after: int = 0
 
 
 class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The controls of one request; times in milliseconds, counts of deltas or rounds. None: not asked for."""
 
-    head_ms: Millis = 0
     first_ms: Millis = 0
     delay_ms: Millis = 0
-    ping_ms: Annotated[float, msgspec.Meta(ge=1, le=600_000)] = 15_000
-    deltas: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
+    ping_ms: Annotated[float, Meta(ge=1, le=600_000)] = 15_000
+    deltas: Positive | None = None
     say: str | None = None
-    repeat: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
+    repeat: Positive = 1
     fail: int | None = None
-    retry_after: Annotated[int, msgspec.Meta(ge=0, le=86_400)] = 1
+    retry_after: Annotated[int, Meta(ge=0, le=86_400)] = 1
     fail_after: Count | None = None
     cut_after: Count | None = None
     reset_after: Count | None = None
     hang_after: Count | None = None
     garbage_after: Count | None = None
-    times: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    times: Positive | None = None
     tool: str | None = None
     input: str | None = None
     rounds: Count = 1
-    parallel: Annotated[int, msgspec.Meta(ge=1, le=200)] = 1
-    bad_json: bool = False
+    parallel: Annotated[int, Meta(ge=1, le=200)] = 1
     stop: StopReason | None = None
-    thinking: bool = False
 
-
-class Model(msgspec.Struct, frozen=True):
-    """A model name taken apart. `id` is one of MODELS."""
-
-    id: str
-    controls: Controls
-
-
-def parse(name: str) -> Model:
-    """Take a model name apart. Raises UnknownModelError; ApiError 400 for an unfit control."""
-    model_id, _, query = name.partition("?")
-    if model_id not in MODELS:
-        raise UnknownModelError(name)
-    try:
-        given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
-    except (ValueError, UnicodeDecodeError):
-        raise invalid(f"model: the controls of {name!r} are not of the form key=value&key=value") from None
-    try:
-        controls = msgspec.convert(dict(given), Controls, strict=False)
-    except msgspec.ValidationError as error:
-        raise invalid(f"model: {_say(str(error))}") from None
-    _check(controls)
-    return Model(model_id, controls)
-
-
-def _check(controls: Controls) -> None:
-    if controls.fail is not None and controls.fail not in TYPES:
-        known = ", ".join(map(str, TYPES))
-        raise invalid(f"model: control fail must be one of {known}, not {controls.fail}")
-    if controls.fail is None and controls.fail_after is not None:
-        raise invalid("model: control fail_after needs fail=<status>")
-    if controls.input is not None and not isinstance(_json(controls.input), dict):
-        raise invalid("model: control input must be a JSON object")
-
-
-def _json(text: str) -> object:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    @property
+    def fault(self) -> Fault | None:
+        """The fault that is asked for; of several the first in this order."""
+        if self.fail is not None and self.fail_after is None:
+            return Fault("status")
+        for kind in ("fail", "cut", "reset", "hang", "garbage"):
+            after: int | None = getattr(self, f"{kind}_after")
+            if after is not None:
+                return Fault(kind, after)
         return None
 
 
-def _say(problem: str) -> str:
-    reason, _, path = problem.partition(" - at `$.")
-    if reason.startswith("Object contains unknown field"):
-        return f"unknown control {reason.split('`')[1]!r}; known are {', '.join(Controls.__struct_fields__)}"
-    return f"control {path.rstrip('`')}: {reason}"
+def parse(name: str) -> tuple[str, Controls]:
+    """The id, one of MODELS, and the controls of a model name.
+
+    Raises ApiError: 404 for an unknown model, 400 for an unfit control.
+    """
+    model_id, _, query = name.partition("?")
+    if model_id not in MODELS:
+        raise ApiError(404, f"model: {name} does not exist", code="model_not_found")
+    try:
+        given = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query), errors="strict")
+        controls = msgspec.convert(dict(given), Controls, strict=False)
+        is_object = isinstance(msgspec.json.decode(controls.input or "{}"), dict)
+    except msgspec.ValidationError as error:
+        raise invalid(f"model: {_words(Misfit.of(error))}") from None
+    except (msgspec.DecodeError, RecursionError):
+        is_object = False
+    except ValueError:
+        raise invalid(f"model: the controls of {name!r} are not of the form key=value&key=value") from None
+    if not is_object:
+        raise invalid("model: control input must be a JSON object")
+    if controls.fail not in (None, *STATUSES):
+        raise invalid(f"model: control fail must be one of {', '.join(map(str, STATUSES))}")
+    if controls.fail is None and controls.fail_after is not None:
+        raise invalid("model: control fail_after needs fail=<status>")
+    return model_id, controls
+
+
+def _words(misfit: Misfit) -> str:
+    if misfit.kind == "unknown":
+        return f"unknown control {misfit.path!r}; known are {', '.join(Controls.__struct_fields__)}"
+    return f"control {misfit.path}: {misfit.reason}"
+
+
+class Attempts:
+    """How often each turn was struck by its fault. Bounded: the longest unseen turn is forgotten first.
+
+    The count begins anew once an attempt was let through, so that a later run of the same turn sees the same.
+    """
+
+    def __init__(self) -> None:
+        self._struck: OrderedDict[bytes, int] = OrderedDict()
+
+    def fault(self, controls: Controls, key: bytes) -> Fault | None:
+        """The fault that strikes this attempt at the turn `key`, or none."""
+        fault = controls.fault
+        if fault is None or controls.times is None:
+            return fault
+        struck = self._struck.pop(key, 0)
+        if struck >= controls.times:
+            return None
+        self._struck[key] = struck + 1
+        if len(self._struck) > _MOST_TURNS:
+            self._struck.popitem(last=False)
+        return fault

@@ -1,69 +1,72 @@
 """A request as the behaviours read it: who asks what, which tools are offered, what was found out already."""
 
+import base64
 import hashlib
+from functools import cached_property
+from itertools import takewhile
 
 import msgspec
 
-from model_demo.continuation import Split
 from model_demo.wire.requests import (
     Block,
-    Json,
+    Message,
     MessageRequest,
+    Schema,
     TextBlock,
     Tool,
     ToolChoice,
     ToolResultBlock,
     ToolUseBlock,
+    Turn,
+    turns_of,
 )
-from model_demo.wire.tool_pairs import Turn, turns_of
+
+_OPEN, _CLOSE = "<already_sent>", "</already_sent>"
+
+Pair = tuple[ToolUseBlock, ToolResultBlock]
 
 
-class Round(msgspec.Struct, frozen=True):
-    """One exchange with tools: the calls of an assistant turn, each with its result."""
+class Conversation:
+    """What is to be answered. `turns` end with a user's; `sent` is the text of the reply that is out already.
 
-    calls: tuple[ToolUseBlock, ...]
-    results: tuple[ToolResultBlock, ...]
-
-    def pairs(self) -> list[tuple[ToolUseBlock, ToolResultBlock]]:
-        """Each call with its result, in the order of the calls."""
-        results = {result.tool_use_id: result for result in self.results}
-        return [(call, results[call.id]) for call in self.calls]
-
-
-class Conversation(msgspec.Struct, frozen=True):
-    """What is to be answered, without any continuation. `turns` end with a user's turn.
-
-    `key` names the turn to be answered, the same for every attempt at it.
+    That text comes by assistant prefill, or by an instruction in the last user message: a text block (or a
+    whole message) with `<already_sent>...</already_sent>` in it, which is no part of the conversation.
     """
 
-    system: str
-    turns: tuple[Turn, ...]
-    tools: tuple[Tool, ...]
-    tool_choice: ToolChoice
-    schema: dict[str, Json] | None
-    thinking: bool
-    key: bytes
+    def __init__(self, request: MessageRequest) -> None:
+        messages, self.sent = _instructed(request.messages) or _prefilled(request.messages)
+        self.system = "\n".join(block.text for block in request.system_blocks())
+        self.turns: list[Turn] = turns_of(messages)
+        self.tools: list[Tool] = request.tools
+        self.tool_choice: ToolChoice = request.tool_choice or ToolChoice()
+        self.schema: Schema | None = request.schema
+        encoded = msgspec.json.encode([request.model, self.system, request.metadata, messages])
+        self.key: bytes = hashlib.sha256(encoded).digest()
+        """Names the turn to be answered, the same for every attempt at it."""
 
-    @property
+    @cached_property
     def question_at(self) -> int:
-        """The place of the user turn that asks: the last one that is not results of tools."""
-        for place in range(len(self.turns) - 1, -1, -1):
-            if self.turns[place].role == "user" and not _results(self.turns[place].blocks):
-                return place
-        return 0
+        """The index of the user turn that asks: the last one that is not results of tools."""
+        asking = [at for at, turn in enumerate(self.turns) if turn.role == "user" and not _results(turn)]
+        return asking[-1] if asking else 0
 
-    @property
+    @cached_property
     def question(self) -> str:
         return text_of(self.turns[self.question_at].blocks)
 
-    @property
-    def rounds(self) -> tuple[Round, ...]:
-        """The rounds with tools since the question, oldest first."""
+    @cached_property
+    def rounds(self) -> list[list[Pair]]:
+        """The rounds with tools since the question, oldest first: each call with its result."""
         since = self.turns[self.question_at + 1 :]
-        return tuple(
-            Round(_calls(asking.blocks), _results(answering.blocks))
+        return [
+            [(call, _results(answering)[call.id]) for call in asking.blocks if isinstance(call, ToolUseBlock)]
             for asking, answering in zip(since[::2], since[1::2], strict=False)
-        )
+        ]
+
+    def id(self, *of: object) -> str:
+        """The letters of an id of the reply or of a part of it: the same for the same request."""
+        digest = hashlib.sha256(self.key + repr(of).encode()).digest()
+        return "01" + base64.b32encode(digest).decode()[:22]
 
     @property
     def may_call(self) -> bool:
@@ -71,40 +74,39 @@ class Conversation(msgspec.Struct, frozen=True):
         return bool(self.tools) and self.tool_choice.type != "none"
 
 
-def read(request: MessageRequest, split: Split) -> Conversation:
-    """The conversation of a checked request. Without a tool_choice the model decides by itself."""
-    system = request.system if isinstance(request.system, str) else text_of(list(request.system))
-    return Conversation(
-        system=system,
-        turns=tuple(turns_of(split.messages)),
-        tools=tuple(request.tools),
-        tool_choice=request.tool_choice or ToolChoice(),
-        schema=request.schema(),
-        thinking=request.thinking is not None and request.thinking.type in ("enabled", "adaptive"),
-        key=_key(request, system, split),
-    )
-
-
-def text_of(blocks: list[Block] | list[TextBlock]) -> str:
+def text_of(blocks: list[Block]) -> str:
     """The text blocks, joined by line breaks."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
-def result_text(result: ToolResultBlock) -> str:
-    """What a tool gave back, as text."""
-    if isinstance(result.content, str):
-        return result.content
-    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+def _results(turn: Turn) -> dict[str, ToolResultBlock]:
+    return {block.tool_use_id: block for block in turn.blocks if isinstance(block, ToolResultBlock)}
 
 
-def _key(request: MessageRequest, system: str, split: Split) -> bytes:
-    told = msgspec.json.encode([request.model, system, request.metadata, split.messages])
-    return hashlib.sha256(told).digest()
+def _prefilled(messages: list[Message]) -> tuple[list[Message], str]:
+    last = [*takewhile(lambda message: message.role == "assistant", reversed(messages))]
+    sent = "".join(text_of(message.blocks()) for message in reversed(last))
+    return messages[: len(messages) - len(last)], sent
 
 
-def _calls(blocks: list[Block]) -> tuple[ToolUseBlock, ...]:
-    return tuple(block for block in blocks if isinstance(block, ToolUseBlock))
+def _instructed(messages: list[Message]) -> tuple[list[Message], str] | None:
+    """Nothing where no instruction stands, or no user turn would be left to answer without it."""
+    blocks = messages[-1].blocks() if messages[-1].role == "user" else []
+    for block in reversed(blocks):
+        text = block.text if isinstance(block, TextBlock) else ""
+        start, end = text.find(_OPEN) + len(_OPEN), text.rfind(_CLOSE)
+        if not len(_OPEN) <= start <= end:
+            continue
+        sent = text[start:end]
+        left: list[Block] = [other for other in blocks if other is not block]
+        kept = [*messages[:-1], *([Message("user", left)] if left else [])]
+        if kept and kept[-1].role == "assistant" and _is_partial(kept[-1].blocks(), sent):
+            kept.pop()
+        return (kept, sent) if kept and kept[-1].role == "user" else None
+    return None
 
 
-def _results(blocks: list[Block]) -> tuple[ToolResultBlock, ...]:
-    return tuple(block for block in blocks if isinstance(block, ToolResultBlock))
+def _is_partial(blocks: list[Block], sent: str) -> bool:
+    """Whether an assistant message is the interrupted text itself, a second time."""
+    calls = any(isinstance(block, ToolUseBlock) for block in blocks)
+    return not calls and sent.strip().startswith(text_of(blocks).strip())

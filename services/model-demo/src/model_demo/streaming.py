@@ -1,22 +1,26 @@
 """Sending a stream: at the pace that the controls ask for, and with the fault that strikes it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import msgspec
+from litestar.types import Receive, Scope, Send
 
-from model_demo.controls import Controls
-from model_demo.faults import Fault
-from model_demo.pacing import Pacer
+from model_demo.controls import Controls, Fault
 from model_demo.wire.errors import ApiError
-from model_demo.wire.protocol import Events, Wire
+from model_demo.wire.protocol import Wire
+from model_demo.wire.replies import Events
 
-Write = Callable[[bytes], Awaitable[None]]
 _WRITE_BYTES = 32_768
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """One answer to be streamed. `began`: when the request came, by the pacer's clock."""
+    """One answer to be streamed, as an ASGI application: it may break off, which Litestar's own cannot.
+
+    `began`: when the request came, by `time.monotonic`.
+    """
 
     wire: Wire
     events: Events
@@ -25,57 +29,69 @@ class Stream(msgspec.Struct, frozen=True):
     request_id: str
     began: float
 
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        await while_connected(self._deliver(send), receive)
 
-def seconds(events: Events, controls: Controls) -> float:
-    """How long the stream takes from the request to its last delta."""
-    gaps = max(0, len(events.deltas) - 1)
-    return (controls.first_ms + gaps * controls.delay_ms) / 1000
+    async def _deliver(self, send: Send) -> None:
+        headers = [
+            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"cache-control", b"no-cache"),
+            (self.wire.REQUEST_ID.encode(), self.request_id.encode()),
+        ]
 
+        async def write(chunk: bytes, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": chunk, "more_body": more})
 
-async def send(stream: Stream, pacer: Pacer, write: Write) -> bool:
-    """Send the stream. False where the connection is to be broken off instead of ended."""
-    fault = stream.fault
-    count = len(stream.events.deltas) if fault is None else min(fault.after, len(stream.events.deltas))
-    await _send_deltas(stream, stream.events.deltas[:count], pacer, write, whole=fault is None)
-    match fault:
-        case None | Fault(kind="cut"):
-            return True
-        case Fault(kind="error"):
-            failure = ApiError(stream.controls.fail or 500)
-            body = stream.wire.error(failure, stream.request_id)
-            await write(stream.wire.error_prefix + body + b"\n\n")
-            return True
-        case Fault(kind="garbage"):
-            await write(stream.wire.garbage)
-            return True
-        case Fault(kind="hang"):
-            await _ping_for_ever(stream.wire.ping, stream.controls.ping_ms / 1000, write)
-    return False
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        deltas, fault = self.events.deltas, self.fault
+        await self._send_deltas(deltas if fault is None else deltas[: fault.after], write)
+        match fault:
+            case None:
+                await write(self.events.tail, more=False)
+            case Fault(kind="cut"):
+                await write(b"", more=False)
+            case Fault(kind="garbage"):
+                await write(b'data: {"type":\n\n', more=False)
+            case Fault(kind="fail"):
+                body = self.wire.error(ApiError(self.controls.fail or 500), self.request_id)
+                await write(self.wire.ERROR_PREFIX + body + b"\n\n", more=False)
+            case Fault(kind="hang"):
+                while True:
+                    await asyncio.sleep(self.controls.ping_ms / 1000)
+                    await write(self.wire.PING)
 
-
-async def _send_deltas(
-    stream: Stream, deltas: Sequence[bytes], pacer: Pacer, write: Write, *, whole: bool
-) -> None:
-    """Delta k is due at began + first + k * delay, however late the ones before it were."""
-    delay = stream.controls.delay_ms / 1000
-    due = stream.began + stream.controls.first_ms / 1000
-    waiting = stream.events.head
-    for delta in deltas:
-        if due > pacer.now():
-            if waiting:
+    async def _send_deltas(self, deltas: list[bytes], write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Delta k is due at began + first + k * delay, however late the ones before it were."""
+        waiting = self.events.head
+        for index, delta in enumerate(deltas):
+            wait = due(self.controls, self.began, index) - time.monotonic()
+            if wait > 0 or len(waiting) > _WRITE_BYTES:
                 await write(waiting)
                 waiting = b""
-            await pacer.until(due)
-        waiting += delta
-        due += delay
-        if len(waiting) > _WRITE_BYTES:
+            if wait > 0:
+                await asyncio.sleep(wait)
+            waiting += delta
+        if waiting:
             await write(waiting)
-            waiting = b""
-    await write(waiting + (stream.events.tail if whole else b""))
 
 
-async def _ping_for_ever(ping: bytes, every: float, write: Write) -> None:
-    """Until the client goes: whoever serves the request ends this task then."""
-    while True:
-        await asyncio.sleep(every)
-        await write(ping)
+def due(controls: Controls, began: float, index: int) -> float:
+    """When the delta at `index` is due."""
+    return began + (controls.first_ms + index * controls.delay_ms) / 1000
+
+
+async def while_connected(work: Coroutine[Any, Any, object], receive: Receive) -> None:
+    """Run `work` to its end, or until the client has gone."""
+
+    async def until_gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(until_gone())
+    try:
+        await asyncio.wait([working, watching], return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            working.result()
+    finally:
+        watching.cancel()
+        working.cancel()

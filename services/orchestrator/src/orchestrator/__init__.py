@@ -1,5 +1,5 @@
 """Runs the model loop and writes the conversation: requests in, events in the log, live frames out.
 
-Read `turn_loop` first; `inbox` says what can become of a request, `run` what an attempt at it does,
-`perform` how each step is done.
+In the order of a request: `inbox`, `opening`, `run` (with `models`, `tools`, `output`, `agents`); beside it
+`lease` holds what is under way, and `rpc` answers other questions. `worker` puts it together, with `timings`.
 """

@@ -4,16 +4,18 @@ import asyncio
 from dataclasses import dataclass, field
 
 from bus import Bus
-from conversations.leases import Leases
-from conversations.store import ConversationStore
-from conversations.waiting import WaitingLine
-from knowledge.embedding import Embedder
+from conversations.aggregate.kept_histories import KeptHistories
+from conversations.event_store.store import ConversationStore
+from conversations.leases.leases import Leases
+from conversations.leases.waiting_line import WaitingLine
+from knowledge.embedding.embedder import Embedder
 from limits.limiter import Limiter
-from orchestrator.agents import Agents
-from orchestrator.assignment import Assignments
-from orchestrator.listing import ToolListings
+from orchestrator.agents.agents import Agents
 from orchestrator.models import Models
-from orchestrator.schema_checks import SchemaChecks
+from orchestrator.output.schema_checks import SchemaChecks
+from orchestrator.register import Register
+from orchestrator.timings import Timings
+from orchestrator.tools.listing import ToolListings
 from runtime.postgres import Pool
 
 
@@ -35,4 +37,6 @@ class Parts:
     name: str
     run_slots: int
     stop: asyncio.Event
-    assignments: Assignments = field(default_factory=Assignments)
+    timings: Timings = field(default_factory=Timings)
+    register: Register = field(default_factory=Register)
+    histories: KeptHistories = field(default_factory=KeptHistories)

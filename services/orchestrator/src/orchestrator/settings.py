@@ -34,6 +34,8 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     run_slots: Annotated[int, msgspec.Meta(ge=1, le=10_000), Setting("AGENTCHAT_RUN_SLOTS")] = 200
+    unlisted_hours: Annotated[float, msgspec.Meta(gt=0), Setting("AGENTCHAT_UNLISTED_HOURS")] = 24.0
+    """So long a conversation that no list shows is kept behind its last event."""
     log_level: Annotated[LogLevel, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
 

@@ -7,42 +7,46 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from msgspec.structs import replace
 
 from bus import Bus
-from conversations.leases import Leases
-from conversations.store import open_store
-from conversations.waiting import WaitingLine
+from conversations.event_store.appending import Condition
+from conversations.event_store.store import open_store
+from conversations.leases.leases import Leases
+from conversations.leases.waiting_line import WaitingLine
+from directory.agents import UNCHANGED
 from directory.known_key import refuse_unknown_key
 from directory.parameters import DEFAULT_PROVIDER
 from directory.secrets import sealer_of
-from knowledge.embedders import embedder_of
-from knowledge.embeddings import usable
+from knowledge.embedding.configured import embedder_of
+from knowledge.embedding.vectors import usable
 from limits.limiter import Limiter
-from orchestrator.agents import Agents
-from orchestrator.checking import serving_checks
-from orchestrator.commands import serving_commands
-from orchestrator.exhausted import end_exhausted
-from orchestrator.heartbeat import beat
-from orchestrator.inbox import Inbox
-from orchestrator.listing import ToolListings
+from orchestrator.agents.agents import Agents
+from orchestrator.inbox.exhausted import end_exhausted
+from orchestrator.inbox.inbox import Inbox
+from orchestrator.lease.heartbeat import beat
 from orchestrator.models import Models, defaults_of
+from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.parts import Parts
-from orchestrator.schema_checks import SchemaChecks
+from orchestrator.retention import keep_removing
+from orchestrator.rpc.checking import serving_checks
+from orchestrator.rpc.erasing import serving_commands
+from orchestrator.rpc.what_if import serving_what_ifs
 from orchestrator.settings import Settings
-from orchestrator.what_if import serving_what_ifs
+from orchestrator.timings import DEFAULT, Timings
+from orchestrator.tools.listing import ToolListings
 from runtime import logs
 from runtime.health import Health, serve_health
 from runtime.postgres import open_pool
 from runtime.roles import acting_as
 
-_DRAIN_SECONDS = 4.0
 _POOL = 8
 _LEASE_POOL = 2
 _RENEWAL_POOL = 1
+_AGENT_UNCHANGED = Condition(UNCHANGED, width=5)
 
 
-async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
+async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timings = DEFAULT) -> None:
     """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
-    async with _parts(settings, name, stop) as parts, asyncio.TaskGroup() as background:
+    async with _parts(settings, name, stop, timings) as parts, asyncio.TaskGroup() as background:
         health = Health({"nats": parts.bus.ping, "postgres": parts.store.ping})
         async with (
             serving_commands(parts),
@@ -50,42 +54,47 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
             serving_what_ifs(parts),
             serve_health(health, settings.host, settings.health_port) as port,
         ):
-            following = await parts.bus.follow_cancels(parts.assignments.cancel)
+            following = await parts.bus.traces.follow_cancels(parts.register.cancel)
+            following.look_again()
             beating = background.create_task(beat(parts))
             line = background.create_task(parts.line.follow(settings.database_url))
             background.create_task(
-                parts.bus.follow_max_deliveries(lambda message: end_exhausted(parts, message), stop=stop)
+                parts.bus.queues.follow_max_deliveries(
+                    lambda message: end_exhausted(parts, message), stop=stop
+                )
             )
             background.create_task(_drain(parts))
+            removing = background.create_task(keep_removing(parts, settings.unlisted_hours * 3600))
             logs.get_logger("worker").info("ready", health_port=port, run_slots=settings.run_slots)
             inbox = Inbox(parts)
             ready, slots = parts.leases.readiness, parts.run_slots
-            await parts.bus.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
-            await parts.assignments.wait_until_none()
-            beating.cancel()
-            line.cancel()
+            await parts.bus.queues.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
+            for task in (beating, line, removing):
+                task.cancel()
             await following.close()
 
 
 async def _drain(parts: Parts) -> None:
     """Runs get a few seconds to come to the end of their step; then others go on with them."""
     await parts.stop.wait()
-    parts.assignments.interrupt("shutdown", waiting_only=True)
+    parts.register.interrupt("shutdown", waiting_only=True)
     try:
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            await parts.assignments.wait_until_none()
+        async with asyncio.timeout(parts.timings.drain_seconds):
+            await parts.register.wait_until_none()
     except TimeoutError:
-        parts.assignments.interrupt("shutdown")
+        parts.register.interrupt("shutdown")
 
 
 @asynccontextmanager
-async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIterator[Parts]:
+async def _parts(
+    settings: Settings, name: str, stop: asyncio.Event, timings: Timings
+) -> AsyncIterator[Parts]:
     sealer = sealer_of(settings.secret_key, settings.previous_secret_keys)
     async with AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(embedder_of(settings))
         # Opened one after the other, so that they are closed in the opposite order; none of them is slow.
         bus = await stack.enter_async_context(Bus.connect(settings.nats_url, name=name, on_lost=stop.set))
-        store = await stack.enter_async_context(open_store(settings.database_url))
+        store = await stack.enter_async_context(open_store(settings.database_url, _AGENT_UNCHANGED))
         pool = await stack.enter_async_context(open_pool(settings.database_url, min_size=2, max_size=_POOL))
         # Not the pool that searches and waiting lines use: tenants decide how long those take.
         lease_pool = await stack.enter_async_context(
@@ -105,11 +114,11 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
         yield Parts(
             bus=bus,
             store=store,
-            leases=Leases(lease_pool, name, renewals=renewals),
+            leases=Leases(lease_pool, name, renewals=renewals, timings=timings.leases),
             line=WaitingLine(pool, name),
             limiter=limiter,
             agents=Agents(pool, sealer),
-            listings=ToolListings(bus),
+            listings=ToolListings(bus.rpc, give_up_seconds=timings.tools_listed_seconds),
             models=models,
             pool=pool,
             embedder=await usable(pool, embedder),
@@ -117,4 +126,5 @@ async def _parts(settings: Settings, name: str, stop: asyncio.Event) -> AsyncIte
             name=name,
             run_slots=settings.run_slots,
             stop=stop,
+            timings=timings,
         )

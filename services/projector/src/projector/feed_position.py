@@ -2,17 +2,17 @@
 
 from msgspec.structs import replace
 
-from bus import Bus, FeedEnd
-from conversations.feeding import kept_from, last_fed
+from bus import Feed, FeedEnd
+from conversations.event_store.feed_reader import kept_from, last_fed
 from runtime.postgres import Pool
 
 
-async def end_of_feed(bus: Bus, pool: Pool) -> FeedEnd:
+async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
     """Where EVENTS ends, and the log position up to which it was fed or need not be.
 
     A new or wiped stream is to get what it would have kept. Raises BusUnavailable, StoreUnavailable.
     """
-    end = await bus.feed_end()
+    end = await feed.end()
     if end.position > 0:
         return end
     # All its messages were removed, by age or by hand; a wiped stream begins at sequence 0 again.

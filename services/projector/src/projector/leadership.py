@@ -4,7 +4,7 @@ The leader says something every two seconds. Postgres ends a session that was si
 that is stopped loses the lock, and another takes over within ten. Should the stopped one go on, its session
 is gone, and what it still tries to write is refused by the position it states.
 
-The same session listens for the recorder's notifications, so that the leader hears of every append.
+The same session listens for the recorder's notifications, so that the leader hears of appends.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from conversations.database import (
     DatabaseError,
     bounded,
     listen,
+    notifications,
     open_session,
     try_to_lead,
 )
@@ -26,11 +27,20 @@ SILENCE_SECONDS = 7
 BEAT_SECONDS = 2.0
 RETRY_SECONDS = 0.5
 
+GATHER_SECONDS = 0.02
+"""After an append, so long is waited for others to share the step: a run makes several, close together."""
+
+REST_SECONDS = 0.055
+"""So long after a step no other begins: the more is appended, the more a step takes, and not the more steps.
+
+GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, what read models are to be behind at most
+"""
+
 Work = Callable[[], Awaitable[None]]
 
 
 class Leadership:
-    """Runs `work` while this process leads; `ring` is called at every append meanwhile."""
+    """Runs `work` while this process leads; `ring` is called after appends meanwhile."""
 
     def __init__(self, database_url: str, name: str, ring: Callable[[], None]) -> None:
         self.leading = False
@@ -80,8 +90,10 @@ class Leadership:
     async def _hold(self, session: Connection) -> None:
         said = time.monotonic()
         while True:
-            async for _ in session.notifies(timeout=BEAT_SECONDS, stop_after=1):
+            if await notifications(session, seconds=said + BEAT_SECONDS - time.monotonic()):
+                await asyncio.sleep(GATHER_SECONDS)
                 self._ring()
+                await asyncio.sleep(REST_SECONDS)
             if time.monotonic() - said >= BEAT_SECONDS:
                 with bounded(session):
                     await session.execute("SELECT 1")

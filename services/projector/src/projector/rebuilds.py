@@ -10,10 +10,10 @@ import msgspec
 
 from conversations.database import DatabaseError
 from conversations.errors import RebuildUnderWay, StoreUnavailable
-from conversations.log import open_log
+from conversations.event_store.log import open_log
+from conversations.projections.applying import Refused
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
-from conversations.projections.taking import Refused
 from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
 

@@ -7,14 +7,14 @@ import asyncio
 import time
 
 from bus import Bus, BusUnavailable
-from conversations.availability import keep_noting
+from conversations.aggregate.turn import ask_again
+from conversations.claims.idempotency import forget_old_keys
 from conversations.errors import StoreUnavailable
-from conversations.idempotency import forget_old_keys
-from conversations.leases import forget_expired_leases
-from conversations.log import Log
-from conversations.requests_again import Abandoned, claim_abandoned, forget_old_requests
-from conversations.turn import ask_again
-from conversations.waiting import forget_expired_places
+from conversations.event_store.log import Log
+from conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forget_old_requests
+from conversations.leases.availability import keep_noting
+from conversations.leases.leases import forget_expired_leases
+from conversations.leases.waiting_line import delete_expired_waiters
 from runtime.logs import bound, get_logger
 from runtime.postgres import Pool
 
@@ -61,7 +61,7 @@ class Sweeper:
             run = conversation.run(abandoned.trace_id)
             if run is None or run.state != "running":
                 return False  # the read model is behind the log
-            await self._bus.request_chat(ask_again(conversation, run, abandoned.attempt))
+            await self._bus.queues.request_chat(ask_again(conversation, run, abandoned.attempt))
             self._logger.warning("run_requested_again", attempt=abandoned.attempt)
             return True
 
@@ -69,7 +69,7 @@ class Sweeper:
         if time.monotonic() - self._tidied < _TIDY_SECONDS:
             return
         await forget_expired_leases(self._pool)
-        await forget_expired_places(self._pool)
+        await delete_expired_waiters(self._pool)
         await forget_old_requests(self._pool)
         await forget_old_keys(self._pool)
         self._tidied = time.monotonic()

@@ -7,15 +7,16 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from bus import Bus, users
-from conversations.log import Log, open_log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.event_store.shared_log import SharedLog
 from conversations.projections.follower import Follower
-from projector.erasing import BATCH as ERASE_BATCH
-from projector.erasing import Erasing
+from conversations.projections.registry import PROJECTIONS
+from projector.erasure import BATCH as ERASE_BATCH
+from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
+from projector.erasure import ErasureStep
 from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
-from projector.following import Following
 from projector.leadership import Leadership
+from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
@@ -24,7 +25,7 @@ from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
 from runtime.roles import acting_as
 
-_CONNECTIONS = 3
+_CONNECTIONS = 5
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
@@ -33,10 +34,10 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     async with (
         _provisioning(settings, name, stop),
         Bus.connect(settings.nats_url, name=name, on_lost=stop.set, replicas=settings.nats_replicas) as bus,
-        open_pool(settings.database_url, max_size=_CONNECTIONS) as pool,
-        open_log(settings.database_url, max_size=_CONNECTIONS) as log,
+        # All that it commits is done again, should the server lose it (decision 46).
+        open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool,
     ):
-        projector = Projector(settings.database_url, name, bus, pool, log)
+        projector = Projector(settings.database_url, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
             await _until(stop, projector.run)
@@ -58,14 +59,18 @@ async def _provisioning(settings: Settings, name: str, stop: asyncio.Event) -> A
 class Projector:
     """One process's share: everything if it leads, nothing else than being ready to if it does not."""
 
-    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool, log: Log) -> None:
+    def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
+        self._log = log = SharedLog(pool)
         self._follower = Follower(pool, log, PROJECTIONS, anew=False)
         self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
-        self._followings = (
-            Following("read models", self._follower.step, self._follower.batch),
-            Following("events feed", Feed(bus, log, pool).step, FEED_BATCH),
+        self._erasing = LogFollower(
+            "erasures", ErasureStep(bus, pool).step, ERASE_BATCH, poll_seconds=ERASE_POLL_SECONDS
         )
-        self._erasing = Following("erasures", Erasing(bus, pool).step, ERASE_BATCH)
+        feed = Feed(bus, log, pool, on_erasure=self._erasing.wake)
+        self._followings = (
+            LogFollower("read models", self._follower.step, self._follower.batch),
+            LogFollower("events feed", feed.step, FEED_BATCH),
+        )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, self._ring)
         self.health = Health({"postgres": log.ping, "nats": bus.ping, "log": self._check})
@@ -83,8 +88,9 @@ class Projector:
             tasks.create_task(self._rebuilds.run())
 
     def _ring(self) -> None:
+        self._log.appended()
         for following in self._followings:
-            following.ring()
+            following.wake()
 
     def _rebuilt(self) -> None:
         self._follower.look_again()

@@ -10,7 +10,7 @@ _KEPT_SECONDS = 30.0
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
-class ServerClock:
+class DatabaseClock:
     """Asked for once in a while, and carried on by this host's monotonic clock in between."""
 
     def __init__(self, pool: Pool) -> None:

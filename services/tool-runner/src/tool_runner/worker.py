@@ -20,15 +20,15 @@ from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
 from runtime.roles import acting_as
-from tool_runner.agents import Agents
-from tool_runner.allowance import Allowance
-from tool_runner.checking import Checking
-from tool_runner.clock import ServerClock
-from tool_runner.execute import Executor
-from tool_runner.inbox import HELD_PER_SLOT, Inbox
-from tool_runner.listing import Listing
-from tool_runner.servers import Servers
+from tool_runner.calls.executor import Executor
+from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
+from tool_runner.calls.result_quota import ResultQuota
+from tool_runner.clock import DatabaseClock
+from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.pool import ServerPool
 from tool_runner.settings import Settings
+from tool_runner.tools.checking import Checking
+from tool_runner.tools.listing import Listing
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0
@@ -60,7 +60,7 @@ async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop
         _health(settings, bus, pool),
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
-        await _consume(settings, bus, journal, ServerClock(pool), Agents(pool, sealer), servers, stop)
+        await _consume(settings, bus, journal, DatabaseClock(pool), AgentServers(pool, sealer), servers, stop)
     if lost.is_set():
         raise NatsLostError
 
@@ -76,27 +76,27 @@ async def _consume(
     settings: Settings,
     bus: Bus,
     journal: Journal,
-    clock: ServerClock,
-    agents: Agents,
-    servers: Servers,
+    clock: DatabaseClock,
+    agents: AgentServers,
+    servers: ServerPool,
     stop: asyncio.Event,
 ) -> None:
     executor = Executor(agents, servers)
-    inbox = Inbox(bus, executor, journal, clock, Allowance(), settings.slots)
+    handler = CallHandler(bus, executor, journal, clock, ResultQuota(), settings.slots)
     followed = [
-        await bus.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
-        await bus.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
-        await bus.follow_cancels(executor.cancel),
+        await bus.rpc.serve(subjects.TOOLS_LIST, SERVICE, Listing(agents, servers).answer),
+        await bus.rpc.serve(subjects.TOOLS_CHECK, SERVICE, Checking(agents, servers).answer),
+        await bus.traces.follow_cancels(executor.cancel),
     ]
     limit = asyncio.timeout(None)
     aside = [
         asyncio.create_task(servers.tidy()),
         asyncio.create_task(_forget(journal)),
-        asyncio.create_task(_drain(inbox, executor, limit, stop)),
+        asyncio.create_task(_drain(handler, executor, limit, stop)),
     ]
     try:
         async with limit:
-            await bus.consume("TOOLS", inbox.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
+            await bus.queues.consume("TOOLS", handler.handle, slots=settings.slots * HELD_PER_SLOT, stop=stop)
     except TimeoutError:
         logs.get_logger(SERVICE).warning("drain_cut_short")
     finally:
@@ -106,11 +106,13 @@ async def _consume(
             await subscription.close()
 
 
-async def _drain(inbox: Inbox, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event) -> None:
+async def _drain(
+    handler: CallHandler, executor: Executor, limit: asyncio.Timeout, stop: asyncio.Event
+) -> None:
     """Give the calls that run their time, then a moment to tell that they were interrupted."""
     await stop.wait()
     logs.get_logger(SERVICE).info("draining")
-    inbox.close()
+    handler.close()
     await asyncio.sleep(DRAIN_SECONDS)
     executor.interrupt()
     limit.reschedule(asyncio.get_running_loop().time() + _CLOSE_SECONDS)
@@ -125,8 +127,8 @@ async def _forget(journal: Journal) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _servers(guard: Guard) -> AsyncIterator[Servers]:
-    servers = Servers(guard, _tls())
+async def _servers(guard: Guard) -> AsyncIterator[ServerPool]:
+    servers = ServerPool(guard, _tls())
     try:
         yield servers
     finally:

@@ -7,7 +7,7 @@ from psycopg import sql
 
 from contracts import events, ids
 from conversations.database import using
-from conversations.projections.projection import LoggedFact, Projection, put
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
 from runtime.postgres import Connection, Pool
 
 TITLE_LENGTH = 80
@@ -63,8 +63,12 @@ async def count_conversations(conn: Connection, account_id: str) -> int:
 async def conversations_with(
     conn: Connection, account_id: str, agent_id: str, *, limit: int
 ) -> tuple[int, tuple[str, ...]]:
-    """How many threads of an account have this agent's as their last message, and the ids of the newest."""
-    cursor = await conn.execute(_WITH_AGENT, [account_id, agent_id, limit])
+    """How many threads of an account have this agent's as their last message, and the ids of the newest.
+
+    Of those that are unlisted: all that it has answered.
+    """
+    named = {"account": account_id, "agent": agent_id, "limit": limit}
+    cursor = await conn.execute(_WITH_AGENT, named)
     rows = await cursor.fetchall()
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
 
@@ -90,7 +94,7 @@ class _Change(msgspec.Struct):
     message_count: int = 0
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     erased: set[str] = set()
     for fact in facts:
@@ -106,9 +110,7 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 change = _Change(fact.conversation_id, fact.account_id, at, at)
                 changes[fact.conversation_id] = change
             _add(change, fact.event)
-    await put(conn, _UPSERT, list(changes.values()))
-    if erased:
-        await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [list(erased)])
+    return [*put(_UPSERT, list(changes.values())), *remove(_DELETE, erased)]
 
 
 def _add(change: _Change, event: events.ConversationStarted | events.MessageSaved) -> None:
@@ -125,7 +127,7 @@ PROJECTION = Projection(
     version=1,
     tables=_TABLES,
     takes=frozenset({events.ConversationStarted, events.MessageSaved, events.ConversationErased}),
-    apply=_apply,
+    changes=_changes,
 )
 
 _UPSERT = """
@@ -140,6 +142,8 @@ ON CONFLICT (conversation_id) DO UPDATE
        message_count = kept.message_count + excluded.message_count,
        updated_at = excluded.updated_at
 """
+
+_DELETE = "DELETE FROM conversations WHERE conversation_id = ANY(%s)"
 
 # Behind every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")
@@ -156,9 +160,16 @@ SELECT conversation_id, title, agent_id, message_count, created_at, updated_at F
  ORDER BY created_at DESC, conversation_id DESC LIMIT %s
 """).format(_NOT_ERASED)
 
+# Of those that are not listed here the read model of runs knows. Ids sort by time.
 _WITH_AGENT = sql.SQL("""
-SELECT count(*) OVER (), conversation_id FROM conversations
- WHERE account_id = %s AND agent_id = %s AND {} ORDER BY created_at DESC, conversation_id DESC LIMIT %s
+SELECT count(*) OVER (), conversation_id
+  FROM (SELECT conversation_id FROM conversations
+         WHERE account_id = %(account)s AND agent_id = %(agent)s AND {}
+        UNION
+        SELECT conversation_id FROM runs
+         WHERE account_id = %(account)s AND agent_id = %(agent)s AND substr(conversation_id, 15, 1) = '8'
+       ) AS found
+ ORDER BY conversation_id DESC LIMIT %(limit)s
 """).format(_NOT_ERASED)
 
 _COUNT = sql.SQL("SELECT count(*) FROM conversations WHERE account_id = %s AND {}").format(_NOT_ERASED)

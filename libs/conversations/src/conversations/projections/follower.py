@@ -5,18 +5,19 @@ up on its own and then joins the others. One whose tables are of another version
 somebody has built it anew (`rebuilding`).
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from psycopg import sql
 
 from conversations.database import using
-from conversations.log import Log
+from conversations.event_store.log import Log
+from conversations.projections.applying import REFUSALS, Page, Reader, take
 from conversations.projections.projection import Projection
-from conversations.projections.taking import Reader, take
 from runtime import failpoints
 from runtime.logs import get_logger
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, Cursor, Pool
 
 BATCH = 500
 _BATCH_SECONDS = 10.0
@@ -113,22 +114,60 @@ class Follower:
         if page is None:
             return 0
         group = [each for each in self._projections if positions.get(each.name) == position]
-        async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
-            for each in group:
-                await _advance(conn, each, position, page.end)
-                for refused in await take(conn, each, page.told[each.name], each.name):
-                    told = msgspec.structs.asdict(refused)
-                    self._logger.error("event_parked", projection=each.name, **told)
-            failpoints.reach("projector-in-batch")
+        async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
+            try:
+                await _take_together(conn, group, page)
+            except REFUSALS:
+                await self._take_each(conn, group, page)
         failpoints.reach("projector-batch-committed")
         for each in group:
             positions[each.name] = page.end
         return page.size
 
+    async def _take_each(self, conn: Connection, group: Sequence[Projection], page: Page) -> None:
+        """In one transaction too, one after the other: what cannot be taken is found, and parked."""
+        async with _batch(conn):
+            _check_all(await _advance(conn, group, page), group)
+            for each in group:
+                for refused in await take(conn, each, page.batches[each.name], each.name):
+                    told = msgspec.structs.asdict(refused)
+                    self._logger.error("event_parked", projection=each.name, **told)
 
-async def _advance(conn: Connection, projection: Projection, start: int, end: int) -> None:
-    cursor = await conn.execute(_ADVANCE, [end, projection.name, projection.version, start])
-    if cursor.rowcount != 1:
+
+async def _take_together(conn: Connection, group: Sequence[Projection], page: Page) -> None:
+    """In one round trip, and that of the commit. Raises _Moved, or one of REFUSALS.
+
+    8 statements for a page of one chat, where one by one takes 25 (decision 46).
+    """
+    pairs = [(each, page.batches[each.name]) for each in group]
+    for _, batch in pairs:
+        for _, error in batch.unreadable:
+            raise error
+    statements = [statement for each, batch in pairs for statement in each.changes(batch.facts)]
+    async with conn.pipeline() as pipeline, _batch(conn):
+        moved = await _advance(conn, group, page)
+        for statement, parameters in statements:
+            await conn.execute(statement, parameters)
+        await pipeline.sync()
+        _check_all(moved, group)
+
+
+@contextlib.asynccontextmanager
+async def _batch(conn: Connection) -> AsyncIterator[None]:
+    """The transaction of a page."""
+    async with conn.transaction():
+        yield
+        failpoints.reach("projector-in-batch")
+
+
+async def _advance(conn: Connection, group: Sequence[Projection], page: Page) -> Cursor:
+    """First of all, as in a swap: who waits for a position then finds the table that belongs to it."""
+    names, versions = [each.name for each in group], [each.version for each in group]
+    return await conn.execute(_ADVANCE, [page.end, page.start, names, versions])
+
+
+def _check_all(moved: Cursor, group: Sequence[Projection]) -> None:
+    if moved.rowcount != len(group):
         raise _Moved
 
 
@@ -137,5 +176,6 @@ _POSITION = "SELECT version, position FROM projection_positions WHERE name = %s 
 _INSERT = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
 
 _ADVANCE = """
-UPDATE projection_positions SET position = %s WHERE name = %s AND version = %s AND position = %s
+UPDATE projection_positions SET position = %s
+ WHERE position = %s AND (name, version) IN (SELECT * FROM unnest(%s::text[], %s::integer[]))
 """

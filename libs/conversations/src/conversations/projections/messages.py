@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from contracts import events
 from conversations.database import using
-from conversations.projections.projection import LoggedFact, Projection, put
-from runtime.postgres import Connection, Pool
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from runtime.postgres import Pool
 
 _TABLES = """
 CREATE TABLE messages (
@@ -33,7 +33,7 @@ async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
         return await cursor.fetchone()
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     rows: dict[str, list[dict[str, object]]] = {}
     erased: set[str] = set()
     for fact in facts:
@@ -45,9 +45,7 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 erased.add(fact.conversation_id)
             case _:
                 pass
-    await put(conn, _INSERT, [row for saved in rows.values() for row in saved])
-    if erased:
-        await conn.execute("DELETE FROM messages WHERE conversation_id = ANY(%s)", [list(erased)])
+    return [*put(_INSERT, [row for saved in rows.values() for row in saved]), *remove(_DELETE, erased)]
 
 
 def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
@@ -69,7 +67,7 @@ PROJECTION = Projection(
     version=1,
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationErased}),
-    apply=_apply,
+    changes=_changes,
 )
 
 _INSERT = """
@@ -80,3 +78,5 @@ SELECT * FROM json_to_recordset(%s) AS new(
        created_at text, trace_id text, position bigint)
 ON CONFLICT (message_id) DO NOTHING
 """
+
+_DELETE = "DELETE FROM messages WHERE conversation_id = ANY(%s)"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.projections.projection import LoggedFact, Projection, put
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
 from runtime.postgres import Connection
 
 _TABLES = """
@@ -28,7 +28,7 @@ async def open_runs_of(
     return (rows[0][0] if rows else 0), tuple(row[1] for row in rows)
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     begun: dict[str, dict[str, object]] = {}
     ended: set[str] = set()
     erased: set[str] = set()
@@ -38,17 +38,13 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 begun[message.trace_id] = _row(fact, message)
             case events.RunCompleted() | events.RunFailed() | events.RunCancelled():
                 # Most runs begin and end within one batch and never come into the table.
-                begun.pop(fact.event.trace_id, None)
-                ended.add(fact.event.trace_id)
+                if begun.pop(fact.event.trace_id, None) is None:
+                    ended.add(fact.event.trace_id)
             case events.ConversationErased():
                 erased.add(fact.conversation_id)
             case _:
                 pass
-    await put(conn, _INSERT, list(begun.values()))
-    if ended:
-        await conn.execute("DELETE FROM open_runs WHERE trace_id = ANY(%s)", [list(ended)])
-    if erased:
-        await conn.execute("DELETE FROM open_runs WHERE conversation_id = ANY(%s)", [list(erased)])
+    return [*put(_INSERT, list(begun.values())), *remove(_END, ended), *remove(_ERASE, erased)]
 
 
 def _row(fact: LoggedFact, message: events.MessageSaved) -> dict[str, object]:
@@ -74,7 +70,7 @@ PROJECTION = Projection(
             events.ConversationErased,
         }
     ),
-    apply=_apply,
+    changes=_changes,
 )
 
 _OF_AGENT = """
@@ -88,3 +84,7 @@ SELECT * FROM json_to_recordset(%s) AS new(
        trace_id text, conversation_id text, account_id text, agent_id text, started_at timestamptz)
 ON CONFLICT (trace_id) DO NOTHING
 """
+
+_END = "DELETE FROM open_runs WHERE trace_id = ANY(%s)"
+
+_ERASE = "DELETE FROM open_runs WHERE conversation_id = ANY(%s)"

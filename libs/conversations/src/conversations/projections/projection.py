@@ -1,11 +1,10 @@
-"""What a projection is: tables, a version, and a function that brings facts of the log into them."""
+"""What a projection is: tables, a version, and a function from facts of the log to changes of them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
 from contracts import events, wire
-from runtime.postgres import Connection
 
 
 class LoggedFact(msgspec.Struct, frozen=True):
@@ -17,29 +16,37 @@ class LoggedFact(msgspec.Struct, frozen=True):
     event: events.Event
 
 
-Apply = Callable[[Connection, Sequence[LoggedFact]], Awaitable[None]]
+Statement = tuple[str, Sequence[object]]
+"""SQL with `%s` for its parameters, and these."""
+
+Changes = Callable[[Sequence[LoggedFact]], list[Statement]]
 
 
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """One read model, in the table that has its name, with a primary key and a column `conversation_id`.
 
     `tables` is the SQL that makes it, by names without a schema; the migration that made it first keeps the
-    text of that time. `apply` gets facts in log order, each once, of the types that it `takes`, inside the
-    transaction that also stores the position; it finds the table by its bare name. A new `version`, of the
-    table or of what is in it, has it built anew beside the old one (`rebuilding`).
+    text of that time. `changes` gets facts in log order, each once, of the types that it `takes`. What it
+    gives runs in the transaction that also stores the position, and calls the table by its bare name. It is
+    pure, and may raise UnicodeError. A new `version`, of the table or of what is in it, has it built anew
+    beside the old one (`rebuilding`).
     """
 
     name: str
     version: int
     tables: str
     takes: frozenset[type[events.Fact]]
-    apply: Apply
+    changes: Changes
 
 
-async def put(conn: Connection, statement: str, rows: Sequence[object]) -> None:
-    """Run `statement` once for all `rows`, its one parameter: a JSON array, to be read by json_to_recordset.
+def put(statement: str, rows: Sequence[object]) -> list[Statement]:
+    """`statement` once for all `rows`, its one parameter: a JSON array, to be read by json_to_recordset.
 
     A statement a batch is several times as fast as one a row.
     """
-    if rows:
-        await conn.execute(statement, [wire.encode(rows).decode()])
+    return [(statement, (wire.encode(rows).decode(),))] if rows else []
+
+
+def remove(statement: str, ids: Collection[str]) -> list[Statement]:
+    """`statement` once for all `ids`, its one parameter."""
+    return [(statement, (list(ids),))] if ids else []

@@ -12,11 +12,11 @@ import psycopg
 
 from conversations.database import REBUILD_LOCK, using
 from conversations.errors import RebuildUnderWay, StoreUnavailable
-from conversations.log import Log
+from conversations.event_store.log import Log
 from conversations.projections import shadow
+from conversations.projections.applying import Page, Reader, Refused, take
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
-from conversations.projections.taking import Page, Reader, Refused, take
 from runtime.postgres import Connection, Pool
 
 BATCH = 5000
@@ -116,7 +116,7 @@ class Build:
         cursor = await conn.execute(_ADVANCE, [page.end, name, projection.version, start])
         if cursor.rowcount != 1:
             raise RebuildUnderWay(projection.name)
-        told = page.told[projection.name]
+        told = page.batches[projection.name]
         told = told if page.start >= start else told.behind(start)
         for refused in await take(conn, projection, told, name):
             self._watch.parked(projection.name, refused)

@@ -7,8 +7,7 @@ import msgspec
 
 from contracts import events
 from contracts.values import Usage
-from conversations.projections.projection import LoggedFact, Projection, put
-from runtime.postgres import Connection
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
 
 _TABLES = """
 CREATE TABLE runs (
@@ -69,7 +68,7 @@ _OF_A_RUN = (
 )
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     erased: set[str] = set()
     for fact in facts:
@@ -83,9 +82,7 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
             _add(change, event)
     # Nothing comes behind an erasure, so what the batch tells of these is from before.
     rows = [_row(trace_id, each) for trace_id, each in changes.items() if each.conversation_id not in erased]
-    await put(conn, _UPSERT, rows)
-    if erased:
-        await conn.execute("DELETE FROM runs WHERE conversation_id = ANY(%s)", [list(erased)])
+    return [*put(_UPSERT, rows), *remove(_DELETE, erased)]
 
 
 def _add(run: _Change, event: events.Event) -> None:
@@ -128,7 +125,7 @@ PROJECTION = Projection(
     version=1,
     tables=_TABLES,
     takes=frozenset({*get_args(_OF_A_RUN), events.ConversationErased}),
-    apply=_apply,
+    changes=_changes,
 )
 
 _UPSERT = """
@@ -159,3 +156,5 @@ ON CONFLICT (trace_id) DO UPDATE
        started_at = coalesce(kept.started_at, excluded.started_at),
        ended_at = coalesce(kept.ended_at, excluded.ended_at)
 """
+
+_DELETE = "DELETE FROM runs WHERE conversation_id = ANY(%s)"

@@ -9,8 +9,8 @@ import msgspec
 
 from contracts import events
 from conversations.database import using
-from conversations.projections.projection import LoggedFact, Projection, put
-from runtime.postgres import Connection, Pool
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from runtime.postgres import Pool
 
 _TABLES = """
 CREATE TABLE tools (
@@ -56,7 +56,7 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
         return [ToolLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     calls: dict[tuple[str, str], dict[str, object]] = {}
     results: dict[tuple[str, str], dict[str, object]] = {}
     erased: set[str] = set()
@@ -70,10 +70,11 @@ async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
                 erased.add(fact.conversation_id)
             case _:
                 pass
-    await put(conn, _INSERT, [calls[key] | results.get(key, {}) for key in calls])
-    await put(conn, _RETURN, [results[key] for key in results if key not in calls])
-    if erased:
-        await conn.execute("DELETE FROM tools WHERE conversation_id = ANY(%s)", [list(erased)])
+    return [
+        *put(_INSERT, [calls[key] | results.get(key, {}) for key in calls]),
+        *put(_RETURN, [results[key] for key in results if key not in calls]),
+        *remove(_DELETE, erased),
+    ]
 
 
 def _row(fact: LoggedFact, call: events.ToolCalled) -> dict[str, object]:
@@ -101,7 +102,7 @@ PROJECTION = Projection(
     version=1,
     tables=_TABLES,
     takes=frozenset({events.ToolCalled, events.ToolReturned, events.ConversationErased}),
-    apply=_apply,
+    changes=_changes,
 )
 
 _INSERT = """
@@ -118,6 +119,8 @@ UPDATE tools AS kept SET is_error = new.is_error, ms = new.ms
   FROM json_to_recordset(%s) AS new(trace_id text, call_id text, is_error boolean, ms integer)
  WHERE kept.trace_id = new.trace_id AND kept.call_id = new.call_id
 """
+
+_DELETE = "DELETE FROM tools WHERE conversation_id = ANY(%s)"
 
 # "2026-11" is before, and "2026-11~" behind, every time of that month.
 _LINES = """

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from conversations.aggregate.run_usage import TALLIED, Tally, tally
 from conversations.database import using
-from conversations.projections.projection import LoggedFact, Projection, put
-from conversations.tally import TALLIED, Tally, tally
-from runtime.postgres import Connection, Pool
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from runtime.postgres import Pool
 
 _TABLES = """
 CREATE TABLE usage (
@@ -64,15 +64,14 @@ async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> lis
         return [UsageLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
 
 
-async def _apply(conn: Connection, facts: Sequence[LoggedFact]) -> None:
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     tallies: dict[str, Tally] = {}
     erased: set[str] = set()
     for fact in facts:
         if tally(tallies, fact.conversation_id, fact.account_id, fact.event):
             erased.add(fact.conversation_id)
-    await put(conn, _UPSERT, [_row(trace_id, each) for trace_id, each in tallies.items()])
-    if erased:
-        await conn.execute(_FORGET_OPEN, [list(erased)])
+    rows = [_row(trace_id, each) for trace_id, each in tallies.items()]
+    return [*put(_UPSERT, rows), *remove(_FORGET_OPEN, erased)]
 
 
 def _row(trace_id: str, each: Tally) -> dict[str, object]:
@@ -89,7 +88,7 @@ def _row(trace_id: str, each: Tally) -> dict[str, object]:
     }
 
 
-PROJECTION = Projection(name="usage", version=1, tables=_TABLES, takes=TALLIED, apply=_apply)
+PROJECTION = Projection(name="usage", version=1, tables=_TABLES, takes=TALLIED, changes=_changes)
 
 # What a batch does not tell is as it was; a run that has ended stays as it is.
 _UPSERT = """

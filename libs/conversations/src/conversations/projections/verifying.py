@@ -11,7 +11,7 @@ import msgspec
 from psycopg import sql
 
 from conversations.database import EVENTS_TABLE, using
-from conversations.log import Log
+from conversations.event_store.log import Log
 from conversations.projections.comparing import Difference, compare, different_layout
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import BATCH, Build, Watch, alone

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from directory.errors import Invalid
+from contracts.admin_errors import Invalid
 from directory.parameters import anthropic, openai
 from directory.parameters.shape import DEFAULT_MAX_TOKENS
 

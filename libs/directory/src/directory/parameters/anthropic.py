@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from directory.errors import Invalid
-from directory.parameters.shape import DEFAULT_MAX_TOKENS, MOST, Part, Share, check_name, converted
+from contracts.admin_errors import Invalid
+from directory.parameters.shape import DEFAULT_MAX_TOKENS, MOST, Fraction, Part, check_name, converted
 
 _OURS = {"model", "messages", "system", "stream", "tools", "output_format", "mcp_servers"}
 _ELSEWHERE = {
@@ -85,8 +85,8 @@ class Parameters(Part, frozen=True, kw_only=True):
     """All that an agent may set."""
 
     max_tokens: Annotated[int, Meta(ge=1, le=MOST)] = DEFAULT_MAX_TOKENS
-    temperature: Share | None = None
-    top_p: Share | None = None
+    temperature: Fraction | None = None
+    top_p: Fraction | None = None
     top_k: Annotated[int, Meta(ge=0, le=MOST)] | None = None
     stop_sequences: Annotated[list[Annotated[str, Meta(pattern=r"\S")]], Meta(max_length=64)] = field(
         default_factory=list

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from directory.errors import Invalid
-from directory.parameters.shape import MOST, Part, Share, check_name, converted
+from contracts.admin_errors import Invalid
+from directory.parameters.shape import MOST, Fraction, Part, check_name, converted
 
 _OURS = frozenset(
     {"model", "messages", "stream", "stream_options", "tools", "functions", "function_call", "n"}
@@ -44,7 +44,7 @@ class Parameters(Part, frozen=True, kw_only=True):
     max_completion_tokens: Tokens | None = None
     max_tokens: Tokens | None = None
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Share | None = None
+    top_p: Fraction | None = None
     frequency_penalty: Penalty | None = None
     presence_penalty: Penalty | None = None
     stop: Stop | Annotated[list[Stop], Meta(max_length=16)] | None = None

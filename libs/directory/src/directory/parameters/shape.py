@@ -7,14 +7,14 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from directory.errors import Invalid
+from contracts.admin_errors import Invalid
 
 DEFAULT_MAX_TOKENS = 4096
 """What a call asks for where the agent does not say."""
 
 MOST = 2**31 - 1  # more than any model takes, and what every client and server can count to
 
-Share = Annotated[float, Meta(ge=0, le=1)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 T = TypeVar("T", bound=msgspec.Struct)
 

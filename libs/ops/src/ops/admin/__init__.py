@@ -1,5 +1,6 @@
-"""`agentchat admin`: the command line's door to `administration`.
+"""`agentchat admin`: the table of `administration.routes` as commands.
 
-A module a group of commands. They import what they need when they run, so that `--help` stays quick; `reach`
-finds the servers, `working` runs one piece of work on them, `show` prints what came of it.
+`commands` is the table of commands, from which `making` makes them with the options of `fields`; `api` calls
+what is behind a route, over HTTP or by the library; `printing` says what came of it. `usage`, `files` and
+`secrets` are those commands that are more than a route.
 """

@@ -1,19 +1,33 @@
-"""The groups and commands of `agentchat admin`."""
+"""The groups and commands of `agentchat admin`: those of the table, and those that are none of its routes."""
 
-from ops.admin import accounts, agents, conversations, keys, knowledge, plans, records, secrets
+import typer
+
+from ops.admin import files, usage
+from ops.admin.commands import AUDIT, GROUPS
+from ops.admin.making import add
 from ops.admin.options import group
+from ops.admin.secrets import reseal
 
-app = group(
-    "Accounts, plans, keys, agents and knowledge bases of a system. Works on the running stack, or on "
-    "AGENTCHAT_DATABASE_URL, AGENTCHAT_NATS_URL, AGENTCHAT_REDIS_URL with AGENTCHAT_SECRET_KEY. Every change "
-    "leaves an audit row."
-)
-app.add_typer(accounts.app, name="accounts")
-app.add_typer(plans.app, name="plans")
-app.add_typer(keys.app, name="keys")
-app.add_typer(agents.app, name="agents")
-app.add_typer(knowledge.app, name="knowledge")
-app.add_typer(conversations.app, name="conversations")
-app.add_typer(secrets.app, name="secrets")
-app.command()(records.audit)
-app.command()(records.usage)
+app = group("")
+
+
+def _grown() -> dict[str, typer.Typer]:
+    """A group for each of the table, within the one that its name begins with."""
+    grown: dict[str, typer.Typer] = {}
+    for name, row in GROUPS.items():
+        grown[name] = made = group(row.help)
+        within, _, last = name.rpartition(" ")
+        grown.get(within, app).add_typer(made, name=last)
+        for command_name, command in row.commands.items():
+            add(made, command_name, command)
+    return grown
+
+
+_groups = _grown()
+_groups["knowledge"].command("import")(files.import_)
+_groups["knowledge"].command("embed")(files.embed)
+secrets = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
+secrets.command()(reseal)
+app.add_typer(secrets, name="secrets")
+add(app, "audit", AUDIT)
+app.command()(usage.usage)

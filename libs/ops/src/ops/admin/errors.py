@@ -1,7 +1,6 @@
 """What `administration` refuses, as the one line that ends a command."""
 
-from administration.errors import AdminError, Conflict, Invalid
-from administration.values import Use
+from contracts.admin_errors import AdminError, Conflict, Invalid, Use
 from ops.errors import StackError
 
 
@@ -17,16 +16,18 @@ def refused(error: AdminError) -> RefusedError:
     """With exit code 2 where the command itself has to be another."""
     match error:
         case Invalid():
-            fields = "; ".join(
-                f"{wrong.field}: {wrong.reason}" if wrong.field else wrong.reason for wrong in error.fields
-            )
-            return RefusedError(fields, 2)
+            return RefusedError(str(error), 2)
         case Conflict():
             named = "; ".join(f"{use.kind}: {_listed(use)}" for use in error.uses if use.names)
-            told = str(error).replace("; force", "; --force")
-            return RefusedError(f"{told} ({named})" if named else told)
+            return conflict(str(error), named)
         case _:
             return RefusedError(str(error))
+
+
+def conflict(reason: str, named: str) -> RefusedError:
+    """`named` is what is in the way."""
+    reason = reason.replace("; force", "; --force")
+    return RefusedError(f"{reason} ({named})" if named else reason)
 
 
 def _listed(use: Use) -> str:

@@ -1,9 +1,10 @@
 """Options that several commands have."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+import typer.core
+import typer.main
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all of them if unset.")]
@@ -12,23 +13,26 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go; cha
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, on a terminal either.")]
 
 
+class Later(typer.core.TyperGroup):
+    """The groups of `agentchat admin`, made when one of them is asked for: so that others start quickly."""
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        return list(self._made())
+
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        return self._made().get(cmd_name)
+
+    def _made(self) -> dict[str, Any]:
+        from ops.admin.app import app
+
+        made: Any = typer.main.get_command(app)
+        return dict(made.commands)
+
+
 def group(about: str) -> typer.Typer:
-    """A group of commands."""
-    return typer.Typer(
+    """A group of commands, of one even."""
+    made = typer.Typer(
         help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
-
-
-def given(**fields: Any) -> dict[str, Any]:
-    """The options that were given."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def number_or_none(text: str | None, parse: Callable[[str], Any] = int) -> Any:
-    """A number, or `none` for no limit. Raises typer.BadParameter."""
-    if text is None or text.strip().lower() == "none":
-        return None
-    try:
-        return parse(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is neither a whole number nor `none`") from None
+    made.callback()(lambda: None)  # else a group of one command would be that command
+    return made

@@ -1,38 +1,40 @@
 """Deleting: what would go is shown before, and asked about on a terminal."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import typer
 
-from administration import Admin
-from administration.values import Deletion, Use
+from administration.values import Deletion
+from contracts.admin_errors import Use
 from ops.admin import show
 from ops.admin.errors import RefusedError
-from ops.admin.working import Wanted, run
 
-Delete = Callable[[Admin, bool], Awaitable[Deletion]]
-"""Takes whether it is a dry run."""
+Delete = Callable[..., Deletion | None]
+"""Takes `dry_run`, and `force` where there is such a thing."""
 
 
-def remove(
-    delete: Delete, *, force: bool = False, dry_run: bool, yes: bool, json_too: bool, bus: Wanted = "no"
-) -> None:
-    """Raises RefusedError where something would be orphaned without `force`, and where the user says no."""
-    would_go = run(lambda admin: delete(admin, True))
-    if dry_run:
-        _tell(would_go, json_too=json_too)
-        if would_go.needs_force and not force:
-            show.note("this needs --force")
-        return
-    if would_go.needs_force and not force:
-        run(
-            lambda admin: delete(admin, False), bus=bus
-        )  # refused there, in words that name what is in the way
-        return
-    if not json_too:
-        confirm(f"{_verb(would_go).title()} {_named(would_go)}{_with(would_go)}?", yes=yes)
-    _tell(run(lambda admin: delete(admin, False), bus=bus), json_too=json_too)
+def remove(delete: Delete, given: dict[str, Any]) -> None:
+    """`given` are the options of the command: `force`, `dry_run`, `yes`, `as_json`.
+
+    Raises RefusedError where something would be orphaned without `force`, and where the user says no.
+    """
+    flags = {"force": given["force"]} if "force" in given else {}
+    would_go = delete(dry_run=True, **flags)
+    assert would_go is not None
+    if not given["dry_run"]:
+        if not would_go.needs_force and not given["as_json"]:
+            confirm(f"{_verb(would_go).title()} {_named(would_go)}{_with(would_go)}?", yes=given["yes"])
+        delete(**flags)  # where force is needed, refused in words that name what is in the way
+        would_go = msgspec.structs.replace(would_go, dry_run=False)
+    if given["as_json"]:
+        show.as_json(would_go)
+    else:
+        _print(would_go)
+    if would_go.needs_force:
+        show.note("this needs --force")
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -41,28 +43,22 @@ def confirm(question: str, *, yes: bool) -> None:
         raise RefusedError("nothing was changed")
 
 
-def _tell(deletion: Deletion, *, json_too: bool) -> None:
-    if json_too:
-        show.as_json(deletion)
-        return
+def _print(deletion: Deletion) -> None:
     said = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
-    sys.stdout.write(f"{_named(deletion)} {said}\n")
-    for use in deletion.goes:
-        sys.stdout.write(f"  {_counted(use)}{_names(use)}\n")
-    for use in deletion.used_by:
-        sys.stdout.write(f"  used by {_counted(use)}{_names(use)}\n")
+    lines = [f"{_named(deletion)} {said}"]
+    for prefix, uses in (("", deletion.goes), ("used by ", deletion.used_by)):
+        for use in uses:
+            lines += [f"  {prefix}{_counted(use)}", *(f"    {show.cell(name)}" for name in use.names)]
+            if 0 < len(use.names) < use.count:
+                lines.append(f"    … and {use.count - len(use.names):,} more")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def _with(deletion: Deletion) -> str:
     """What goes with it, and what uses it."""
-    goes = ", ".join(_counted(use) for use in deletion.goes)
-    used = ", ".join(_counted(use) for use in deletion.used_by)
+    goes = ", ".join(map(_counted, deletion.goes))
+    used = ", ".join(map(_counted, deletion.used_by))
     return f"{f', with {goes}' if goes else ''}{f'; used by {used}' if used else ''}"
-
-
-def _names(use: Use) -> str:
-    more = f"\n    … and {use.count - len(use.names):,} more" if 0 < len(use.names) < use.count else ""
-    return "".join(f"\n    {show.cell(name)}" for name in use.names) + more
 
 
 def _verb(deletion: Deletion) -> str:

@@ -1,24 +1,19 @@
-"""`agentchat admin secrets`."""
+"""`agentchat admin secrets reseal`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ops.admin.options import AsJson, group
-
-if TYPE_CHECKING:
-    from directory.administration.reseal import Resealed
-
-app = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
-
-
-@app.callback()
-def callback() -> None:
-    """Secrets that are kept sealed: provider keys and the headers of tool servers."""
+from administration import Admin
+from administration.reseal import Resealed
+from administration.reseal import reseal as seal_anew
+from ops.admin import show
+from ops.admin.options import AsJson
+from ops.admin.progress import progress
+from ops.admin.working import run
 
 
-@app.command()
 def reseal(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed anew.")] = False,
     as_json: AsJson = False,
@@ -28,9 +23,7 @@ def reseal(
     AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has those from before.
     May run while services do, and again where it broke off. Exit code 1 where something did not open.
     """
-    from ops.admin import show
-
-    found = _reseal(dry_run=dry_run)
+    found = run(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
         show.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
     if as_json:
@@ -45,21 +38,13 @@ def reseal(
         sys.exit(1)
 
 
-def _reseal(*, dry_run: bool) -> "Resealed":
-    from administration import Admin
-    from directory.administration.reseal import reseal as seal_anew
-    from ops.admin.importing import progress
-    from ops.admin.working import run
-
-    async def work(admin: Admin) -> "Resealed":
-        with progress("sealing") as bar:
-            task = bar.add_task("agents", total=None)
-            return await seal_anew(
-                admin.pool,
-                admin.sealer,
-                actor=admin.actor,
-                dry_run=dry_run,
-                progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
-
-    return run(work)
+async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
+    with progress("sealing") as bar:
+        task = bar.add_task("agents", total=None)
+        return await seal_anew(
+            admin.pool,
+            admin.sealer,
+            actor=admin.actor,
+            dry_run=dry_run,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ops.admin.table import fitted, line
 from ops.chat.safe import clean, one_line
 
 _UNBOUND = 10_000
-"""Columns for what is read by a program: a table is never wrapped or cut there."""
+"""Columns for what is read by a program: a table is never wrapped there."""
 
 
 def note(text: str) -> None:
@@ -30,51 +29,41 @@ def as_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def things(values: Sequence[Any], columns: Mapping[str, str], *, json_too: bool) -> None:
-    """A line each: `columns` maps headings to fields. Nothing at all is said on stderr."""
-    if json_too:
-        as_json(values)
-        return
+def things(values: Sequence[Any], names: str = "") -> None:
+    """Structs as a table, with these fields as columns, else all. Where there are none, stderr says so."""
     if not values:
         note("there are none")
         return
-    table(list(columns), ([getattr(value, name) for name in columns.values()] for value in values))
+    fields = names.split() or values[0].__struct_fields__
+    headings = [name.removesuffix("_at").replace("_", " ").upper() for name in fields]
+    table(headings, ([getattr(value, name) for name in fields] for value in values))
 
 
-def thing(value: Any, *, json_too: bool) -> None:
-    """One thing, a field a line."""
-    if json_too:
-        as_json(value)
-        return
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, field in msgspec.structs.asdict(value).items():
-        grid.add_row(name.replace("_", " "), Text(whole(field)))
-    _print(grid)
+def thing(value: Any) -> None:
+    """A struct, a field a line."""
+    fields = msgspec.structs.asdict(value)
+    width = max(map(len, fields)) + 2
+    for name, field in fields.items():
+        text = whole(field).replace("\n", "\n" + " " * width)
+        sys.stdout.write(f"{name.replace('_', ' '):<{width}}{text}\n")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A line each. On a terminal that is too narrow, columns are cut or left out, and that is said."""
-    texts = [[cell(value) for value in row] for row in rows]
+    """A line each; on a terminal that is too narrow a cell takes several."""
     screen = console()
-    widths = fitted(headings, texts, screen.width if screen.is_terminal else None)
-    screen.print(Text(line(headings, widths), "bold"), no_wrap=True, crop=False)
-    for text in texts:
-        screen.print(Text(line(text, widths)), no_wrap=True, crop=False)
-    if left := headings[len(widths) :]:
-        note(f"too narrow for {', '.join(left)}; --json shows all")
-
-
-def _print(made: Table) -> None:
-    screen = console()
-    if screen.is_terminal:
-        screen.print(made)
-        return
     with screen.capture() as captured:
-        screen.print(made)
-    for text in captured.get().splitlines():
-        sys.stdout.write(text.rstrip() + "\n")
+        screen.print(laid_out(headings, rows))
+    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def laid_out(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
+    """For rich: ids stay on one line, so that they can be copied."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        made.add_column(heading, no_wrap=heading.endswith("ID"), overflow="fold")
+    for row in rows:
+        made.add_row(*(Text(cell(value)) for value in row))
+    return made
 
 
 def cell(value: object) -> str:
@@ -100,11 +89,9 @@ def whole(value: object) -> str:
     """A value as it is, texts with their lines and structures indented."""
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, dict | list | tuple | msgspec.Struct):
-        if not isinstance(value, msgspec.Struct) and not value:
-            return "-"
+    if value and isinstance(value, dict | list | tuple | msgspec.Struct):
         return clean(json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False))
-    return cell(value)
+    return "-" if value in ({}, [], ()) else cell(value)
 
 
 def console(*, stderr: bool = False) -> Console:

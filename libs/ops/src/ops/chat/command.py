@@ -1,18 +1,16 @@
 """What `agentchat chat` does with its options: a talk, one message, or one for each line of its input."""
 
 import asyncio
-import contextlib
 import os
 import sys
 
 from agentchat_client import Misconfigured
 from agentchat_client.calls import Form
-from ops.chat import reach as reaching
+from ops.chat import target as targets
 from ops.chat.plain import Plain, lines
-from ops.chat.reach import Reach
+from ops.chat.target import Target
 from ops.errors import SetupError, StackError
-
-INTERRUPTED = 130
+from ops.output import INTERRUPTED, forget_stdout
 
 
 def chat(
@@ -25,38 +23,38 @@ def chat(
     as_json: bool,
 ) -> int:
     """The exit code. Raises StackError for what has to be set up differently."""
-    reach = reaching.find(base_url, agent, os.environ)
+    target = targets.find(base_url, agent, os.environ)
     wished = _form(form)
     on_screen = sys.stdout.isatty() and not as_json
     try:
         if message is None and on_screen and sys.stdin.isatty():
-            return _talk(reach, wished, conversation)
+            return _talk(target, wished, conversation)
         if message is not None and message != "-" and on_screen:
-            return _one(reach, wished, conversation, message)
-        return _plain(reach, wished, conversation, message, as_json=as_json)
+            return _one(target, wished, conversation, message)
+        return _plain(target, wished, conversation, message, as_json=as_json)
     except Misconfigured as error:
         raise SetupError(str(error)) from None
 
 
-def _talk(reach: Reach, form: Form | None, conversation: str | None) -> int:
+def _talk(target: Target, form: Form | None, conversation: str | None) -> int:
     from ops.chat.session import Session
     from ops.chat.talk import talk
 
-    asyncio.run(talk(Session(reach, form, conversation), reach))
+    asyncio.run(talk(Session(target, form, conversation), target))
     return 0
 
 
-def _one(reach: Reach, form: Form | None, conversation: str | None, message: str) -> int:
+def _one(target: Target, form: Form | None, conversation: str | None, message: str) -> int:
     from ops.chat.session import Session
     from ops.chat.talk import one
 
-    return asyncio.run(one(Session(reach, form, conversation), message))
+    return asyncio.run(one(Session(target, form, conversation), message))
 
 
 def _plain(
-    reach: Reach, form: Form | None, conversation: str | None, message: str | None, *, as_json: bool
+    target: Target, form: Form | None, conversation: str | None, message: str | None, *, as_json: bool
 ) -> int:
-    plain = Plain(reach, form=form or 1, as_json=as_json, conversation_id=conversation)
+    plain = Plain(target, form=form or 1, as_json=as_json, conversation_id=conversation)
     try:
         match message:
             case None:
@@ -69,7 +67,7 @@ def _plain(
         where = f"{error.__notes__[0]} of the input" if hasattr(error, "__notes__") else "the input"
         raise StackError(f"{where} is not UTF-8") from None
     except BrokenPipeError:
-        _forget_stdout()
+        forget_stdout()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -84,9 +82,3 @@ def _form(form: int | None) -> Form | None:
             return 1 if form == 1 else 2
         case _:
             raise SetupError("--form is 1 or 2")
-
-
-def _forget_stdout() -> None:
-    """Nobody reads it any more; the interpreter would complain when it flushes it at its end."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,16 +10,18 @@ import msgspec
 
 from agentchat_client import AgentChat, AgentChatError, AuthenticationFailed, Delta, Misconfigured, Reply
 from agentchat_client.calls import Form
-from ops.chat.reach import Reach
 from ops.chat.safe import clean
 from ops.chat.sentences import sentence
+from ops.chat.target import Target
 
 
 class Plain:
     """All messages belong to one thread. `failed` says whether something went wrong."""
 
-    def __init__(self, reach: Reach, *, form: Form, as_json: bool, conversation_id: str | None) -> None:
-        self._client = AgentChat(reach.agent.api_key, base_url=reach.base_url, agent_id=reach.agent.agent_id)
+    def __init__(self, target: Target, *, form: Form, as_json: bool, conversation_id: str | None) -> None:
+        self._client = AgentChat(
+            target.agent.api_key, base_url=target.base_url, agent_id=target.agent.agent_id
+        )
         self._form = form
         self._as_json = as_json
         self._conversation_id = conversation_id

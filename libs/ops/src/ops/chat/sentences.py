@@ -9,7 +9,6 @@ from agentchat_client import (
     ChatError,
     Conflict,
     ConnectionFailed,
-    InvalidRequest,
     InvalidResponse,
     NotFound,
     PlanUpgradeRequired,
@@ -25,11 +24,11 @@ _LONGEST = 600
 def sentence(error: AgentChatError) -> str:
     """One line; the trace, by which the service's people find the request, is at its end."""
     trace_id = getattr(error, "trace_id", None)
-    told = one_line(_told(error), _LONGEST)
-    return f"{told} (trace {one_line(trace_id, 64)})" if trace_id else told
+    text = one_line(_text(error), _LONGEST)
+    return f"{text} (trace {one_line(trace_id, 64)})" if trace_id else text
 
 
-def _told(error: AgentChatError) -> str:
+def _text(error: AgentChatError) -> str:
     match error:
         case ConnectionFailed():
             return f"The service cannot be reached: {error}."
@@ -39,43 +38,33 @@ def _told(error: AgentChatError) -> str:
             return f"That is no answer of this service: {error.reason}"
         case ChatError():
             return f"The reply failed ({error.code}): {error.message}"
+        case Conflict() if error.code == "conversation_busy":
+            return "This thread still answers another message (409); try again in a moment."
         case ApiError():
-            return _refusal(error)
+            about = "; ".join(f"{wrong.field}: {wrong.message}" for wrong in error.errors) or error.detail
+            wait = "" if error.retry_after is None else f"; try again in {duration(error.retry_after)}"
+            return f"{_refusal(error)}: {about.rstrip('.')}{wait}."
         case _:
             return str(error)
 
 
 def _refusal(error: ApiError) -> str:
-    detail = error.detail.rstrip(".")
+    code = f"{error.status} {error.code or 'without a code'}"
     match error:
         case AuthenticationFailed():
-            return f"The service does not take this key (401): {detail}."
+            return "The service does not take this key (401)"
         case PlanUpgradeRequired():
-            return f"The account's plan does not include this (403): {detail}."
+            return "The account's plan does not include this (403)"
         case NotFound():
-            return f"Not found (404): {detail}."
-        case Conflict() if error.code == "conversation_busy":
-            return "This thread still answers another message (409); try again in a moment."
+            return "Not found (404)"
+        case RateLimited() if error.code == "quota_exceeded":
+            return "The month's tokens are used up (429)"
         case RateLimited():
-            return f"{_limit(error)} (429){_wait(error.retry_after)}."
-        case InvalidRequest() if error.errors:
-            fields = "; ".join(f"{wrong.field}: {wrong.message}" for wrong in error.errors)
-            return f"The service refuses the message ({error.status}): {fields}"
+            return "Too much at once (429)"
         case ServerFailed():
-            wait = _wait(error.retry_after)
-            return f"The service failed ({error.status} {error.code or 'without a code'}): {detail}{wait}."
+            return f"The service failed ({code})"
         case _:
-            return f"The service refuses this ({error.status} {error.code or 'without a code'}): {detail}."
-
-
-def _limit(error: RateLimited) -> str:
-    if error.code == "quota_exceeded":
-        return "The month's tokens are used up"
-    return f"Too much at once: {error.detail.rstrip('.')}"
-
-
-def _wait(seconds: float | None) -> str:
-    return "" if seconds is None else f"; try again in {duration(seconds)}"
+            return f"The service refuses this ({code})"
 
 
 def duration(seconds: float) -> str:

@@ -2,16 +2,16 @@
 
 from agentchat_client import AsyncAgentChat, Conversation, Source, ToolRun
 from agentchat_client.calls import Form
-from ops.chat.reach import Agent, Reach, choose
+from ops.chat.target import Agent, Target, choose
 
 
 class Session:
     """One client for each key; close it at the end."""
 
-    def __init__(self, reach: Reach, form: Form | None = None, conversation_id: str | None = None) -> None:
-        self.base_url = reach.base_url
-        self.agents = list(reach.agents)
-        self.agent = reach.agent
+    def __init__(self, target: Target, form: Form | None = None, conversation_id: str | None = None) -> None:
+        self.base_url = target.base_url
+        self.agents = list(target.agents)
+        self.agent = target.agent
         self.wished_form = form
         self.conversation_id = conversation_id
         self.title: str | None = None

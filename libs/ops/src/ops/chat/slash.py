@@ -50,7 +50,7 @@ async def _resume(session: Session, screen: Screen, argument: str) -> None:
     if not argument:
         await _list(session, screen)
         return
-    thread = await _wanted(session, argument)
+    thread = await _chosen(session, argument)
     if thread is None:
         screen.fail(f"no thread {one_line(argument, 60)}: give a number of the list, or an id")
         return
@@ -70,7 +70,7 @@ async def _list(session: Session, screen: Screen) -> None:
     screen.say("/resume N goes on with one.")
 
 
-async def _wanted(session: Session, argument: str) -> Conversation | None:
+async def _chosen(session: Session, argument: str) -> Conversation | None:
     if not (argument.isascii() and argument.isdigit()):
         return await session.client.conversation(argument)
     session.listed = session.listed or await _recent(session)

@@ -5,19 +5,19 @@ import contextlib
 
 from ops.chat.interrupts import Interrupts, quiet_keyboard
 from ops.chat.prompt import Prompt
-from ops.chat.reach import Reach
 from ops.chat.reply import answer
 from ops.chat.safe import one_line
 from ops.chat.screen import Screen
 from ops.chat.session import Session
 from ops.chat.slash import run
+from ops.chat.target import Target
 
 
-async def talk(session: Session, reach: Reach) -> None:
+async def talk(session: Session, target: Target) -> None:
     """Until /quit or Ctrl-D."""
     screen = Screen()
     interrupts = Interrupts()
-    prompt = Prompt(session, reach.folder)
+    prompt = Prompt(session, target.folder)
     screen.say(
         f"Asking {session.agent.name} at {session.base_url} (form {session.form}). /help, Ctrl-D leaves."
     )

@@ -1,4 +1,4 @@
-"""`agentchat replay`: what the log tells again: conversations as they were, moved, rebuilt, asked anew.
+"""`agentchat replay`: work on the log: conversations as they were, moved, rebuilt, asked anew.
 
 One module a command, and `commands`, which puts them together.
 """

@@ -1,18 +1,43 @@
-"""The commands of `agentchat replay`."""
+"""The commands of `agentchat replay`, each imported when it is asked for: so that all start quickly."""
 
-from ops.admin.options import group
-from ops.replay import feed, rebuild, show, trace, transfer, verify, what_if, why
+from importlib import import_module
+from typing import Any
 
-app = group(
-    "The log as it was and as it is: conversations shown and moved, read models built anew and proved. Works "
-    "on the running stack, or on AGENTCHAT_DATABASE_URL."
-)
-app.command()(rebuild.rebuild)
-app.command()(verify.verify)
-app.command("what-if")(what_if.what_if)
-app.command()(feed.feed)
-app.command()(show.show)
-app.command()(why.why)
-app.command()(trace.trace)
-app.command("export")(transfer.export)
-app.command("import")(transfer.import_)
+import typer
+import typer.core
+import typer.main
+
+_FUNCTIONS = {
+    "rebuild": "rebuild:rebuild",
+    "verify": "verify:verify",
+    "what-if": "what_if:what_if",
+    "feed": "feed:feed",
+    "show": "show:show",
+    "why": "why:why",
+    "trace": "trace:trace",
+    "export": "transfer:export",
+    "import": "transfer:import_",
+}
+
+
+class _Commands(typer.core.TyperGroup):
+    def list_commands(self, _ctx: Any) -> list[str]:
+        return list(_FUNCTIONS)
+
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        module, _, function = _FUNCTIONS.get(cmd_name, "").partition(":")
+        if not module:
+            return None
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        alone.command(cmd_name)(getattr(import_module(f"ops.replay.{module}"), function))
+        return typer.main.get_command(alone)
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def replay() -> None:
+    """The log as it was and as it is: conversations shown and moved, read models built anew and proved. Works
+    on the running stack, or on AGENTCHAT_DATABASE_URL.
+    """

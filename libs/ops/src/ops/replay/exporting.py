@@ -6,17 +6,19 @@ from typing import BinaryIO
 
 import msgspec
 
+from administration import accounts
+from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
-from conversations import finding, moving, transfer
-from conversations.log import Log
-from directory.administration import find_account
-from ops.admin.importing import progress
+from conversations.event_store.log import Log
+from conversations.queries import find_run
+from conversations.transfer import file_format, moving
+from ops.admin.progress import progress
 from ops.chat.safe import one_line
 from ops.replay.database import NoneSuchError, run
 from runtime.postgres import Pool, connection
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ExportOptions(msgspec.Struct, frozen=True):
     """These conversations; or those of an account; or, where both say nothing, all of them."""
 
     conversations: tuple[str, ...] = ()
@@ -31,15 +33,15 @@ class Written(msgspec.Struct, kw_only=True):
     left: dict[str, int] = {}
 
 
-def write(wanted: Wanted, file: BinaryIO) -> Written:
+def write(wanted: ExportOptions, file: BinaryIO) -> Written:
     """Raises StackError."""
     return run(lambda _, pool: _write(pool, wanted, file))
 
 
-async def _write(pool: Pool, wanted: Wanted, file: BinaryIO) -> Written:
+async def _write(pool: Pool, wanted: ExportOptions, file: BinaryIO) -> Written:
     log = Log(pool)
     wanted_ids = await _ids(pool, log, wanted)
-    out = transfer.Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    out = file_format.Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     done = Written()
     with progress("exporting") as bar:
         task = bar.add_task("", total=len(wanted.conversations) or None)
@@ -56,7 +58,7 @@ async def _write(pool: Pool, wanted: Wanted, file: BinaryIO) -> Written:
     return done
 
 
-async def _ids(pool: Pool, log: Log, wanted: Wanted) -> AsyncIterator[str]:
+async def _ids(pool: Pool, log: Log, wanted: ExportOptions) -> AsyncIterator[str]:
     """Raises NoneSuchError, before anything is written."""
     if wanted.conversations:
         known = await log.accounts_of(wanted.conversations)
@@ -65,12 +67,13 @@ async def _ids(pool: Pool, log: Log, wanted: Wanted) -> AsyncIterator[str]:
                 raise NoneSuchError(f"no such conversation: {one_line(each, 100)}")
         return _each(wanted.conversations)
     if wanted.account is None:
-        return finding.all_ids(log)
-    account_id = wanted.account.lower()
+        return find_run.all_ids(log)
     async with connection(pool) as conn:
-        if not is_uuid(account_id) or await find_account(conn, account_id) is None:
-            raise NoneSuchError(f"no such account: {one_line(wanted.account, 100)}")
-    return finding.all_ids(log, account_id)
+        try:
+            account = await accounts.present(conn, wanted.account)
+        except NotFound:
+            raise NoneSuchError(f"no such account: {one_line(wanted.account, 100)}") from None
+    return find_run.all_ids(log, account.id)
 
 
 async def _each(conversation_ids: tuple[str, ...]) -> AsyncIterator[str]:

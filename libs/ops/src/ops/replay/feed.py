@@ -5,7 +5,11 @@ from typing import Annotated
 
 import typer
 
+from ops.admin import show
 from ops.admin.options import AsJson, Yes
+from ops.admin.removal import confirm
+from ops.output import INTERRUPTED
+from ops.replay import refeeding
 
 
 def feed(
@@ -19,11 +23,6 @@ def feed(
     for consumers that are to begin anew. Consumers stay, and get events again that they have had: they know
     them by Chat-Log-Position. Exit code 2: there is no such position.
     """
-    from ops.admin import show
-    from ops.admin.removal import confirm
-    from ops.replay import refeeding
-    from ops.replay.read_models import STOPPED
-
     oldest = refeeding.check(start)
     held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
     confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
@@ -31,7 +30,7 @@ def feed(
         done = refeeding.run(start)
     except KeyboardInterrupt:
         show.note("stopped; a running projector goes on from here")
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         show.as_json(done)
         return

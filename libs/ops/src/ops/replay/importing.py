@@ -7,21 +7,21 @@ from typing import BinaryIO
 import msgspec
 from rich.progress import Progress, TaskID
 
-from conversations import moving, transfer
-from conversations.log import Log
-from conversations.moving import Names
-from conversations.store import ConversationStore, open_store
-from conversations.transfer import Carried
-from directory.administration import find_account
-from directory.administration.agent_rows import account_of
-from ops.admin.importing import progress
+from administration import accounts, agent_rows
+from contracts.admin_errors import NotFound
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.transfer import file_format, moving
+from conversations.transfer.file_format import Carried
+from conversations.transfer.moving import Names
+from ops.admin.progress import progress
 from ops.errors import StackError
 from ops.replay.database import run
 from runtime.postgres import Pool, connection
 
 
 class Brought(msgspec.Struct, kw_only=True):
-    """Conversations by what became of them; `unknown_agents` tells in how many each is named."""
+    """Conversations by what became of them; `unknown_agents` counts in how many each is named."""
 
     dry_run: bool
     new: int = 0
@@ -49,7 +49,7 @@ async def _bring_in(url: str, pool: Pool, file: BinaryIO, names: Names, *, dry_r
     async with open_store(url) as store:
         with progress("importing") as bar:
             task = bar.add_task("", total=checked.new + checked.longer + checked.present)
-            for there in transfer.read(file):
+            for there in file_format.read(file):
                 await _bring(store, Log(pool), moving.renamed(there, names), done)
                 bar.advance(task)
     return done
@@ -84,7 +84,7 @@ class _Check:
         task: TaskID = self._bar.add_task("", total=None)
         found = Brought(dry_run=False)
         unknown: Counter[str] = Counter()
-        for there in transfer.read(file):
+        for there in file_format.read(file):
             carried = moving.renamed(there, self._names)
             await self._check_account(there, carried)
             unknown.update([each for each in carried.agents if not await self._is_own(each, carried)])
@@ -97,15 +97,20 @@ class _Check:
         if carried.account_id in self._accounts:
             return
         async with connection(self._pool) as conn:
-            if await find_account(conn, carried.account_id) is None:
+            try:
+                await accounts.present(conn, carried.account_id)
+            except NotFound:
                 raise StackError(
                     f"line {carried.line:,}: account {carried.account_id} is not here; name one that is, "
                     f"by --account {there.account_id}=ID"
-                )
+                ) from None
         self._accounts.add(carried.account_id)
 
     async def _is_own(self, agent_id: str, carried: Carried) -> bool:
         if agent_id not in self._agents:
             async with connection(self._pool) as conn:
-                self._agents[agent_id] = await account_of(conn, agent_id)
+                try:
+                    self._agents[agent_id] = (await agent_rows.found(conn, agent_id)).account_id
+                except NotFound:
+                    self._agents[agent_id] = None
         return self._agents[agent_id] == carried.account_id

@@ -5,15 +5,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from administration.agent_rows import Row, found
 from contracts import events
+from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
-from conversations.conversation import Call, Run, fold
-from conversations.finding import find_run
-from conversations.log import Log, LogEntry
+from conversations.aggregate.conversation import Call, Run, fold
+from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message
-from directory.administration.agent_rows import version_row
+from conversations.queries.find_run import find_run
 from ops.replay.database import NoneSuchError
 from runtime.postgres import Connection, Pool, connection
 
@@ -121,8 +122,8 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
 
 
 async def _configured(conn: Connection, account_id: str, run: Run) -> Configured:
-    then = await version_row(conn, account_id, run.agent_id, run.agent_version)
-    now = await version_row(conn, account_id, run.agent_id, None)
+    then = await _version(conn, account_id, run.agent_id, run.agent_version)
+    now = await _version(conn, account_id, run.agent_id)
     config = None if then is None else _config(then.config)
     changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
     return Configured(
@@ -132,6 +133,16 @@ async def _configured(conn: Connection, account_id: str, run: Run) -> Configured
         config=config,
         changes=tuple(changes),
     )
+
+
+async def _version(
+    conn: Connection, account_id: str, agent_id: str, version: int | None = None
+) -> Row | None:
+    try:
+        row = await found(conn, agent_id, version)
+    except NotFound:
+        return None
+    return row if row.account_id == account_id else None
 
 
 def _config(text: str) -> _Config:

@@ -3,23 +3,15 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-import psycopg
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
-
-from conversations.log import Log, open_log
-from conversations.projections.catalogue import PROJECTIONS
+from conversations.event_store.log import Log, open_log
+from conversations.projections.applying import Refused
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch
-from conversations.projections.taking import Refused
-from ops.admin import show
+from conversations.projections.registry import PROJECTIONS
+from ops.admin.progress import progress, warn
 from ops.errors import SetupError
 from ops.replay import database
 from runtime.postgres import Pool, open_pool
-
-STOPPED = 130
-"""The exit code of what was stopped by Ctrl-C."""
 
 T = TypeVar("T")
 Work = Callable[[Pool, Log, Sequence[Projection], Watch], Awaitable[T]]
@@ -39,36 +31,31 @@ def parked(position: int, conversation_id: str) -> str:
     return f"could not take event {position:,} of conversation {conversation_id}"
 
 
-def run(verb: str, names: Sequence[str], work: Work[T], *, tells_parked: bool = True) -> T:
+def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True) -> T:
     """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
 
-    What is parked meanwhile is told there at once, unless `work` returns it.
+    What is parked meanwhile is reported there at once, unless `work` returns it.
     """
     projections = chosen(names)
 
     async def with_bar(url: str, _: Pool) -> T:
-        with Bar(verb, tells_parked) as bar:
+        with Bar(verb, reports_parked) as bar:
             async with (
                 open_pool(url, max_size=len(projections) + CONNECTIONS) as pool,
                 open_log(url, max_size=2) as log,
             ):
                 return await work(pool, log, projections, bar)
 
-    try:
-        return database.run(with_bar)
-    except psycopg.errors.InvalidSchemaName:
-        raise SetupError("the database's tables are missing or old: run `agentchat migrate`") from None
+    return database.run(with_bar)
 
 
 class Bar(Watch):
     """How far it is, on a terminal; what is more than progress is a line on stderr anywhere."""
 
-    def __init__(self, verb: str, tells_parked: bool = True) -> None:
-        self._tells_parked = tells_parked
-        console = show.console(stderr=True)
-        self._console = console
-        self._progress = _progress(verb, console)
-        self._task = self._progress.add_task(verb, total=None)
+    def __init__(self, verb: str, reports_parked: bool = True) -> None:
+        self._reports_parked = reports_parked
+        self._progress = progress(verb)
+        self._task = self._progress.add_task("events", total=None)
         self._start = 0
 
     def __enter__(self) -> "Bar":
@@ -87,31 +74,11 @@ class Bar(Watch):
         self._progress.update(self._task, completed=position, total=max(position, head))
 
     def parked(self, name: str, refused: Refused) -> None:
-        if self._tells_parked:
+        if self._reports_parked:
             self._say(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
 
     def waits(self, name: str) -> None:
         self._say(f"{name}: its live table is in use; the swap is tried again")
 
     def _say(self, text: str) -> None:
-        self._console.print(f"agentchat: {text}", markup=False, highlight=False, soft_wrap=True)
-
-
-class _Rate(ProgressColumn):
-    """Events a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:,.0f} events/s")
-
-
-def _progress(verb: str, console: Console) -> Progress:
-    return Progress(
-        TextColumn(verb),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        _Rate(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
+        warn(self._progress, text)

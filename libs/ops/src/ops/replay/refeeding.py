@@ -8,8 +8,8 @@ import msgspec
 from administration import Admin
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
 from conversations.errors import StoreUnavailable
-from conversations.feeding import FeedReader
-from conversations.log import Log
+from conversations.event_store.feed_reader import FeedReader
+from conversations.event_store.log import Log
 from ops.admin import working
 from ops.admin.errors import RefusedError
 from ops.replay.read_models import Bar
@@ -17,7 +17,7 @@ from ops.replay.read_models import Bar
 BATCH = 200
 _TRIES = 20
 
-Told = Callable[[int], None]
+OnPosition = Callable[[int], None]
 """Takes the log position that was fed last."""
 
 
@@ -38,7 +38,7 @@ def check(start: int) -> int:
         if not 1 <= start <= head:
             reach = f"goes from 1 to {head:,}" if head else "is empty"
             raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
-        return await _bus(admin).oldest_event()
+        return await _bus(admin).feed.oldest()
 
     return working.run(work, bus="needed")
 
@@ -48,7 +48,7 @@ def run(start: int) -> Refed:
     return working.run(lambda admin: _run(admin, start), bus="to provision")
 
 
-async def refeed(bus: Bus, log: Log, start: int, told: Told) -> int:
+async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
     """Have EVENTS hold every event from position `start` on, and no other. Returns how many it published.
 
     Safe while projectors run: whoever comes second with an event is refused, and looks where EVENTS ends.
@@ -57,24 +57,24 @@ async def refeed(bus: Bus, log: Log, start: int, told: Told) -> int:
     reader = FeedReader(log)
     end, published = await _begin(bus, reader, start)
     while True:
-        told(end.position)
+        on_position(end.position)
         events = await reader.read(max(end.position, start - 1), BATCH)
         if not events:
             return published
         try:
-            end = await bus.publish_events(events, end)
+            end = await bus.feed.publish_events(events, end)
             published += len(events)
         except FeedConflict:
-            end = await bus.feed_end()
+            end = await bus.feed.end()
 
 
 async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
     """Empty EVENTS and publish the first events; again, where a leader was quicker with newer ones."""
     for _ in range(_TRIES):
-        end = await bus.clear_feed()
+        end = await bus.feed.clear()
         events = await reader.read(start - 1, BATCH)
         try:
-            return await bus.publish_events(events, end), len(events)
+            return await bus.feed.publish_events(events, end), len(events)
         except FeedConflict:
             continue
     raise BusUnavailable("somebody else goes on publishing to EVENTS")
@@ -85,13 +85,13 @@ async def _run(admin: Admin, start: int) -> Refed:
     began = time.monotonic()
     with Bar("feed") as bar:
 
-        def told(position: int) -> None:
+        def on_position(position: int) -> None:
             nonlocal last
             last = position
             bar.advanced(position, head)
 
         try:
-            published = await refeed(_bus(admin), Log(admin.pool), start, told)
+            published = await refeed(_bus(admin), Log(admin.pool), start, on_position)
         except (BusUnavailable, StoreUnavailable) as error:
             raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
     return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)

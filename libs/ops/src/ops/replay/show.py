@@ -1,13 +1,18 @@
 """`agentchat replay show`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from contracts.ids import is_uuid
+from conversations.event_store.log import Log
+from conversations.queries.time_travel import Past, parse_version_or_time, past_of
+from ops.admin import show as printing
 from ops.admin.options import AsJson
-
-if TYPE_CHECKING:
-    from conversations.travel import Past
+from ops.chat.safe import one_line
+from ops.errors import SetupError
+from ops.replay import drawing
+from ops.replay.database import NoneSuchError, run
 
 
 def show(
@@ -21,30 +26,20 @@ def show(
 
     Exit code 2: there is no such conversation, or it was never at that place.
     """
-    from ops.admin import show as printing
-    from ops.replay import drawn
-
     past = _past(conversation, at)
     if as_json:
         printing.as_json({"head": past.head, "conversation": past.conversation})
     else:
-        drawn.draw(printing.console(), past)
+        drawing.draw(printing.console(), past)
 
 
-def _past(conversation: str, at: str | None) -> "Past":
+def _past(conversation: str, at: str | None) -> Past:
     """Raises SetupError, NoneSuchError."""
-    from contracts.ids import is_uuid
-    from conversations.log import Log
-    from conversations.travel import parse_place, past_of
-    from ops.chat.safe import one_line
-    from ops.errors import SetupError
-    from ops.replay.database import NoneSuchError, run
-
     conversation_id = conversation.lower()
     if not is_uuid(conversation_id):
         raise NoneSuchError(f"no such conversation: {one_line(conversation, 100)}")
     try:
-        place = None if at is None else parse_place(at)
+        place = None if at is None else parse_version_or_time(at)
     except ValueError as error:
         raise SetupError(f"--at: {one_line(at or '', 60)!r} {error}") from None
     past = run(lambda _, pool: past_of(Log(pool), conversation_id, place))

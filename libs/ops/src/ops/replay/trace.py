@@ -2,12 +2,19 @@
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from conversations.conversation import Run
+from contracts.ids import is_trace_id
+from contracts.text import escaped
+from conversations.aggregate.canonical_stream import rendered
+from conversations.aggregate.conversation import Run
+from conversations.queries.find_run import load_run
+from ops.admin.show import note
+from ops.chat.safe import one_line
+from ops.replay import database
+from ops.replay.database import NoneSuchError
 
 
 class As(StrEnum):
@@ -30,10 +37,6 @@ def trace(
     comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
     Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
     """
-    from contracts.text import escaped
-    from conversations.canonical import rendered
-    from ops.admin.show import note
-
     conversation_id, run = _run(trace_id)
     data = rendered(run, form.value if form else run.form, conversation_id)
     sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
@@ -43,15 +46,10 @@ def trace(
         raise typer.Exit(1)
 
 
-def _run(given: str) -> "tuple[str, Run]":
+def _run(given: str) -> tuple[str, Run]:
     """The run and its conversation's id. Raises NoneSuchError."""
-    from contracts.ids import is_trace_id
-    from conversations.finding import load_run
-    from ops.chat.safe import one_line
-    from ops.replay.database import NoneSuchError, run
-
     trace_id = given.lower()
-    known = run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
+    known = database.run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
     if known is None:
         raise NoneSuchError(f"no such run, or its conversation was erased: {one_line(given, 100)}")
     return known

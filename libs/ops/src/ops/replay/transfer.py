@@ -2,15 +2,22 @@
 
 import contextlib
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
+from contracts.ids import is_uuid
+from ops.admin import show
 from ops.admin.options import AsJson
 from ops.errors import SetupError, StackError
+from ops.output import counted, forget_stdout
+from ops.replay.exporting import ExportOptions, write
+from ops.replay.importing import bring_in
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 
@@ -35,19 +42,16 @@ def export(
     Events are written as they are stored, ids and versions too. Of a run that is under way nothing is
     written. Accounts, agents and knowledge are not in it. Exit code 2: a conversation or account is unknown.
     """
-    from ops.admin import show
-    from ops.replay.exporting import Wanted, write
-
     if sum((bool(conversations), account is not None, everything)) != 1:
         raise SetupError("say what to export: ids of conversations, or --account, or --all")
     if output is None and sys.stdout.isatty():
         raise SetupError("a terminal is no place for an export: write it to a file, by > or --output")
-    wanted = Wanted(tuple(dict.fromkeys(each.lower() for each in conversations or ())), account)
+    wanted = ExportOptions(tuple(dict.fromkeys(each.lower() for each in conversations or ())), account)
     with _written(output) as file:
         done = write(wanted, file)
     for conversation_id, left in done.left.items():
         show.note(f"conversation {conversation_id}: {left} events of a run that is under way were left out")
-    show.note(f"{_counted(done.conversations, 'conversation')}, {_counted(done.events, 'event')}")
+    show.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
 
 
 def import_(
@@ -68,14 +72,11 @@ def import_(
     import is safe. The accounts have to be here; agents need not, and those that lack are named. Exit code
     1: the file is no whole export, or does not fit with what is here; nothing was stored then.
     """
-    from ops.admin import show
-    from ops.replay.importing import bring_in
-
     with _opened(file) as opened:
         done = bring_in(opened, _pairs("--account", accounts), _pairs("--agent", agents), dry_run=dry_run)
     for agent_id, count in done.unknown_agents.items():
         show.note(
-            f"agent {agent_id} of {_counted(count, 'conversation')} is not here: other agents of the account "
+            f"agent {agent_id} of {counted(count, 'conversation')} is not here: other agents of the account "
             f"can go on; or name one by --agent {agent_id}=ID"
         )
     if as_json:
@@ -83,19 +84,13 @@ def import_(
         return
     would = "would be " if dry_run else ""
     sys.stdout.write(
-        f"{_counted(done.new, 'conversation')} {would}imported, {done.longer:,} {would}gone on with, "
-        f"{done.present:,} here already; {_counted(done.events, 'event')} {would}stored\n"
+        f"{counted(done.new, 'conversation')} {would}imported, {done.longer:,} {would}gone on with, "
+        f"{done.present:,} here already; {counted(done.events, 'event')} {would}stored\n"
     )
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what if count == 1 else what + 's'}"
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     """Raises SetupError."""
-    from contracts.ids import is_uuid
-
     pairs: dict[str, str] = {}
     for text in given or ():
         there, equals, here = text.lower().partition("=")
@@ -109,9 +104,6 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
 @contextlib.contextmanager
 def _opened(name: str) -> Iterator[BinaryIO]:
     """A file that can be read twice. Raises SetupError."""
-    import shutil
-    import tempfile
-
     if name == "-":
         with tempfile.SpooledTemporaryFile(_MEMORY_BYTES) as kept:
             shutil.copyfileobj(sys.stdin.buffer, kept)
@@ -136,7 +128,7 @@ def _written(output: Path | None) -> Iterator[BinaryIO]:
             yield sys.stdout.buffer
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+            forget_stdout()
             raise StackError("nobody reads the export any more") from None
         return
     partial = output.with_name(f".{output.name}.partial")

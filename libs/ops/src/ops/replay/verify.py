@@ -1,19 +1,22 @@
 """`agentchat replay verify`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import typer
 
+from conversations.event_store.log import Log
+from conversations.projections import verifying
+from conversations.projections.projection import Projection
+from conversations.projections.rebuilding import Watch
+from conversations.projections.verifying import Verified
+from ops.admin import show
 from ops.admin.options import AsJson
+from ops.admin.show import note
+from ops.output import INTERRUPTED
+from ops.replay import read_models
+from ops.replay.read_models import parked
 from ops.replay.rebuild import Names
-
-if TYPE_CHECKING:
-    from conversations.log import Log
-    from conversations.projections.projection import Projection
-    from conversations.projections.rebuilding import Watch
-    from conversations.projections.verifying import Verified
-    from runtime.postgres import Pool
+from runtime.postgres import Pool
 
 
 def verify(names: Names = None, as_json: AsJson = False) -> None:
@@ -21,19 +24,14 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
     Names the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
-    from conversations.projections import verifying
-    from ops.admin import show
-    from ops.replay import read_models
 
-    async def work(
-        pool: "Pool", log: "Log", projections: "Sequence[Projection]", watch: "Watch"
-    ) -> "list[Verified]":
+    async def work(pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch) -> list[Verified]:
         return await verifying.verify(pool, log, projections, watch=watch)
 
     try:
-        found = read_models.run("verify", names or [], work, tells_parked=False)
+        found = read_models.run("verify", names or [], work, reports_parked=False)
     except KeyboardInterrupt:
-        raise typer.Exit(read_models.STOPPED) from None
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         show.as_json(found)
     else:
@@ -44,11 +42,11 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
 
 
-def _live(one: "Verified") -> list[object]:
+def _live(one: Verified) -> list[object]:
     return [each for each in one.parked if each.live]
 
 
-def _result(one: "Verified") -> str:
+def _result(one: Verified) -> str:
     if one.stored is None:
         return "never filled"
     if one.stored != one.version:
@@ -56,11 +54,8 @@ def _result(one: "Verified") -> str:
     return "differs" if one.difference else "the same"
 
 
-def _tell(one: "Verified") -> None:
+def _tell(one: Verified) -> None:
     """What the table has no room for, on stderr."""
-    from ops.admin.show import note
-    from ops.replay.read_models import parked
-
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"
         note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
@@ -70,5 +65,5 @@ def _tell(one: "Verified") -> None:
         key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
         column = one.difference.column or "(the row)"
         live, rebuilt = one.difference.live, one.difference.rebuilt
-        told = f"{one.difference.table}, {key or 'its layout'}, column {column}"
-        note(f"first difference: {told}: live {live!r}, rebuilt {rebuilt!r}")
+        where = f"{one.difference.table}, {key or 'its layout'}, column {column}"
+        note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")

@@ -1,18 +1,25 @@
 """`agentchat replay what-if`."""
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from administration import Admin
+from administration.errors import outcomes
+from administration.values import Agent
+from conversations.event_store.log import Log
+from ops.admin import working
 from ops.admin.options import AsJson
+from ops.admin.progress import progress
+from ops.admin.show import note
+from ops.admin.sources import read_file
 from ops.errors import SetupError
-
-if TYPE_CHECKING:
-    from administration.values import Agent
-    from ops.replay.what_if_asking import Wanted
-    from ops.replay.what_if_compare import Compared
+from ops.output import INTERRUPTED
+from ops.replay import what_if_show
+from ops.replay.what_if_asking import Replay, WhatIfOptions, choose, find_agent
+from ops.replay.what_if_compare import Compared, summarised
+from ops.replay.what_if_prices import read_prices
 
 _MOST_PROMPT = 65_536
 
@@ -36,7 +43,7 @@ def what_if(
     ] = None,
     seed: Annotated[int, typer.Option(help="Another number picks another sample.")] = 0,
     prices: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to tell the cost.")
+        Path | None, typer.Option(metavar="FILE", help="JSON with the prices of models, to compute the cost.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 4,
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
@@ -52,19 +59,12 @@ def what_if(
     agent's key. Tools are not: their results come out of the log, and a call that it does not hold is
     reported and is an error for the model. Nothing is stored, published or counted against any limit.
     """
-    from ops.admin.show import note
-    from ops.replay import what_if_show
-    from ops.replay.read_models import STOPPED
-    from ops.replay.what_if_asking import Wanted
-    from ops.replay.what_if_compare import summarised
-    from ops.replay.what_if_prices import read_prices
-
     named = tuple(part.strip() for each in conversations or () for part in each.split(",") if part.strip())
     if bool(named) == (sample is not None):
         raise SetupError("say which runs: either --conversations with ids, or --sample with a number")
     if model is not None and not model.strip():
         raise SetupError("--model is blank")
-    wanted = Wanted(
+    wanted = WhatIfOptions(
         agent_id=agent,
         version=version,
         model=model,
@@ -81,7 +81,7 @@ def what_if(
         answered_by, done = _replayed(wanted)
     except KeyboardInterrupt:
         note("stopped; what is under way ends by itself, and nothing of it is kept")
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(INTERRUPTED) from None
     summary = summarised(done)
     if as_json:
         what_if_show.as_json(answered_by, summary, done)
@@ -91,15 +91,8 @@ def what_if(
         raise typer.Exit(1)
 
 
-def _replayed(wanted: "Wanted") -> "tuple[Agent, list[Compared]]":
-    from administration import Admin
-    from administration.errors import outcomes
-    from conversations.log import Log
-    from ops.admin.importing import progress
-    from ops.admin.working import run
-    from ops.replay.what_if_asking import Replay, choose, find_agent
-
-    async def work(admin: Admin) -> "tuple[Agent, list[Compared]]":
+def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[Compared]]:
+    async def work(admin: Admin) -> tuple[Agent, list[Compared]]:
         found = await find_agent(admin, wanted)
         with outcomes():
             chosen = await choose(admin, found, wanted)
@@ -108,17 +101,11 @@ def _replayed(wanted: "Wanted") -> "tuple[Agent, list[Compared]]":
                 replay = Replay(admin.need_bus(), Log(admin.pool), found, wanted)
                 return found, await replay.all(chosen, lambda: bar.advance(task))
 
-    return run(work, bus="needed")
+    return working.run(work, bus="needed")
 
 
 def _prompt(path: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        text = data.decode()
-    except OSError as error:
-        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SetupError(f"{path} is not text in UTF-8") from None
+    text = read_file(path)
     if len(text) > _MOST_PROMPT:
         raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
     return text

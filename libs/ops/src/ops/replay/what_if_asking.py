@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from administration import Admin, agents
-from administration.errors import NotFound
 from administration.values import Agent
 from bus import Bus, BusUnavailable
 from contracts import subjects
+from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
 from contracts.messages import WhatIf, WhatIfAnswered
-from conversations.conversation import Conversation, Run
+from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent
-from conversations.log import Log
-from conversations.sampling import sample_conversations
+from conversations.event_store.log import Log
+from conversations.queries.sampling import sample_conversations
 from ops.admin.errors import RefusedError
 from ops.replay.what_if_compare import Compared, compared
 from ops.replay.what_if_prices import Prices
@@ -25,7 +25,7 @@ _AGAIN_SECONDS = 1.0
 _TRIES = 3
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked: other than the agent's version, and of which runs.
 
     Without `conversations` it is `sample` of those that the agent answered in, picked by `seed`. `seconds`
@@ -55,7 +55,7 @@ class Chosen(msgspec.Struct, frozen=True):
 class Replay:
     """Does chosen runs again, as one version of an agent."""
 
-    def __init__(self, bus: Bus, log: Log, agent: Agent, wanted: Wanted) -> None:
+    def __init__(self, bus: Bus, log: Log, agent: Agent, wanted: WhatIfOptions) -> None:
         self._bus = bus
         self._log = log
         self._agent = agent
@@ -105,7 +105,7 @@ class Replay:
 
     async def _answer(self, question: WhatIf) -> WhatIfAnswered:
         try:
-            answer = await self._bus.ask(
+            answer = await self._bus.rpc.ask(
                 subjects.WHAT_IF, question, WhatIfAnswered, timeout=question.seconds + _SLACK_SECONDS
             )
         except BusUnavailable as error:
@@ -116,7 +116,7 @@ class Replay:
         return answer
 
 
-async def find_agent(admin: Admin, wanted: Wanted) -> Agent:
+async def find_agent(admin: Admin, wanted: WhatIfOptions) -> Agent:
     """The version that is to answer. Raises RefusedError (exit code 2)."""
     try:
         return await agents.get(admin, wanted.agent_id, wanted.version)
@@ -124,7 +124,7 @@ async def find_agent(admin: Admin, wanted: Wanted) -> Agent:
         raise RefusedError(str(error), 2) from None
 
 
-async def choose(admin: Admin, agent: Agent, wanted: Wanted) -> list[Chosen]:
+async def choose(admin: Admin, agent: Agent, wanted: WhatIfOptions) -> list[Chosen]:
     """The completed runs: of the named conversations, or the agent's own of a sample.
 
     Raises RefusedError (exit code 2) for a conversation that cannot be replayed, and where there is no run.

@@ -12,7 +12,7 @@ import msgspec
 from contracts import wire
 from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from contracts.values import Usage
-from conversations.conversation import Run
+from conversations.aggregate.conversation import Run
 from ops.replay.what_if_prices import Prices
 
 _MESSAGE_CHARACTERS = 200

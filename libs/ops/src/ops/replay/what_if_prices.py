@@ -13,7 +13,7 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a million tokens. Without a price for cached tokens, what used any has no cost that can be told."""
+    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
 
     input: _Amount
     output: _Amount
@@ -28,7 +28,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     currency: str = ""
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """None where the table does not tell."""
+        """None where the table does not say."""
         price = self.models.get(model)
         if price is None:
             return None

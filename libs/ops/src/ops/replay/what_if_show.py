@@ -9,7 +9,8 @@ from rich.text import Text
 from administration.values import Agent
 from ops.admin import show
 from ops.chat.safe import clean
-from ops.replay.what_if_asking import Wanted
+from ops.output import counted
+from ops.replay.what_if_asking import WhatIfOptions
 from ops.replay.what_if_compare import Compared, Summary
 
 _HEADINGS = ("TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE")
@@ -23,7 +24,7 @@ def as_json(agent: Agent, summary: Summary, done: Sequence[Compared]) -> None:
     show.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
 
 
-def table(agent: Agent, summary: Summary, done: Sequence[Compared], wanted: Wanted) -> None:
+def table(agent: Agent, summary: Summary, done: Sequence[Compared], wanted: WhatIfOptions) -> None:
     """For people: recorded figures, an arrow, and the replayed ones."""
     rows = [_row(each) for each in done]
     place = _HEADINGS.index("COST")
@@ -97,9 +98,9 @@ def _tell_more(run: Compared) -> None:
 def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
     before, after = summary.recorded, summary.again
     parts = [
-        f"{_count(summary.replayed, 'run')} of {_count(summary.conversations, 'conversation')} by version "
+        f"{counted(summary.replayed, 'run')} of {counted(summary.conversations, 'conversation')} by version "
         f"{agent.version}: {summary.diverging:,} came out otherwise ({summary.other_tools:,} in tools, "
-        f"{summary.other_answer:,} in the answer), {_count(summary.missed, 'call')} missed, "
+        f"{summary.other_answer:,} in the answer), {counted(summary.missed, 'call')} missed, "
         f"{summary.failed:,} failed",
         f"tokens {before.tokens:,} → {after.tokens:,}",
         f"seconds {before.seconds:,.1f} → {after.seconds:,.1f}",
@@ -109,7 +110,3 @@ def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
     if summary.not_replayed:
         parts.append(f"{summary.not_replayed:,} could not be replayed")
     return "; ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,15 +1,17 @@
 """`agentchat replay why`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from ops.admin import show as printing
 from ops.admin.options import AsJson
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ops.replay.provenance import Configured, Made
+from ops.chat.safe import clean, one_line
+from ops.replay.database import run
+from ops.replay.drawing import draw_call, draw_sources, tokens
+from ops.replay.provenance import Configured, Made, made
 
 _PROMPT = 2000
 
@@ -22,10 +24,6 @@ def why(
 
     Exit code 2: there is no such message.
     """
-    from ops.admin import show as printing
-    from ops.replay.database import run
-    from ops.replay.provenance import made
-
     found = run(lambda _, pool: made(pool, message.lower()))
     if as_json:
         printing.as_json(found)
@@ -33,9 +31,7 @@ def why(
         _draw(printing.console(), found)
 
 
-def _draw(console: "Console", found: "Made") -> None:
-    from ops.replay.drawn import draw_sources, tokens
-
+def _draw(console: Console, found: Made) -> None:
     first, last = found.versions
     what = f"message {found.message_id}" if found.message_id else "no reply was saved"
     code = f" ({found.code})" if found.code else ""
@@ -60,9 +56,7 @@ def _draw(console: "Console", found: "Made") -> None:
         _field(console, "", f"{tokens(found.lost)} of them for model calls that were given up")
 
 
-def _draw_agent(console: "Console", agent: "Configured") -> None:
-    from ops.admin.show import cell
-
+def _draw_agent(console: Console, agent: Configured) -> None:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
         gone = "which is not here: it was deleted, or never was"
@@ -71,14 +65,16 @@ def _draw_agent(console: "Console", agent: "Configured") -> None:
     now = "the current one" if agent.current == agent.version else f"now at version {agent.current}"
     _field(console, "agent", f"{agent.agent_id}{name} version {agent.version}, {now}")
     for change in agent.changes:
-        _field(console, "", f"changed since: {change.field}: {cell(change.then)} → {cell(change.now)}")
+        _field(
+            console,
+            "",
+            f"changed since: {change.field}: {printing.cell(change.then)} → {printing.cell(change.now)}",
+        )
     if agent.current != agent.version and not agent.changes:
         _field(console, "", "nothing but secrets has changed since, if anything")
 
 
-def _draw_prompt(console: "Console", found: "Made") -> None:
-    from ops.chat.safe import one_line
-
+def _draw_prompt(console: Console, found: Made) -> None:
     if found.prompt_override is not None:
         _field(console, "prompt", f"the request's own: {one_line(found.prompt_override, _PROMPT)}")
     elif found.agent.config is not None:
@@ -86,9 +82,7 @@ def _draw_prompt(console: "Console", found: "Made") -> None:
         _field(console, "prompt", one_line(prompt, _PROMPT) or "none")
 
 
-def _draw_rounds(console: "Console", found: "Made") -> None:
-    from ops.replay.drawn import draw_call, tokens
-
+def _draw_rounds(console: Console, found: Made) -> None:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
         _field(console, f"round {each.number}", f"{each.stop_reason}, {tokens(each.usage)}")
@@ -101,9 +95,5 @@ def _draw_rounds(console: "Console", found: "Made") -> None:
             draw_call(console, call, indent=2)
 
 
-def _field(console: "Console", name: str, value: str) -> None:
-    from rich.text import Text
-
-    from ops.chat.safe import clean
-
+def _field(console: Console, name: str, value: str) -> None:
     console.print(Text.assemble((f"{name:<14}", "bold"), clean(value)), soft_wrap=True)

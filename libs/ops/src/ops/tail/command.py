@@ -5,20 +5,20 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from bus import Bus, BusUnavailable, Wanted
+from bus import Bus, BusUnavailable, EventSelection
 from ops import environment
 from ops.admin import show
 from ops.admin.errors import RefusedError
-from ops.errors import NotRunningError
+from ops.bus import connected
+from ops.output import forget_stdout
 from ops.tail import lines
-from ops.tail.wanted import Filter
+from ops.tail.filters import Filter
 from runtime import logs
 
 NATS_URL = "AGENTCHAT_NATS_URL"
-_CONNECT_SECONDS = 8.0
 
 
 def tail(wanted: Filter, *, json_too: bool) -> None:
@@ -27,8 +27,7 @@ def tail(wanted: Filter, *, json_too: bool) -> None:
     try:
         asyncio.run(_tail(_nats_url(os.environ), wanted, json_too=json_too))
     except BrokenPipeError:
-        # Python would try to flush once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
 
 
 async def _tail(nats_url: str, wanted: Filter, *, json_too: bool) -> None:
@@ -36,7 +35,7 @@ async def _tail(nats_url: str, wanted: Filter, *, json_too: bool) -> None:
     assert working is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
     with contextlib.suppress(asyncio.CancelledError):
-        async with _connected(nats_url) as bus:
+        async with connected(nats_url, "agentchat tail") as bus:
             await _check(bus, wanted)
             await _print(bus, wanted, json_too=json_too)
 
@@ -44,13 +43,13 @@ async def _tail(nats_url: str, wanted: Filter, *, json_too: bool) -> None:
 async def _print(bus: Bus, wanted: Filter, *, json_too: bool) -> None:
     screen = show.console()
     link = _Link()
-    asked = Wanted(
+    asked = EventSelection(
         account_id=wanted.account_id,
         name=wanted.names[0] if len(wanted.names) == 1 else None,
         start=wanted.start,
     )
     since = wanted.start if isinstance(wanted.start, datetime) else None
-    async for event in bus.follow_events(asked, away=link.away):
+    async for event in bus.feed.follow(asked, away=link.away):
         link.is_back()
         if not wanted.takes(event) or (since and _before(lines.happened_at(event), since)):
             continue
@@ -82,8 +81,8 @@ class _Link:
 async def _check(bus: Bus, wanted: Filter) -> None:
     """A start that is not there is said. Raises RefusedError."""
     try:
-        end = await bus.feed_end()
-        oldest = await bus.oldest_event()
+        end = await bus.feed.end()
+        oldest = await bus.feed.oldest()
     except BusUnavailable as error:
         raise RefusedError(f"EVENTS cannot be read: {error}") from None
     if isinstance(wanted.start, int):
@@ -94,27 +93,10 @@ async def _check(bus: Bus, wanted: Filter) -> None:
             show.note(f"EVENTS begins at position {oldest:,}; `agentchat replay feed` brings older events")
 
 
-@contextlib.asynccontextmanager
-async def _connected(nats_url: str) -> AsyncIterator[Bus]:
-    """Raises RefusedError."""
-    async with contextlib.AsyncExitStack() as open_:
-        try:
-            async with asyncio.timeout(_CONNECT_SECONDS):
-                bus = await open_.enter_async_context(Bus.connect(nats_url, name="agentchat tail"))
-        except (TimeoutError, BusUnavailable):
-            raise RefusedError("NATS cannot be reached") from None
-        yield bus
-
-
 def _nats_url(environ: Mapping[str, str]) -> str:
     """Raises NotRunningError."""
-    own = environ.get(NATS_URL, "").strip()
-    if own:
-        return own
-    try:
-        return environment.load(environment.run_folder(environ)).nats_url
-    except NotRunningError as error:
-        raise NotRunningError(f"{error}; for another NATS set {NATS_URL}") from None
+    own, folder = environment.given(environ, NATS_URL), environment.run_folder(environ)
+    return own or environment.load(folder, elsewhere=f"; for another NATS set {NATS_URL}").nats_url
 
 
 def _before(at: str, since: datetime) -> bool:

@@ -9,8 +9,9 @@ from rich.text import Text
 from contracts import events
 from contracts.feed import FeedEvent
 from conversations.errors import UnreadableEvent
-from conversations.mapper import event_of
+from conversations.event_store.mapper import event_of
 from ops.chat.safe import clean, compact, one_line
+from ops.output import counted
 
 _SHORT = 8
 _NAME_WIDTH = max(len(cls.__name__) for cls in events.EVENTS)
@@ -68,16 +69,16 @@ def as_line(event: FeedEvent, width: int | None) -> Text:
 def as_json(event: FeedEvent) -> str:
     """ASCII, so that it drives no terminal."""
     try:
-        told: Any = json.loads(event.data)
+        data: Any = json.loads(event.data)
     except ValueError:
-        told = event.data.decode("utf-8", "replace")
+        data = event.data.decode("utf-8", "replace")
     return json.dumps(
         {
             "position": event.position,
             "account_id": event.account_id,
             "conversation_id": event.conversation_id,
             "name": event.name,
-            "event": told,
+            "event": data,
         }
     )
 
@@ -85,12 +86,12 @@ def as_json(event: FeedEvent) -> str:
 def content(event: FeedEvent) -> str:
     """What it is about, in a few words; text of others, not yet fit for a terminal."""
     try:
-        return _told(event_of(_common(event).type, event.data))
+        return _words(event_of(_common(event).type, event.data))
     except UnreadableEvent:
         return event.data.decode("utf-8", "replace")
 
 
-def _told(event: events.Event) -> str:
+def _words(event: events.Event) -> str:
     match event:
         case events.MessageSaved():
             return f"{event.role}: {event.content}"
@@ -98,7 +99,7 @@ def _told(event: events.Event) -> str:
             return f"{event.model}, {event.form}" + (f", attempt {event.attempt}" * (event.attempt > 1))
         case events.SourcesRetrieved():
             return (
-                f"{_count(len(event.sources), 'source')}: {', '.join(each.title for each in event.sources)}"
+                f"{counted(len(event.sources), 'source')}: {', '.join(each.title for each in event.sources)}"
             )
         case events.Delta():
             return f"round {event.round}: {event.text}"
@@ -111,21 +112,15 @@ def _told(event: events.Event) -> str:
         case events.ToolReturned():
             return f"{'error' if event.is_error else 'ok'} in {event.ms:,} ms: {event.output}"
         case events.RunCompleted():
-            return f"{_count(event.rounds, 'round')}, {event.usage.total:,} tokens"
+            return f"{counted(event.rounds, 'round')}, {event.usage.total:,} tokens"
         case events.RunFailed():
             return f"{event.code}: {event.message}"
         case events.RunCancelled():
             return f"{event.usage.total:,} tokens"
         case events.ConversationErased():
-            return _count(len(event.spent), "run")
-        case events.ConversationStarted():
+            return counted(len(event.spent), "run")
+        case events.ConversationStarted() | events.ConversationSeeded():
             return ""
-        case events.ConversationSeeded():
-            return _count(len(event.messages), "message")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _common(event: FeedEvent) -> _Unknown:

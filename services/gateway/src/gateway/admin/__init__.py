@@ -1,4 +1,5 @@
-"""`/admin/v1`: the HTTP door to `administration`, open to whoever has the admin token, and to no API key.
+"""`/admin/v1`: the table of `administration.routes` over HTTP, for whoever has the admin token.
 
-`routes` is the table of its addresses, which `door` serves and `described` describes.
+`door` opens it and makes a handler for each route, `reading` takes a request apart, `answering` calls what is
+behind the route, `described` describes it, with `examples`.
 """

@@ -1,36 +1,34 @@
-"""From a request to its answer: the token, the query, the body, the library, its outcome in our form."""
+"""From a request to its answer: the token, the arguments, the function of the route, and its outcome."""
 
 import hmac
-from functools import partial
+import re
+from typing import Any
 
 import msgspec
 
 from administration import Admin
-from administration.errors import AdminError, Conflict, Invalid, NotFound, Unavailable
-from administration.reading import read_json
-from administration.values import Deletion, Page, PutDocument, Use
-from contracts import http, wire
-from gateway import strict
-from gateway.admin import query
-from gateway.admin.route import Asked, Nothing, Route
-from gateway.exchange import Exchange
-from gateway.problems import Refusal
+from administration.route import Route
+from administration.values import Deletion, Page, PutDocument
+from contracts import http
+from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound, Unavailable, Use
+from gateway.admin.reading import arguments
+from gateway.http import query, strict_json
+from gateway.http.exchange import Exchange
+from gateway.http.problems import Refusal, invalid
+from gateway.http.responses import Answer
 
 _SCHEME = b"bearer "
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
+_ACTOR = re.compile(r"[!-~]{1,100}")
 
 
-async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: Admin, token: bytes) -> None:
+async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: Admin) -> Answer[Any]:
     """`path` holds the parts of the address.
 
-    Raises Refusal, ClientGone, DatabaseUnavailable, BusUnavailable, StoreUnavailable.
+    Raises AdminError, Refusal, ClientGone, DatabaseUnavailable, BusUnavailable, StoreUnavailable.
     """
-    check_token(exchange, token)
-    try:
-        given = await route.answer(admin, await _asked(exchange, route, path))
-    except AdminError as error:
-        raise refusal_of(error) from None
-    await _send(exchange, route, given)
+    acting = msgspec.structs.replace(admin, actor=_actor(exchange, admin.actor))
+    return _answer(route, await route.call(acting, **await arguments(exchange, route, path)))
 
 
 def check_token(exchange: Exchange, token: bytes) -> None:
@@ -38,9 +36,20 @@ def check_token(exchange: Exchange, token: bytes) -> None:
     values = exchange.header(b"authorization")
     given = values[0] if len(values) == 1 else b""
     is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
-    # Compared in a time that does not tell how much of it is right.
+    # In constant time: the time must not show how much of it is right.
     if not hmac.compare_digest(given[len(_SCHEME) :].strip(), token) or not is_bearer:
         raise Refusal("invalid_admin_token", headers=[_CHALLENGE])
+
+
+def _actor(exchange: Exchange, instead: str) -> str:
+    """Who asks, for the audit log: whoever has the token may say so. Raises Refusal."""
+    values = exchange.header(b"x-admin-actor")
+    if not values:
+        return instead
+    name = values[0].decode("latin-1")
+    if len(values) > 1 or not _ACTOR.fullmatch(name):
+        raise invalid("X-Admin-Actor", "This must be given once, as at most 100 visible ASCII characters.")
+    return name
 
 
 def refusal_of(error: AdminError) -> Refusal:
@@ -51,49 +60,26 @@ def refusal_of(error: AdminError) -> Refusal:
         case Conflict():
             return Refusal("conflict", _sentence(error.reason), fields=[_use(use) for use in error.uses])
         case Invalid():
-            fields = [
-                http.FieldError(field=strict.printable(_spoken(each.field)), message=each.reason)
-                for each in error.fields
-            ]
-            return Refusal("invalid_request", f"{error}.", fields=[each for each in fields if each.field])
+            field = http.FieldError(field=strict_json.printable(_spoken(error.field)), message=error.reason)
+            return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
         case Unavailable():
             return Refusal("overloaded", _sentence(str(error)))
         case _:
             raise error
 
 
-async def _asked(exchange: Exchange, route: Route, path: dict[str, str]) -> Asked:
-    parameters = query.read(exchange, route.query)
-    body: object = None
-    if route.body is not None and not (route.optional and _is_empty(exchange)):
-        body = await strict.read_json(exchange, partial(read_json, route.body), route.max_bytes)
-    elif route.body is not None:
-        exchange.unread = False
-        body = route.body()
-    return Asked(path=path, query=parameters, body=None if isinstance(body, Nothing) else body)
-
-
-def _is_empty(exchange: Exchange) -> bool:
-    lengths = exchange.header(b"content-length")
-    return not exchange.header(b"transfer-encoding") and (not lengths or lengths == [b"0"])
-
-
-async def _send(exchange: Exchange, route: Route, given: object) -> None:
+def _answer(route: Route, given: object) -> Answer[Any]:
     status = route.status
     if isinstance(given, Deletion) and not given.dry_run:
-        await exchange.start(204, [])
-        await exchange.body(b"")
-        return
+        return Answer(None, status_code=204)
     if isinstance(given, PutDocument) and given.outcome != "added":
         status = 200
     if isinstance(given, Page):
-        cursor = None if given.after is None else query.cursor_of(given.after)
-        given = http.Page(
-            data=tuple(msgspec.Raw(wire.encode(item)) for item in given.items), next_cursor=cursor
-        )
+        cursor = None if given.after is None else query.cursor_of(given.after.encode())
+        given = {"data": given.items, "next_cursor": cursor}
     elif isinstance(given, tuple):
         given = {"data": given}
-    await exchange.json(wire.encode(given), status)
+    return Answer(given, status_code=status)
 
 
 def _use(use: Use) -> http.FieldError:

@@ -1,13 +1,16 @@
-"""The admin API for the OpenAPI document, made from the same table that serves it."""
+"""The admin API for the OpenAPI document, made from the table that serves it."""
 
-from typing import Any, get_args, get_origin
+from typing import Any
 
-from administration.reading import MOST_PAGE
-from contracts import errors
-from gateway.admin.examples import EXAMPLES
-from gateway.admin.route import DEFAULT_LIMIT, Nothing, Route
-from gateway.admin.routes import ROUTES
-from gateway.problems import MEDIA_TYPE
+import msgspec
+
+from administration.route import Parameter, Route
+from administration.routes import ROUTES
+from administration.values import PutDocument
+from gateway.admin.examples import example_of
+from gateway.doors import wording_at
+from gateway.openapi.answers import TRACE_ID, refusals
+from gateway.openapi.schemas import page_of, ref
 
 TAG = {
     "name": "admin",
@@ -16,46 +19,19 @@ TAG = {
 SECURITY_SCHEMES = {
     "admin": {"type": "http", "scheme": "bearer", "description": "The token in AGENTCHAT_ADMIN_TOKEN."}
 }
-
-
-def _plain(kind: Any) -> type:
-    """The type of one item, where an answer is a list of them."""
-    plain: type = get_args(kind)[0] if get_origin(kind) is tuple else kind
-    return plain
-
-
 TYPES: tuple[type, ...] = tuple(
-    dict.fromkeys(
-        kind
-        for route in ROUTES
-        for kind in (route.body, _plain(route.gives))
-        if kind is not None and kind is not Nothing
-    )
+    dict.fromkeys(kind for route in ROUTES for kind in (route.body, route.gives) if kind is not None)
 )
 """What `#/components/schemas` is to hold for `paths`, beside Problem."""
 
-_FLAG = {"type": "boolean", "default": False}
-_QUERY: dict[str, tuple[dict[str, Any], str]] = {
-    "limit": (
-        {"type": "integer", "minimum": 1, "maximum": MOST_PAGE, "default": DEFAULT_LIMIT},
-        "How many at most.",
-    ),
-    "cursor": ({"type": "string"}, "The next_cursor of the page before."),
-    "force": (_FLAG, "Delete it with what hangs on it, and although it is in use."),
-    "dry_run": (_FLAG, "Change nothing, and tell what would go."),
-    "account_id": ({"type": "string", "format": "uuid"}, "Those of this account alone."),
-    "kind": ({"type": "string", "minLength": 1}, "Changes of such things: account, key, plan, agent, ..."),
-    "subject": ({"type": "string", "minLength": 1}, "Changes of the thing with this id or name."),
-    "actor": ({"type": "string", "minLength": 1}, "Changes by this one, such as admin-api."),
-    "month": (
-        {"type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$"},
-        "UTC; without it the current one.",
-    ),
-    "query": ({"type": "string", "minLength": 1}, "What is asked."),
-    "top_k": ({"type": "integer", "minimum": 1, "maximum": 50, "default": 5}, "How many passages at most."),
+_ACTOR = {
+    "name": "X-Admin-Actor",
+    "in": "header",
+    "required": False,
+    "description": "Who asks, as the audit log is to say it; else admin-api.",
+    "schema": {"type": "string", "pattern": "^[!-~]{1,100}$"},
 }
-_NEEDED = {"query"}
-_TRACE = {"X-Trace-Id": {"schema": {"type": "string"}, "description": "The trace of this request."}}
+_, _SCHEMAS = msgspec.json.schema_components(TYPES, ref_template="#/components/schemas/{name}")
 
 
 def paths() -> dict[str, Any]:
@@ -67,124 +43,72 @@ def paths() -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
+    words = [part.strip("{}") for part in route.path.split("/") if part]
     operation = {
         "tags": [TAG["name"]],
-        "operationId": _operation_id(route),
+        "operationId": "_".join(["admin", route.method.lower(), *words]),
         "summary": route.summary,
         "security": [{"admin": []}],
-        "parameters": [*_path_parameters(route), *(_query_parameter(name) for name in route.query)],
-        "responses": {**_answers(route), **_refusals(route)},
+        "parameters": [
+            *(_parameter(each, "path") for each in route.path_parameters),
+            *(_parameter(each, "query") for each in route.query),
+            _ACTOR,
+        ],
+        "responses": _answers(route) | refusals(*_codes(route), wording=wording_at(route.address)),
     }
-    if route.body is not None and route.body is not Nothing:
-        operation["requestBody"] = {
-            "required": not route.optional,
-            "content": {"application/json": _content(_reference(route.body), EXAMPLES[route.body])},
-        }
+    if route.body is not None:
+        content = {"application/json": _content(ref(route.body))}
+        operation["requestBody"] = {"required": not route.optional, "content": content}
     return operation
 
 
-def _operation_id(route: Route) -> str:
-    words = [part.strip("{}") for part in route.path.split("/") if part]
-    return "_".join(["admin", route.method.lower(), *words])
-
-
-def _path_parameters(route: Route) -> list[dict[str, Any]]:
-    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
-    return [{"name": name, "in": "path", "required": True, "schema": _path_schema(name)} for name in names]
-
-
-def _path_schema(name: str) -> dict[str, Any]:
-    if name.endswith("_id"):
-        return {"type": "string", "format": "uuid"}
-    return {"type": "integer", "minimum": 1} if name == "version" else {"type": "string", "minLength": 1}
-
-
-def _query_parameter(name: str) -> dict[str, Any]:
-    schema, description = _QUERY[name]
+def _parameter(parameter: Parameter, where: str) -> dict[str, Any]:
+    described = {"description": parameter.description} if parameter.description else {}
     return {
-        "name": name,
-        "in": "query",
-        "required": name in _NEEDED,
-        "schema": schema,
-        "description": description,
+        "name": parameter.name,
+        "in": where,
+        "required": parameter.required,
+        "schema": parameter.schema,
+        **described,
     }
 
 
 def _answers(route: Route) -> dict[str, Any]:
-    item, example = _reference(_plain(route.gives)), EXAMPLES[_plain(route.gives)]
+    item = ref(route.gives)
     if route.method == "DELETE":
-        gone = {"description": "Gone.", "headers": _TRACE}
-        return {"204": gone, "200": _answer("A dry run: what would go.", item, example)}
-    if route.paged:
-        cursor = {"type": ["string", "null"], "description": "Null on the last page."}
-        item, example = _list_of(item, {"next_cursor": cursor}), {"data": [example], "next_cursor": None}
-    elif route.gives is not _plain(route.gives):
-        item, example = _list_of(item, {}), {"data": [example]}
+        gone = {"description": "Gone.", "headers": TRACE_ID}
+        return {"200": _answer("A dry run: what would go.", item), "204": gone}
+    if route.many == "page":
+        item = page_of(item)
+    elif route.many == "all":
+        item = {
+            "type": "object",
+            "required": ["data"],
+            "properties": {"data": {"type": "array", "items": item}},
+        }
     if route.status == 201:
-        made = {"201": _answer("Made.", item, example)}
-        replaces = "PutDocument" in str(item)
-        return made | ({"200": _answer("Replaced, or as it was.", item, example)} if replaces else {})
-    return {"200": _answer("OK", item, example)}
+        replaces = route.gives is PutDocument
+        also = {"200": _answer("Replaced, or as it was.", item)} if replaces else {}
+        return also | {"201": _answer("Made.", item)}
+    return {"200": _answer("OK", item)}
 
 
-def _answer(description: str, schema: dict[str, Any], example: Any) -> dict[str, Any]:
-    content = {"application/json": _content(schema, example)}
-    return {"description": description, "headers": _TRACE, "content": content}
+def _answer(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": TRACE_ID,
+        "content": {"application/json": _content(schema)},
+    }
 
 
-def _list_of(item: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    properties = {"data": {"type": "array", "items": item}, **more}
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _refusals(route: Route) -> dict[str, Any]:
-    by_status: dict[int, list[errors.Code]] = {}
-    for code in _codes(route):
-        row = errors.error(code)
-        by_status.setdefault(row.status, []).append(row)
-    return {str(status): _refusal(rows) for status, rows in sorted(by_status.items())}
+def _content(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"schema": schema, "example": example_of(schema, _SCHEMAS)}
 
 
 def _codes(route: Route) -> list[str]:
     codes = ["invalid_admin_token", "invalid_request", "overloaded", "internal_error"]
-    if route.body is not None:
-        codes += ["unsupported_media_type", "message_too_large"]
-    return [
-        *codes,
-        *(["not_found"] if "{" in route.path or "account_id" in route.query else []),
-        *(["conflict"] if route.conflicts else []),
-    ]
-
-
-def _refusal(rows: list[errors.Code]) -> dict[str, Any]:
-    headers: dict[str, Any] = dict(_TRACE)
-    if rows[0].status == 401:
-        headers["WWW-Authenticate"] = {"schema": {"type": "string"}, "description": "The scheme Bearer."}
-    if any(row.retry_after is not None for row in rows):
-        headers["Retry-After"] = {"schema": {"type": "integer", "minimum": 1}, "description": "In seconds."}
-    examples = {row.code: {"value": _problem(row)} for row in rows}
-    schema = {"$ref": "#/components/schemas/Problem"}
-    return {
-        "description": "; ".join(f"`{row.code}`: {row.title}" for row in rows),
-        "headers": headers,
-        "content": {MEDIA_TYPE.decode(): {"schema": schema, "examples": examples}},
-    }
-
-
-def _problem(row: errors.Code) -> dict[str, Any]:
-    return {
-        "type": f"urn:agent-chat:problem:{row.code}",
-        "title": row.title,
-        "status": row.status,
-        "detail": row.advice,
-        "code": row.code,
-        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
-    }
-
-
-def _content(schema: dict[str, Any], example: Any) -> dict[str, Any]:
-    return {"schema": schema, "example": example}
-
-
-def _reference(kind: type) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    if route.method != "GET":
+        codes += ["unsupported_media_type", "message_too_large", "conflict"]
+    if route.path_parameters or any(each.name == "account_id" for each in route.query):
+        codes.append("not_found")
+    return codes

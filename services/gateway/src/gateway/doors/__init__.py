@@ -1,19 +1,20 @@
-"""The doors: the ways to ask for a run. What a door is: `port`; each has a folder, and its line here.
+"""The doors: the ways to ask for a run. Each has a folder with its handlers, and its line here.
 
-`words_at` says how refusals are worded at an address, whether there is anything or not.
+A handler that asks for a run says in which `Way`, and has it started (`gateway.chat.start`).
+
+`wording_at` says how refusals are worded at an address, whether there is anything or not.
 """
 
+from contracts import http
 from gateway.doors import json, openai, streams
-from gateway.doors.port import Entrance, Page, Wording
-from gateway.problems import Words, head_of
+from gateway.http.problems import Wording, head_of
 
-ENTRANCES: tuple[Entrance, ...] = (json.ENTRANCE, streams.ENTRANCE, openai.ENTRANCE)
-PAGES: tuple[Page, ...] = openai.PAGES
-_WORDINGS: tuple[Wording, ...] = (openai.WORDING,)
+HANDLERS = (json.chat, streams.stream_chat, *openai.HANDLERS)
+_WORDINGS = (openai.WORDING, Wording(prefix="", words=head_of, body=http.Problem))
 
-__all__ = ["ENTRANCES", "PAGES", "words_at"]
+__all__ = ["HANDLERS", "wording_at"]
 
 
-def words_at(path: str) -> Words:
-    """The words of the door whose prefix the path has; else our own."""
-    return next((each.words for each in _WORDINGS if path.startswith(each.prefix)), head_of)
+def wording_at(path: str) -> Wording:
+    """That of the door whose prefix the path has; else our own."""
+    return next(each for each in _WORDINGS if path.startswith(each.prefix))

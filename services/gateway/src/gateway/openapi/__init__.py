@@ -1,11 +1,5 @@
-"""The description of the HTTP API: an OpenAPI 3.1 document from the types that the endpoints use, and a page.
+"""The description of the HTTP API: an OpenAPI 3.1 document, generated from the handlers.
 
-`operations` holds what an operation is, `answers` what it may answer, `schemas` the components; `chat`,
-`conversations` and `plain` are the addresses, `document` is the whole of it, and `page` the whole for people.
+`described` is what guards, providers and handlers say beside their types, `generated` makes operations of it,
+`answers` those of refusals, `schemas` the components, `document` the whole. `gateway.docs` serves it.
 """
-
-from gateway.openapi.document import document
-from gateway.openapi.page import HEADERS as PAGE_HEADERS
-from gateway.openapi.page import page
-
-__all__ = ["PAGE_HEADERS", "document", "page"]

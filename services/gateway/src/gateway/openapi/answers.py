@@ -1,4 +1,4 @@
-"""What operations answer: successes, refusals by their codes with an example each, and their headers."""
+"""What operations answer where they refuse: by status, with an example a code, and headers."""
 
 import json
 from collections.abc import Mapping
@@ -6,7 +6,8 @@ from typing import Any
 
 from contracts import errors, http
 from contracts.examples import TRACE
-from gateway import problems
+from gateway.http import problems
+from gateway.http.problems import Wording
 from gateway.openapi.schemas import ref
 
 TRACE_ID = {
@@ -16,18 +17,6 @@ TRACE_ID = {
         "schema": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
         "example": TRACE,
     }
-}
-RATE_LIMIT = {
-    "RateLimit-Policy": {
-        "description": "The numbers of the plan (IETF draft-ietf-httpapi-ratelimit-headers), if any.",
-        "schema": {"type": "string"},
-        "example": '"minute";q=600;w=60, "runs";q=20;qu="concurrent-requests"',
-    },
-    "RateLimit": {
-        "description": "What is left of them, and in how many seconds there is more.",
-        "schema": {"type": "string"},
-        "example": '"minute";r=599;t=1, "runs";r=19',
-    },
 }
 RETRY_AFTER = {
     "description": "Seconds to wait before the next try.",
@@ -49,39 +38,17 @@ _ALLOW = {
 _FIELDS = {"invalid_request": "limit", "message_too_large": "message"}
 
 EVERYWHERE = ("invalid_request", "overloaded", "internal_error")
-KEYED = ("missing_api_key", "invalid_api_key", *EVERYWHERE)
-"""What any operation that needs a key may answer."""
-
-READING = (*KEYED, "rate_limited")
-"""What any of them may answer beside the two of chat."""
-
-
-def success(
-    description: str,
-    schema: Mapping[str, Any] | None = None,
-    examples: Mapping[str, Any] | None = None,
-    *,
-    status: int = 200,
-    media_type: str = "application/json",
-    headers: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The answer of an operation that did what was asked; without a schema it has no body."""
-    answer: dict[str, Any] = {"description": description, "headers": {**TRACE_ID, **(headers or {})}}
-    if schema is not None:
-        named = {name: {"value": value} for name, value in (examples or {}).items()}
-        answer["content"] = {media_type: {"schema": schema, "examples": named}}
-    return {str(status): answer}
+"""What any operation may answer."""
 
 
 def refusals(
     *codes: str,
     headers: Mapping[str, Any] | None = None,
-    words: problems.Words = problems.head_of,
-    schema: Mapping[str, Any] | None = None,
+    wording: Wording,
 ) -> dict[str, Any]:
     """An answer for each status that these codes have, with an example a code; `headers` from 403 on up.
 
-    `words` is how they are worded, and `schema` what that body is, where that is not our own.
+    `wording` is that of the address.
     """
     answers: dict[str, Any] = {}
     for row in sorted((errors.error(code) for code in dict.fromkeys(codes)), key=lambda row: row.status):
@@ -90,17 +57,17 @@ def refusals(
             more = (headers or {}) if row.status != 401 else {}
             answers[status] = _refusal(row.status, more)
         answers[status]["description"] += ("; " if answers[status]["description"] else "") + row.title
-        media_type, example = _example(row.code, words)
+        media_type, example = _example(row.code, wording.words)
         content = answers[status]["content"].setdefault(
-            media_type, {"schema": schema or ref(http.Problem), "examples": {}}
+            media_type, {"schema": ref(wording.body), "examples": {}}
         )
         content["examples"][row.code] = {"value": example}
     return answers
 
 
-def elsewhere(code: str) -> dict[str, Any]:
+def elsewhere(code: str, wording: Wording) -> dict[str, Any]:
     """The answer where there is no operation."""
-    (answer,) = refusals(code).values()
+    (answer,) = refusals(code, wording=wording).values()
     assert isinstance(answer, dict)
     return answer
 

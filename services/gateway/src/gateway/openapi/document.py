@@ -1,12 +1,18 @@
 """The whole document."""
 
+import json
 from typing import Any
 
 from contracts import errors
+from contracts.examples import AGENT
 from gateway.admin import described
-from gateway.body import MAX_MESSAGE_BYTES
-from gateway.openapi import chat, conversations, plain, schemas
+from gateway.chat.body import MAX_MESSAGE_BYTES
+from gateway.doors import wording_at
+from gateway.doors.openai import description as openai
+from gateway.openapi import schemas
 from gateway.openapi.answers import elsewhere
+from gateway.openapi.generated import generate
+from gateway.routes import ROUTES
 
 _ABOUT = f"""\
 Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
@@ -31,23 +37,21 @@ _KEY = {
 }
 
 
-def document(admin: bool = False) -> dict[str, Any]:
-    """The document, OpenAPI 3.1; with the addresses of administration where that door is open."""
-    from gateway.doors import ENTRANCES, PAGES  # which are described in the words of this package
-    from gateway.doors.openai import description as openai
+def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]:
+    """The document, OpenAPI 3.1; with the addresses of administration where that door is open.
 
-    asking: dict[str, Any] = {entrance.path: {"post": entrance.describe()} for entrance in ENTRANCES}
-    pages = {page.path: {"get": page.describe()} for page in PAGES}
-    paths: dict[str, Any] = {**asking, **chat.paths(), **conversations.paths(), **pages, **plain.paths()}
+    `agent_id` is the agent of the examples, where one is known that exists.
+    """
+    paths, generated = generate(ROUTES)
     tags: list[Any] = [*_TAGS, openai.TAG]
     schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
-    types = (*schemas.TYPES, *openai.TYPES)
+    types = tuple(dict.fromkeys((*schemas.TYPES, *openai.TYPES, *generated)))
     if admin:
         paths |= described.paths()
         tags.append(described.TAG)
         schemes |= described.SECURITY_SCHEMES
         types = (*types, *(kind for kind in described.TYPES if kind not in types))
-    return {
+    whole = {
         "openapi": "3.1.0",
         "info": {"title": "Agent Chat Service", "version": "1", "description": _ABOUT},
         "tags": tags,
@@ -56,8 +60,8 @@ def document(admin: bool = False) -> dict[str, Any]:
         "components": {
             "schemas": schemas.components(types),
             "responses": {
-                "NotFound": elsewhere("not_found"),
-                "MethodNotAllowed": elsewhere("method_not_allowed"),
+                "NotFound": elsewhere("not_found", wording_at("/")),
+                "MethodNotAllowed": elsewhere("method_not_allowed", wording_at("/")),
             },
             "securitySchemes": schemes,
         },
@@ -66,3 +70,9 @@ def document(admin: bool = False) -> dict[str, Any]:
             for row in errors.ERRORS.values()
         },
     }
+    return whole if agent_id is None else _with_agent(whole, agent_id)
+
+
+def _with_agent(described: Any, agent_id: str) -> Any:
+    """The document with this agent in its examples."""
+    return json.loads(json.dumps(described).replace(AGENT, agent_id))

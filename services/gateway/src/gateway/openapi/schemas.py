@@ -5,19 +5,14 @@ from typing import Any
 import msgspec
 
 from contracts import errors, http
-from conversations.projections.conversations import ConversationRow
-from gateway.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
-from gateway.reads import MessageRow
+from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES
 
 FORM1 = (http.MetaEvent, http.SourcesEvent, http.DeltaEvent, http.DoneEvent, http.ErrorEvent)
 FORM2 = (http.StartEvent, http.DeltaEvent, http.ToolCallEvent, http.MessageDoneEvent, http.ErrorEvent)
 TYPES: tuple[type, ...] = (
     http.ChatBody,
     http.ChatReply,
-    http.Cancelling,
     http.Problem,
-    ConversationRow,
-    MessageRow,
     *FORM1,
     *(event for event in FORM2 if event not in FORM1),
 )
@@ -104,7 +99,7 @@ def components(types: tuple[type, ...]) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-_OURS = {kind.__name__ for kind in TYPES} | {"Message", "ToolCall", "Source"}
+_OURS = {kind.__name__ for kind in TYPES} | {"Message", "ToolCall", "Source", "ConversationRow", "MessageRow"}
 
 
 def _events(description: str, form: tuple[type[http.StreamEvent], ...]) -> dict[str, Any]:
@@ -115,3 +110,18 @@ def _events(description: str, form: tuple[type[http.StreamEvent], ...]) -> dict[
         "oneOf": [*names.values()],
         "discriminator": {"propertyName": "type", "mapping": mapping},
     }
+
+
+EVENT: dict[str, Any] = {
+    "description": "One event: one line of JSON. Lines that begin with a colon are to be ignored.",
+    "type": "object",
+    "required": ["data"],
+    "properties": {
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"anyOf": [ref("EventOfForm1"), ref("EventOfForm2")]},
+        }
+    },
+}
+"""The schema of a stream of ours, event by event."""

@@ -1,13 +1,12 @@
 """The shop's day: a constant, so that every answer about "the last 30 days" is the same on every run."""
 
 from datetime import UTC, date, datetime
+from typing import Annotated
 
+from msgspec import Meta
+
+Instant = Annotated[datetime, Meta(tz=True)]
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TODAY: date = NOW.date()
 OPENED: date = date(2026, 8, 14)
 """The day of the first order on record."""
-
-
-def at(text: str) -> datetime:
-    """An instant in UTC out of `YYYY-MM-DDTHH:MM`."""
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)

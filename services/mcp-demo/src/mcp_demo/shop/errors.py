@@ -75,11 +75,4 @@ class TicketFullError(ShopError):
 
 
 class BadPeriodError(ShopError):
-    """The dates asked for cannot be answered; `problem` says why and what to do."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        return self.problem
+    """The dates asked for cannot be answered; the text says why and what to do."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from mcp_demo.shop.calendar import NOW, TODAY
+from mcp_demo.shop.calendar import NOW, TODAY, Instant
 from mcp_demo.shop.customers import Address
 from mcp_demo.shop.orders import Carrier, Shipment
 
@@ -23,7 +23,7 @@ _HUBS: dict[Carrier, str] = {
 class Scan(msgspec.Struct, frozen=True):
     """One entry of the tracking history."""
 
-    at: datetime
+    at: Instant
     place: str
     text: str
 

@@ -103,7 +103,7 @@ class Shop:
         category: TicketCategory,
         priority: Priority,
         subject: str,
-        text: str,
+        message: str,
     ) -> Ticket:
         """Open a ticket. Of those opened since the start the newest 1000 are kept.
 
@@ -121,7 +121,7 @@ class Shop:
             status="open",
             subject=subject,
             opened_at=NOW,
-            comments=(Comment("customer", NOW, text),),
+            comments=(Comment("customer", NOW, message),),
         )
         self._next_ticket += 1
         self.tickets[ticket.ticket_id] = ticket

@@ -1,10 +1,11 @@
 """Support: tickets with their comments, and the articles of the help pages."""
 
 import re
-from datetime import datetime
 from typing import Literal
 
 import msgspec
+
+from mcp_demo.shop.calendar import Instant
 
 TicketCategory = Literal["delivery", "return", "product", "payment", "other"]
 Priority = Literal["low", "normal", "high"]
@@ -17,7 +18,7 @@ class Comment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One message of a ticket's conversation."""
 
     author: Author
-    at: datetime
+    at: Instant
     text: str
 
 
@@ -31,7 +32,7 @@ class Ticket(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     priority: Priority
     status: TicketStatus
     subject: str
-    opened_at: datetime
+    opened_at: Instant
     comments: tuple[Comment, ...]
 
 

@@ -13,7 +13,7 @@ from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.sales import Interval, Period, ProductSales, Totals
 from mcp_demo.tools.inputs import Arguments, Limit, OfCategory, PeriodArguments
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import Availability, PeriodView, availability, period_view
+from mcp_demo.tools.views import Availability, PeriodView, availability, period_view, shown
 
 NetRevenue = Annotated[
     float, Meta(description="Goods sold less goods returned, in EUR with VAT, delivery charges left out.")
@@ -181,11 +181,10 @@ def rank_products(shop: Shop, arguments: ProductRankingQuery) -> ProductRanking:
         metric=arguments.metric,
         currency=CURRENCY,
         products=[
-            RankedProduct(
+            shown(
+                RankedProduct,
+                shop.products[product_id],
                 rank=rank,
-                product_id=product_id,
-                name=shop.products[product_id].name,
-                category=shop.products[product_id].category,
                 units=one.units,
                 net_revenue=euros(one.cents),
             )
@@ -245,11 +244,9 @@ def get_inventory_report(shop: Shop, arguments: InventoryQuery) -> Inventory:
         and (arguments.below is None or product.stock < arguments.below)
     ]
     lines = [
-        StockLine(
-            product_id=product.product_id,
-            name=product.name,
-            category=product.category,
-            stock=product.stock,
+        shown(
+            StockLine,
+            product,
             availability=availability(product.stock),
             stock_value=euros(product.stock * product.price_cents),
             sold_last_30_days=(units := sold.get(product.product_id, ProductSales()).units),

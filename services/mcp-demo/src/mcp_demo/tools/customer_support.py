@@ -7,11 +7,21 @@ import msgspec
 from msgspec import Meta
 
 from mcp_demo.shop import Shop, customers, support
-from mcp_demo.shop.customers import Tier
-from mcp_demo.shop.support import Author, Priority, Ticket, TicketCategory, TicketStatus, Topic
+from mcp_demo.shop.calendar import Instant
+from mcp_demo.shop.customers import Address, Tier
+from mcp_demo.shop.support import (
+    Article,
+    Author,
+    Comment,
+    Priority,
+    Ticket,
+    TicketCategory,
+    TicketStatus,
+    Topic,
+)
 from mcp_demo.tools.inputs import Arguments, CustomerId, OrderId, TicketId
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import AddressView, Instant, address_view
+from mcp_demo.tools.views import shown
 
 Message = Annotated[str, Meta(min_length=1, max_length=4000, description="The text, up to 4000 characters.")]
 
@@ -34,7 +44,7 @@ class CustomerView(msgspec.Struct, frozen=True):
     email: str
     tier: Tier
     member_since: date
-    address: AddressView
+    address: Address
     order_ids: Annotated[list[str], Meta(description="Newest first.")]
     ticket_ids: Annotated[list[str], Meta(description="Oldest first.")]
 
@@ -55,13 +65,9 @@ def find_customer(shop: Shop, arguments: FindCustomer) -> Customers:
     return Customers(
         matching=len(found),
         customers=[
-            CustomerView(
-                customer_id=one.customer_id,
-                name=one.name,
-                email=one.email,
-                tier=one.tier,
-                member_since=one.member_since,
-                address=address_view(one.address),
+            shown(
+                CustomerView,
+                one,
                 order_ids=[order.order_id for order in shop.orders_of(one.customer_id)],
                 ticket_ids=[t.ticket_id for t in shop.tickets.values() if t.customer_id == one.customer_id],
             )
@@ -86,12 +92,6 @@ class OpenTicket(Arguments, frozen=True, kw_only=True):
     priority: Annotated[Priority, Meta(description="high only if it cannot wait a day.")] = "normal"
 
 
-class CommentView(msgspec.Struct, frozen=True):
-    author: Author
-    at: Instant
-    text: str
-
-
 class TicketView(msgspec.Struct, frozen=True):
     """A support ticket with its conversation; `waiting` means that the customer is to answer."""
 
@@ -104,7 +104,7 @@ class TicketView(msgspec.Struct, frozen=True):
     status: TicketStatus
     subject: str
     opened_at: Instant
-    comments: Annotated[list[CommentView], Meta(description="Oldest first.")]
+    comments: Annotated[tuple[Comment, ...], Meta(description="Oldest first.")]
 
 
 @tool("Customer Support", "Open a support ticket", Effect.ADDS)
@@ -113,15 +113,7 @@ def open_support_ticket(shop: Shop, arguments: OpenTicket) -> TicketView:
     Every call opens another ticket: call it once for each concern, and tell the customer the ticket's
     id.
     """
-    ticket = shop.open_ticket(
-        customer_id=arguments.customer_id,
-        order_id=arguments.order_id,
-        category=arguments.category,
-        priority=arguments.priority,
-        subject=arguments.subject,
-        text=arguments.message,
-    )
-    return _ticket_view(shop, ticket)
+    return _ticket_view(shop, shop.open_ticket(**msgspec.structs.asdict(arguments)))
 
 
 class OneTicket(Arguments, frozen=True, kw_only=True):
@@ -162,17 +154,10 @@ class HelpQuery(Arguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=8, description="How many articles at most, from 1 to 8.")] = 3
 
 
-class ArticleView(msgspec.Struct, frozen=True):
-    article_id: str
-    title: str
-    topic: Topic
-    text: str
-
-
 class HelpArticles(msgspec.Struct, frozen=True):
     """Articles that answer the query, best first; the titles of all where none does."""
 
-    articles: list[ArticleView]
+    articles: list[Article]
     all_titles: Annotated[list[str], Meta(description="Filled only where nothing was found.")]
 
 
@@ -187,24 +172,13 @@ def search_help_articles(shop: Shop, arguments: HelpQuery) -> HelpArticles:
         if arguments.topic in (None, article.topic)
     ]
     return HelpArticles(
-        articles=[ArticleView(a.article_id, a.title, a.topic, a.text) for a in found[: arguments.limit]],
+        articles=found[: arguments.limit],
         all_titles=[] if found else [article.title for article in shop.articles],
     )
 
 
 def _ticket_view(shop: Shop, ticket: Ticket) -> TicketView:
-    return TicketView(
-        ticket_id=ticket.ticket_id,
-        customer_id=ticket.customer_id,
-        customer_name=shop.customers[ticket.customer_id].name,
-        order_id=ticket.order_id,
-        category=ticket.category,
-        priority=ticket.priority,
-        status=ticket.status,
-        subject=ticket.subject,
-        opened_at=ticket.opened_at,
-        comments=[CommentView(comment.author, comment.at, comment.text) for comment in ticket.comments],
-    )
+    return shown(TicketView, ticket, customer_name=shop.customers[ticket.customer_id].name)
 
 
 TOOLS = (find_customer, open_support_ticket, get_support_ticket, add_ticket_comment, search_help_articles)

@@ -13,7 +13,7 @@ from mcp_demo.shop.orders import Carrier, Payment, Status
 from mcp_demo.tools.inputs import Arguments, CustomerId, Limit, OrderId
 from mcp_demo.tools.order_views import OrderSummary, OrderView, order_summary, order_view
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import AddressView, Euros, Instant, address_view
+from mcp_demo.tools.views import Euros, shown
 
 
 class OneOrder(Arguments, frozen=True, kw_only=True):
@@ -62,12 +62,6 @@ def list_customer_orders(shop: Shop, arguments: CustomerOrdersQuery) -> Customer
     )
 
 
-class ScanView(msgspec.Struct, frozen=True):
-    at: Instant
-    place: str
-    text: str
-
-
 class Tracking(msgspec.Struct, frozen=True):
     """Where the parcel of an order is; without a parcel the carrier's fields are null."""
 
@@ -79,7 +73,7 @@ class Tracking(msgspec.Struct, frozen=True):
     tracking_number: str | None = None
     expected_on: date | None = None
     delivered_on: date | None = None
-    history: Annotated[list[ScanView], Meta(description="The carrier's scans, oldest first.")] = []
+    history: Annotated[list[parcels.Scan], Meta(description="The carrier's scans, oldest first.")] = []
 
 
 @tool("Order Status", "Track a shipment", Effect.READS)
@@ -92,16 +86,14 @@ def track_shipment(shop: Shop, arguments: OneOrder) -> Tracking:
     destination = f"{address.city}, {address.country}"
     if shipment is None:
         return Tracking(order.order_id, order.status, "not_shipped", destination)
-    return Tracking(
+    return shown(
+        Tracking,
+        shipment,
         order_id=order.order_id,
         order_status=order.status,
         state=parcels.state(shipment),
         destination=destination,
-        carrier=shipment.carrier,
-        tracking_number=shipment.tracking_number,
-        expected_on=shipment.expected_on,
-        delivered_on=shipment.delivered_on,
-        history=[ScanView(scan.at, scan.place, scan.text) for scan in parcels.scans(shipment, address)],
+        history=parcels.scans(shipment, address),
     )
 
 
@@ -131,14 +123,8 @@ def cancel_order(shop: Shop, arguments: CancelOrder) -> Cancellation:
     """
     changed = shop.cancel(arguments.order_id, arguments.reason)
     order = shop.order(arguments.order_id)
-    return Cancellation(
-        order_id=order.order_id,
-        status=order.status,
-        changed=changed,
-        refund=euros(order.refund_cents),
-        currency=CURRENCY,
-        payment_method=order.payment_method,
-    )
+    refund = euros(order.refund_cents)
+    return shown(Cancellation, order, changed=changed, refund=refund, currency=CURRENCY)
 
 
 class UpdateShippingAddress(Arguments, frozen=True, kw_only=True):
@@ -161,7 +147,7 @@ class AddressChange(msgspec.Struct, frozen=True):
 
     order_id: str
     changed: Annotated[bool, Meta(description="False if it went to this address already.")]
-    shipping_address: AddressView
+    shipping_address: Address
 
 
 @tool("Order Status", "Change the shipping address", Effect.REPLACES)
@@ -169,9 +155,9 @@ def update_shipping_address(shop: Shop, arguments: UpdateShippingAddress) -> Add
     """Replace the shipping address of an order that is still processing; needs the whole new address.
     Fails for orders that have been shipped. The customer's own address stays as it is.
     """
-    address = Address(arguments.street, arguments.postal_code, arguments.city, arguments.country)
+    address = shown(Address, arguments)
     changed = shop.readdress(arguments.order_id, address)
-    return AddressChange(arguments.order_id, changed, address_view(address))
+    return AddressChange(arguments.order_id, changed, address)
 
 
 TOOLS = (get_order, list_customer_orders, track_shipment, cancel_order, update_shipping_address)

@@ -7,9 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from mcp_demo.shop import Shop, parcels
+from mcp_demo.shop.calendar import Instant
+from mcp_demo.shop.customers import Address
 from mcp_demo.shop.money import CURRENCY, euros
-from mcp_demo.shop.orders import Carrier, Closed, Order, Payment, Shipment, Status
-from mcp_demo.tools.views import AddressView, Euros, Instant, address_view
+from mcp_demo.shop.orders import Carrier, Closed, Order, Payment, Status
+from mcp_demo.tools.views import Euros, shown
 
 
 class LineView(msgspec.Struct, frozen=True):
@@ -29,11 +31,6 @@ class ShipmentView(msgspec.Struct, frozen=True):
     delivered_on: date | None
 
 
-class ClosedView(msgspec.Struct, frozen=True):
-    on: date
-    reason: str
-
-
 class OrderView(msgspec.Struct, frozen=True):
     """An order with everything in it."""
 
@@ -49,9 +46,9 @@ class OrderView(msgspec.Struct, frozen=True):
     refund: Annotated[float, Meta(description="What was paid back, in EUR; 0 unless cancelled or returned.")]
     currency: str
     payment_method: Payment
-    shipping_address: AddressView
+    shipping_address: Address
     shipment: Annotated[ShipmentView | None, Meta(description="Null until the parcel has left.")]
-    closed: Annotated[ClosedView | None, Meta(description="When and why it was cancelled or returned.")]
+    closed: Annotated[Closed | None, Meta(description="When and why it was cancelled or returned.")]
     can_be_changed: Annotated[bool, Meta(description="Whether it can be cancelled or sent elsewhere.")]
     ticket_ids: Annotated[list[str], Meta(description="Support tickets about this order.")]
 
@@ -68,22 +65,19 @@ class OrderSummary(msgspec.Struct, frozen=True):
 
 def order_view(shop: Shop, order: Order) -> OrderView:
     """All there is to say of an order."""
-    return OrderView(
-        order_id=order.order_id,
-        customer_id=order.customer_id,
+    shipment = order.shipment
+    return shown(
+        OrderView,
+        order,
         customer_name=shop.customers[order.customer_id].name,
-        placed_at=order.placed_at,
-        status=order.status,
         items=_lines(shop, order),
         goods=euros(order.goods_cents),
         delivery=euros(order.delivery_cents),
         total=euros(order.total_cents),
         refund=euros(order.refund_cents),
         currency=CURRENCY,
-        payment_method=order.payment_method,
-        shipping_address=address_view(shop.address(order)),
-        shipment=None if order.shipment is None else _shipment(order.shipment),
-        closed=None if order.closed is None else _closed(order.closed),
+        shipping_address=shop.address(order),
+        shipment=None if shipment is None else shown(ShipmentView, shipment, state=parcels.state(shipment)),
         can_be_changed=order.status == "processing",
         ticket_ids=[t.ticket_id for t in shop.tickets.values() if t.order_id == order.order_id],
     )
@@ -91,38 +85,18 @@ def order_view(shop: Shop, order: Order) -> OrderView:
 
 def order_summary(shop: Shop, order: Order) -> OrderSummary:
     """An order as a line of a list."""
-    return OrderSummary(
-        order_id=order.order_id,
-        placed_at=order.placed_at,
-        status=order.status,
-        total=euros(order.total_cents),
-        products=[shop.products[item.product_id].name for item in order.items],
-    )
+    names = [shop.products[item.product_id].name for item in order.items]
+    return shown(OrderSummary, order, total=euros(order.total_cents), products=names)
 
 
 def _lines(shop: Shop, order: Order) -> list[LineView]:
     return [
-        LineView(
-            product_id=item.product_id,
+        shown(
+            LineView,
+            item,
             name=shop.products[item.product_id].name,
-            quantity=item.quantity,
             unit_price=euros(item.unit_price_cents),
             line_total=euros(item.cents),
         )
         for item in order.items
     ]
-
-
-def _shipment(shipment: Shipment) -> ShipmentView:
-    return ShipmentView(
-        carrier=shipment.carrier,
-        tracking_number=shipment.tracking_number,
-        state=parcels.state(shipment),
-        shipped_on=shipment.shipped_on,
-        expected_on=shipment.expected_on,
-        delivered_on=shipment.delivered_on,
-    )
-
-
-def _closed(closed: Closed) -> ClosedView:
-    return ClosedView(closed.on, closed.reason)

@@ -10,7 +10,7 @@ from mcp_demo.shop import Shop, catalogue
 from mcp_demo.shop.catalogue import Activity, Product
 from mcp_demo.tools.inputs import Arguments, Limit, MaxPrice, OfCategory, ProductId
 from mcp_demo.tools.tool import Effect, tool
-from mcp_demo.tools.views import ProductCard, card
+from mcp_demo.tools.views import ProductCard, card, shown
 
 Sort = Literal["relevance", "price_low", "price_high", "rating"]
 
@@ -61,7 +61,7 @@ def search_products(shop: Shop, arguments: ProductQuery) -> ProductList:
     found.sort(key=lambda hit: _sort_key(hit[0].score, hit[1], arguments.sort_by))
     return ProductList(
         matching=len(found),
-        products=[shown for _, shown in found[: arguments.limit]],
+        products=[card_ for _, card_ in found[: arguments.limit]],
         advice=_advice(found),
     )
 
@@ -107,7 +107,7 @@ class ProductView(msgspec.Struct, frozen=True):
     product: ProductCard
     stock: Annotated[int, Meta(description="Units that can be bought now.")]
     description: str
-    activities: list[Activity]
+    activities: tuple[Activity, ...]
     specs: Annotated[dict[str, str], Meta(description="Facts such as weight or volume, by name.")]
 
 
@@ -116,7 +116,8 @@ def get_product(shop: Shop, arguments: OneProduct) -> ProductView:
     """Show one product by its id: description, price, stock, rating, activities and technical facts. Use
     it for "is it in stock", "how heavy is it" and the like.
     """
-    return _product_view(shop, shop.product(arguments.product_id))
+    product = shop.product(arguments.product_id)
+    return shown(ProductView, product, product=card(shop, product))
 
 
 class CompareQuery(Arguments, frozen=True, kw_only=True):
@@ -155,12 +156,12 @@ def compare_products(shop: Shop, arguments: CompareQuery) -> Comparison:
     products = [shop.product(product_id) for product_id in dict.fromkeys(arguments.product_ids)]
     cards = [card(shop, product) for product in products]
     names = dict.fromkeys(name for product in products for name in product.specs)
-    rated = [shown for shown in cards if shown.rating is not None]
+    rated = [one for one in cards if one.rating is not None]
     return Comparison(
         products=cards,
         facts=[Fact(name, [product.specs.get(name) for product in products]) for name in names],
-        cheapest=min(cards, key=lambda shown: shown.price).product_id,
-        best_rated=max(rated, key=lambda shown: shown.rating or 0).product_id if rated else None,
+        cheapest=min(cards, key=lambda one: one.price).product_id,
+        best_rated=max(rated, key=lambda one: one.rating or 0).product_id if rated else None,
     )
 
 
@@ -205,27 +206,13 @@ def list_product_reviews(shop: Shop, arguments: ReviewQuery) -> ProductReviews:
         product=card(shop, product),
         matching=len(found),
         reviews=[
-            ReviewView(
-                review_id=review.review_id,
-                stars=review.stars,
-                written_on=review.written_on,
+            shown(
+                ReviewView,
+                review,
                 customer_name=shop.customers[shop.orders[review.order_id].customer_id].name,
-                order_id=review.order_id,
-                title=review.title,
-                text=review.text,
             )
             for review in found[: arguments.limit]
         ],
-    )
-
-
-def _product_view(shop: Shop, product: Product) -> ProductView:
-    return ProductView(
-        product=card(shop, product),
-        stock=product.stock,
-        description=product.description,
-        activities=list(product.activities),
-        specs=product.specs,
     )
 
 

@@ -1,22 +1,22 @@
 """What several tools answer with: a product in short, an address, a period."""
 
-from datetime import date, datetime
-from typing import Annotated, Literal
+from datetime import date
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from mcp_demo.shop import Shop
 from mcp_demo.shop.catalogue import Category, Product
-from mcp_demo.shop.customers import Address
 from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.sales import Period
 
 Euros = Annotated[float, Meta(description="In EUR, VAT included.")]
-Instant = Annotated[datetime, Meta(tz=True)]
 Availability = Literal["in_stock", "low_stock", "out_of_stock"]
 
 LOW_STOCK = 5
+
+V = TypeVar("V", bound=msgspec.Struct)
 
 
 class ProductCard(msgspec.Struct, frozen=True):
@@ -33,15 +33,6 @@ class ProductCard(msgspec.Struct, frozen=True):
     reviews: int
 
 
-class AddressView(msgspec.Struct, frozen=True):
-    """A postal address; the country is ISO 3166-1 alpha-2."""
-
-    street: str
-    postal_code: str
-    city: str
-    country: str
-
-
 class PeriodView(msgspec.Struct, frozen=True):
     """Days, the first and the last included."""
 
@@ -50,14 +41,18 @@ class PeriodView(msgspec.Struct, frozen=True):
     days: int
 
 
+def shown(kind: type[V], record: msgspec.Struct, **more: object) -> V:
+    """A record as tools show it: the fields that it has in common with `kind`, and `more`."""
+    common = [name for name in kind.__struct_fields__ if name not in more and hasattr(record, name)]
+    return kind(**{name: getattr(record, name) for name in common}, **more)
+
+
 def card(shop: Shop, product: Product) -> ProductCard:
     """The product in short, with its rating and availability as of now."""
     rating = shop.rating(product.product_id)
-    return ProductCard(
-        product_id=product.product_id,
-        name=product.name,
-        brand=product.brand,
-        category=product.category,
+    return shown(
+        ProductCard,
+        product,
         price=euros(product.price_cents),
         currency=CURRENCY,
         availability=availability(product.stock),
@@ -71,11 +66,6 @@ def availability(stock: int) -> Availability:
     if stock == 0:
         return "out_of_stock"
     return "low_stock" if stock < LOW_STOCK else "in_stock"
-
-
-def address_view(address: Address) -> AddressView:
-    """An address as tools show it."""
-    return AddressView(address.street, address.postal_code, address.city, address.country)
 
 
 def period_view(period: Period) -> PeriodView:

@@ -1,8 +1,10 @@
-"""The shop assistant: small talk, tools chosen by the words of a message, answers from results and documents.
+"""The shop assistant: `assistant` decides what comes next in a conversation.
 
-`mind` decides; the other modules each know one thing. Nothing here knows the name of any tool.
+`choosing` finds the offered tools that a message asks for, by their own definitions; `inputs` fills them from
+what was said; `plan` puts both together. `talk` answers what needs no tool, `documents` from passages,
+`wording` tells results. `words`, `schemas` and `memory` are what these read with.
 """
 
-from model_demo.shop.mind import reply
+from model_demo.shop.assistant import forced_input, reply
 
-__all__ = ["reply"]
+__all__ = ["forced_input", "reply"]

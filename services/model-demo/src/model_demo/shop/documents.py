@@ -2,106 +2,84 @@
 
 import re
 from collections import Counter
-
-import msgspec
+from typing import NamedTuple
 
 from model_demo.conversation import Conversation, text_of
 from model_demo.shop import words
-from model_demo.wire.requests import DocumentBlock
 
 _END = "</document>"
-_DOCUMENT = re.compile(r"<document\b([^>]{0,500})>(.*?)</document>", re.DOTALL)
+_DOCUMENT = re.compile(r"<document index=\"(\d{1,9})\" title=\"([^\"]{0,500})\">(.*?)</document>", re.DOTALL)
 _WRAPPER = re.compile(r"</?documents?\b[^>]{0,500}>")
-_ATTRIBUTE = re.compile(r"(\w+)=\"([^\"]*)\"")
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+(?=\s|$)|\n|$)|[^\n]+")
-_BLANKS = re.compile(r"[^\S\n]{2,}")
-_MOST_SENTENCES = 3
+_WRAPPED = re.compile(r"(?<=[\w,;])\n(?=[a-z(])")
+"""A line's end within a sentence."""
+_MOST_SENTENCES, _NEARLY_BEST = 3, 0.6
 MOST_READ = 8000
-_MARGIN = " \t\r\n#*->"
+"""Characters of a message."""
+
+_RELATED = {
+    "accept": "pay",
+    "paypal": "pay",
+    "cost": "free",
+    "ship": "deliver",
+    "send": "return",
+    "back": "return",
+    "warrant": "guarante",
+    "wash": "detergent",
+}
+"""Word in a question to one that answers it in a document."""
+_RELATED_STEMS = {words.stems(asked)[0]: words.stems(answers)[0] for asked, answers in _RELATED.items()}
 
 
-class Passage(msgspec.Struct, frozen=True):
-    index: str
-    title: str
+class Sentence(NamedTuple):
+    """A sentence of a passage: its words and those of the passage's title."""
+
+    source: str
     text: str
-
-
-class Sentence(msgspec.Struct, frozen=True):
-    index: str
-    text: str
-    place: int
+    stems: set[str]
+    title: set[str]
 
 
 def without(text: str) -> str:
-    """The text without documents in it: what the person said."""
-    if "<document" not in text:
-        return text.strip()
-    closed, rest = _closed_part(text)
-    return _WRAPPER.sub("", _DOCUMENT.sub("", closed) + rest).strip()
+    """The text without the documents in it: what the person said."""
+    # Only up to the last end mark, so that no search for one runs to the text's end again and again.
+    closed, end, rest = text.rpartition(_END)
+    return _WRAPPER.sub("", _DOCUMENT.sub("", closed + end) + rest).strip()
 
 
 def said(text: str) -> str:
     """What the person said, as far as the assistant reads: without documents, its first 8,000 characters."""
-    return _BLANKS.sub(" ", without(text)[:MOST_READ])
+    return re.sub(r"[^\S\n]{2,}", " ", without(text)[:MOST_READ])
 
 
-def given(conversation: Conversation) -> list[Passage]:
-    """The passages in the system prompt, then those of the turn that asks."""
-    turn = conversation.turns[conversation.question_at]
-    passages = [
-        _passage(attributes, body, place)
-        for place, (attributes, body) in enumerate(
-            [*_found(conversation.system), *_found(text_of(turn.blocks))], start=1
-        )
-    ]
-    for block in turn.blocks:
-        if isinstance(block, DocumentBlock) and block.source.get("type") == "text":
-            index = str(len(passages) + 1)
-            passages.append(Passage(index, block.title or "", str(block.source.get("data", ""))))
-    return passages
-
-
-def answer(question: str, passages: list[Passage]) -> str | None:
-    """The sentences that speak of what is asked, each with its source; nothing where none does."""
-    asked = set(words.topics(question))
-    sentences = [
-        Sentence(passage.index, text, place)
-        for place, passage in enumerate(passages)
-        for text in (found.strip(_MARGIN) for found in _SENTENCE.findall(passage.text))
+def given(conversation: Conversation) -> list[Sentence]:
+    """The sentences of the passages in the system prompt, then of those of the turn that asks."""
+    asking = text_of(conversation.turns[conversation.question_at].blocks)
+    return [
+        Sentence(index, text, set(words.stems(text)), set(words.stems(title)))
+        for index, title, body in _DOCUMENT.findall(f"{conversation.system}\n{asking}")
+        for text in (found.strip(" \t\r\n#*->") for found in _SENTENCE.findall(_WRAPPED.sub(" ", body)))
         if text
     ]
-    titles = {passage.index: set(words.topics(passage.title)) for passage in passages}
-    known = {sentence: set(words.topics(sentence.text)) for sentence in sentences}
-    rarity = Counter(word for stems in known.values() for word in stems)
-    scored = []
+
+
+def answer(question: str, sentences: list[Sentence]) -> str | None:
+    """The sentences that speak of what is asked, each with its source; nothing where none does."""
+    asked = set(words.stems(question))
+    enough = min(2, len(asked))
+    asked |= {_RELATED_STEMS[stem] for stem in asked & _RELATED_STEMS.keys()}
+    spread = Counter(stem for sentence in sentences for stem in sentence.stems)
+    scored: list[tuple[float, int]] = []
     for order, sentence in enumerate(sentences):
-        hits = asked & known[sentence]
-        score = sum(1 / rarity[word] for word in hits) + len(hits) + len(asked & titles[sentence.index]) / 2
-        if hits and len(hits | (asked & titles[sentence.index])) >= min(2, len(asked)):
-            scored.append((-score, order, sentence))
-    if not scored:
-        return None
-    best = -min(scored)[0]
-    chosen = [entry for entry in sorted(scored)[:_MOST_SENTENCES] if -entry[0] >= best * 0.6]
-    chosen.sort(key=lambda entry: entry[1])
-    return " ".join(f"{_closed(entry[2].text)} [{entry[2].index}]" for entry in chosen)
+        hits, title = asked & sentence.stems, asked & sentence.title
+        if hits and len(hits | title) >= enough:
+            scored.append((-len(hits) - sum(1 / spread[stem] for stem in hits) - len(title) / 2, order))
+    best = sorted(scored)[:_MOST_SENTENCES]
+    chosen = sorted(order for score, order in best if score <= best[0][0] * _NEARLY_BEST)
+    return (
+        " ".join(f"{_closed(sentences[order].text)} [{sentences[order].source}]" for order in chosen) or None
+    )
 
 
-def _found(text: str) -> list[tuple[str, str]]:
-    """The attributes and the body of each document."""
-    return _DOCUMENT.findall(_closed_part(text)[0])
-
-
-def _closed_part(text: str) -> tuple[str, str]:
-    """The text up to its last end mark, and the rest: so that no search for an end runs to the text's end."""
-    cut = text.rfind(_END) + len(_END) if _END in text else 0
-    return text[:cut], text[cut:]
-
-
-def _passage(attributes: str, body: str, place: int) -> Passage:
-    named = dict(_ATTRIBUTE.findall(attributes))
-    return Passage(named.get("index", str(place)), named.get("title", ""), body.strip())
-
-
-def _closed(sentence: str) -> str:
-    return sentence if sentence[-1] in ".!?:;" else sentence + "."
+def _closed(text: str) -> str:
+    return text if text[-1] in ".!?:;" else f"{text}."

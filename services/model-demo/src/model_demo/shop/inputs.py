@@ -1,192 +1,167 @@
-"""A tool's input, filled from the message and from what was said before."""
+"""A tool's input, filled from the message and from what was said before, by the tool's schema."""
 
+import calendar
 import re
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-import msgspec
-
-from model_demo.conversation import Conversation
-from model_demo.shop import documents, entities, instances, memory, numbers, schemas, texts, tools, words
+from model_demo.shop import schemas, words
 from model_demo.shop.memory import Memory
-from model_demo.shop.schemas import Schema
-from model_demo.shop.tools import Trait
-from model_demo.wire.requests import Tool
+from model_demo.wire.requests import Schema, Tool
 
-_MOST_CALLS = 6
-_DEFAULTS = ("other", "general", "unknown", "any", "all", "normal", "default")
-_MEANINGS = {
-    "cheap": "pric low",
-    "expensiv": "pric high",
-    "urgent": "high",
-    "slow": "worst",
-    "slowest": "worst",
-    "latest": "new",
-    "bought": "deliver",
+_MOST_CALLS, _MOST_HEADLINE = 6, 80
+_LESS = r"\b(?:under|below|less than|fewer than|up to|at most|max(?:imum)?|cheaper than|budget of)\s+"
+_NUMBERS = {
+    "max_price": rf"{_LESS}[$€£]?\s?(\d[\d,.]*)(?:\s?(?:eur|euros?|dollars?)\b)?",
+    "below": rf"{_LESS}(\d+)",
+    "min_rating": r"\b(?:at least|rated|over|above)\s+(\d(?:\.\d)?)(?:\s?stars?)?\b|\b(\d)\+ stars\b",
+    "max_stars": rf"{_LESS}(\d)\s?stars?\b|\b(\d)\s?stars? or (?:less|fewer|worse)\b",
+    "limit": r"\b(?:top|first|best|last|worst|latest|recommend|suggest|show(?: me)?)\s+(\d{1,2})\b"
+    r"|\b(\d{1,2})\s+(?:best|latest|products|orders|reviews|ideas)\b",
 }
+"""How the number of a property is said."""
+_ADDRESS = re.compile(
+    r"(?P<street>\b[A-Z][a-z]+(?: [^\s,]+){0,3} \d+\w?),? (?P<postal_code>\d{4,6})"
+    r" (?P<city>[A-Z][^\s,]+)(?:,? (?P<country>[A-Z]{2})\b)?"
+)
+_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}")
+_BECAUSE = re.compile(r"\b(?:because(?: of)?|since|reason:?)\s+([^\n]{2,200})", re.IGNORECASE)
+_THIS_YEAR = 2026
+"""The shop's, and what a month without a year is meant in."""
+_MONTHS = "|".join(calendar.month_name[1:])
+_MONTH = re.compile(rf"\b({_MONTHS})\b(?: (\d{{4}}))?", re.IGNORECASE)
+_PREFIX = re.compile(r"\b([A-Z]{2,6})-")
+_ASKING = words.STOP | words.word_set(
+    "show find search look looking want need buy get list give tell recommend suggest check see help browse "
+    "got sell products product items item stuff information details more where kind cheapest cheap best good "
+    "great shop store when should customer named called available order orders"
+)
+"""Words that ask for a search, and are not what is searched for."""
+_MEANT = {"cheap": "price low", "cheapest": "price low", "urgent": "high", "slowest": "worst"}
+"""Word to those of a choice that a property may offer."""
 
 
-class Filled(msgspec.Struct, frozen=True):
+class Filled(NamedTuple):
     """`inputs`: one for each call to make. `missing`: required properties for which nothing was said."""
 
-    inputs: tuple[dict[str, Any], ...]
-    missing: tuple[str, ...]
+    inputs: list[dict[str, Any]]
+    missing: list[str]
 
 
-def fill(trait: Trait, part: str, whole: str, known: Memory) -> Filled:
-    """Fill the tool's input from the part of the message that asks for it, the whole message, and memory."""
-    filler = _Filler(trait, part, whole, known)
-    one = filler.fill()
-    missing = tuple(name for name in trait.required if name not in one)
-    return Filled(tuple(_each(one, filler.several)), missing)
+def fill(tool: Tool, part: str, whole: str, known: Memory) -> Filled:
+    """Fill the input from the part of the message that asks for the tool, the whole message, and memory.
+
+    Where several ids are named and the tool takes one, each has a call of its own.
+    """
+    schema = schemas.simple(tool.input_schema, tool.input_schema)
+    said = _Said(part, whole, known)
+    found = {
+        name: said.value(name, schemas.simple(one, tool.input_schema), name in schema["required"])
+        for name, one in sorted(schema["properties"].items(), key=lambda named: named[0] == "query")
+    }
+    made = {name: found[name] for name in schema["properties"] if found[name] is not None}
+    missing = [name for name in schema["required"] if name not in made]
+    for name, several in said.several.items():
+        return Filled([{**made, name: one} for one in several[:_MOST_CALLS]], missing)
+    return Filled([made], missing)
 
 
-def forced(tool: Tool, conversation: Conversation) -> dict[str, Any]:
-    """An input for a tool that must be called: what the message gives, for the rest the least that fits."""
-    question = documents.said(conversation.question)
-    trait = tools.trait(tool)
-    one = _Filler(trait, question, question, memory.remember(conversation)).fill()
-    maker = instances.Maker(tool.input_schema, question)
-    made = maker.make(tool.input_schema, given=one)
-    return made if isinstance(made, dict) else one
+class _Said:
+    """What was said, property by property. A search leaves out the words of choices taken before."""
 
-
-def _each(one: dict[str, Any], several: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
-    """A call for each id, where the message names several and the property takes one."""
-    for name, values in several.items():
-        for value in values[:_MOST_CALLS]:
-            yield {**one, name: value}
-        return
-    yield one
-
-
-class _Filler:
-    def __init__(self, trait: Trait, part: str, whole: str, known: Memory) -> None:
-        self._trait = trait
+    def __init__(self, part: str, whole: str, known: Memory) -> None:
         self._part = part
         self._whole = whole
         self._known = known
         self._taken: set[str] = set()
-        self._rest = part
         self.several: dict[str, list[str]] = {}
 
-    def fill(self) -> dict[str, Any]:
-        """Ids, choices and numbers first: what they take is no part of a text to search for."""
-        properties = self._trait.properties
-        late = [name for name, schema in properties.items() if self._is_text(name, schema)]
-        early = [name for name in properties if name not in late]
-        found = {name: self._value(name, properties[name]) for name in early}
-        found |= {name: self._value(name, properties[name]) for name in late}
-        return {name: found[name] for name in properties if found[name] is not None}
-
-    def _is_text(self, name: str, schema: Schema) -> bool:
-        return (
-            schema.get("type") == "string"
-            and not schemas.choices(schema)
-            and tools.id_prefix(name, schema) is None
-        )
-
-    def _value(self, name: str, schema: Schema) -> Any:
-        needed = name in self._trait.required
-        if "const" in schema:
-            return schema["const"] if needed else None
-        if schemas.choices(schema):
-            return self._choice(schema, needed)
-        if (prefix := tools.id_prefix(name, schema)) is not None and (
-            prefix or schema.get("type") != "string" or "pattern" not in schema
-        ):
-            found = self._id(name, schema, prefix, needed)
-            if found is not None or prefix:
-                return found
-        match schema.get("type"):
+    def value(self, name: str, schema: Schema, needed: bool) -> Any:
+        """The value of a property; None where nothing was said."""
+        if options := schemas.choices(schema):
+            return self._choice(schema, options, needed)
+        shown = str([schema.get("pattern"), schema.get("examples"), schema.get("items")])
+        if match := _PREFIX.search(shown):
+            return self._id(name, match[1], schema, needed)
+        match schema["type"]:
             case "integer" | "number":
-                return numbers.number(name, schema, self._part, needed=needed)
+                return self._number(name)
             case "boolean":
-                return True if self._is_meant(name) else None
-            case "object" if needed:
-                return self._nested(schema)
-            case "string":
-                return self._text(name, schema, needed)
-        return None
+                telling = set(words.stems(name.removesuffix("_only")))
+                self._taken |= telling
+                return True if telling and telling <= set(words.stems(self._part)) else None
+        return self._day(name) if schema.get("format") == "date" else self._text(name, schema, needed)
 
-    def _choice(self, schema: Schema, needed: bool) -> Any:
-        """The choice whose words are said; several where the property takes several."""
+    def _choice(self, schema: Schema, options: list[Any], needed: bool) -> Any:
+        """The longest choice whose words are said."""
         said = set(words.stems(self._part))
-        said |= {meant for stem in said for meant in _MEANINGS.get(stem, "").split()}
-        chosen = [choice for choice in schemas.choices(schema) if self._says(choice, said)]
-        self._taken.update(stem for choice in chosen for stem in words.stems(str(choice)))
-        if schema.get("type") == "array":
-            return chosen or None
+        said |= {stem for word in said & _MEANT.keys() for stem in words.stems(_MEANT[word])}
+        chosen = [one for one in options if said.issuperset(words.stems(str(one)))]
         if chosen:
-            return max(chosen, key=lambda choice: len(str(choice)))
-        if needed and "default" not in schema:
-            return next((one for one in schemas.choices(schema) if str(one).lower() in _DEFAULTS), None)
-        return schema.get("default") if needed else None
+            self._taken.update(stem for one in chosen for stem in words.stems(str(one)))
+            return max(chosen, key=lambda one: len(str(one)))
+        return schema.get("default", "other" if "other" in options else None) if needed else None
 
-    def _says(self, choice: Any, said: set[str]) -> bool:
-        stems = words.stems(str(choice))
-        return bool(stems) and all(stem in said for stem in stems)
-
-    def _id(self, name: str, schema: Schema, prefix: str, needed: bool) -> Any:
-        noun = words.label(name).rsplit(" ", 1)[0].rstrip("s")
-        found = [one for one in entities.ids(self._part) if _is_kind(one, prefix, noun)]
-        if not found and prefix:
-            found = _numbered(self._part, noun, prefix)
-        if not found:
-            found = [one for one in entities.ids(self._whole) if _is_kind(one, prefix, noun)][:1]
-        if not found and needed:
-            found = self._remembered(name, prefix, noun)
-        if schema.get("type") == "array":
-            least = schema.get("minItems", 1)
-            return found if found and len(found) >= least else None
+    def _id(self, name: str, prefix: str, schema: Schema, needed: bool) -> Any:
+        """The ids of the part; else one of the message, of this turn's results, or spoken of last."""
+        texts = [words.ids(self._part), words.ids(self._whole)[:1], self._known.ids if needed else []]
+        of_kind = [[one for one in entities if one.startswith(f"{prefix}-")] for entities in texts]
+        found = of_kind[0] or of_kind[1] or of_kind[2][:1]
+        if schema["type"] == "array":
+            return found if len(found) >= schema.get("minItems", 1) else None
         if len(found) > 1:
             self.several[name] = found
         return found[0] if found else None
 
-    def _remembered(self, name: str, prefix: str, noun: str) -> list[str]:
-        """First what this turn's tools found, then what was spoken of last."""
-        candidates = [self._known.found_fields.get(name, ""), *self._known.found, *self._known.ids]
-        return [one for one in candidates if one and _is_kind(one, prefix, noun)][:1]
+    def _number(self, name: str) -> float | int | None:
+        match = re.search(_NUMBERS.get(name, r"(?!)"), words.ID.sub(" ", self._part), re.IGNORECASE)
+        if match is None:
+            return None
+        value = float(next(filter(None, match.groups())).rstrip(".").replace(",", ""))
+        return int(value) if value.is_integer() else value
 
-    def _is_meant(self, name: str) -> bool:
-        telling = [stem for stem in words.topics(name) if stem not in ("only", "includ", "is", "has")]
-        return bool(telling) and all(stem in words.stems(self._part) for stem in telling)
-
-    def _nested(self, schema: Schema) -> dict[str, Any] | None:
-        inner = tools.nested(self._trait, schema)
-        filled = fill(inner, self._part, self._whole, self._known)
-        return None if filled.missing else filled.inputs[0]
+    def _day(self, name: str) -> str | None:
+        """An ISO date, or the first or last day of a month that is named."""
+        ends = name.endswith("_to")
+        days: list[str] = re.findall(r"\b\d{4}-\d{2}-\d{2}\b", self._part)
+        if days:
+            return days[-1 if ends else 0] if len(days) > 1 or not ends else None
+        match = _MONTH.search(self._part)
+        if match is None or (ends and re.search(r"\bsince\b", self._part, re.IGNORECASE)):
+            return None
+        month, year = [*calendar.month_name].index(match[1].capitalize()), int(match[2] or _THIS_YEAR)
+        return f"{year}-{month:02d}-{calendar.monthrange(year, month)[1] if ends else 1:02d}"
 
     def _text(self, name: str, schema: Schema, needed: bool) -> str | None:
-        if schema.get("format") == "date":
-            return numbers.day(name, schema, self._part)
-        if schema.get("pattern") is not None:
-            found = texts.by_pattern(schema, entities.without_ids(self._rest))
-        elif needed or texts.is_query(name) or "reason" in name:
-            found = texts.text(name, schema, texts.Said(self._rest, self._whole, self._own_words(), needed))
-            found = found or texts.by_example(schema, self._rest)
-        else:
-            found = None
-        if found is None and needed and "name" in words.label(name).split():
-            found = self._known.name
-        if found and needed and not texts.is_query(name):
-            self._rest = self._rest.replace(found, " ", 1)
-        return found
+        found = self._by_name(name, needed)
+        return found[: schema.get("maxLength")].rstrip() or None if found else None
 
-    def _own_words(self) -> frozenset[str]:
-        """What a search leaves out: words that other properties took, and the tool's own name."""
-        return frozenset(self._taken) | frozenset(words.stems(self._trait.tool.name))
+    def _by_name(self, name: str, needed: bool) -> str | None:
+        _, _, rest = self._whole.partition(": ")
+        told = words.quoted(self._part) or (rest if " " in rest.strip() else self._whole).strip()
+        because = _BECAUSE.search(self._part)
+        address = _ADDRESS.search(self._whole)
+        match name:
+            case "query":
+                return self._query(needed)
+            case "reason":
+                return because[1].strip(" .!") if because else None
+            case "message" | "description" | "text":
+                return told
+            case "subject" | "title":
+                return re.split(r"[.!?\n]", told, maxsplit=1)[0][:_MOST_HEADLINE]
+        return address.groupdict().get(name) if address else None
 
-
-def _is_kind(entity: str, prefix: str, noun: str) -> bool:
-    if prefix:
-        return entities.prefix(entity) == prefix
-    return entities.is_short_for(entities.prefix(entity), noun)
-
-
-def _numbered(part: str, noun: str, prefix: str) -> list[str]:
-    """`order 1028` is ORD-1028, where ORD is what the schema shows."""
-    found = re.findall(
-        rf"\b{re.escape(noun)}s?\s*(?:number|no\.?|id|#)?\s*#?(\d{{2,8}})\b", part, re.IGNORECASE
-    )
-    return [f"{prefix}-{digits}" for digits in found]
+    def _query(self, needed: bool) -> str | None:
+        """A mail address, what is quoted, else the words that say what."""
+        exact: list[str] = [
+            *_MAIL.findall(self._part),
+            *filter(None, [words.quoted(self._part)]),
+            *words.ids(self._part),
+        ]
+        if exact:
+            return exact[0]
+        left = words.ID.sub(" ", self._part)
+        for pattern in _NUMBERS.values():
+            left = re.sub(pattern, " ", left, flags=re.IGNORECASE)
+        said = [word for word in re.findall(r"[^\W_][\w'-]*", left) if word.lower() not in _ASKING]
+        return " ".join(word for word in said if needed or self._taken.isdisjoint(words.stems(word))) or None

@@ -1,97 +1,97 @@
-"""JSON schemas made simple: references followed, the first choice that is not null taken, one type."""
+"""JSON schemas: made simple to read, and the smallest value that fits one."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
-Schema = dict[str, Any]
-_DEPTH = 12
+from model_demo.wire.requests import Schema
+
+_MOST_DEPTH = 24
+_FORMATS = {
+    "date-time": "2026-01-01T00:00:00Z",
+    "date": "2026-01-01",
+    "email": "ada@example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+_SPEAKING = {"answer", "reply", "response", "message", "text", "summary", "content", "result", "description"}
 
 
 def simple(schema: Any, root: Schema) -> Schema:
-    """`schema` without `$ref`, `anyOf`, `oneOf`, `allOf` at its top; its `type` is one word."""
-    found: Schema = {}
-    for part in _parts(schema, root, _DEPTH):
-        for name, value in part.items():
-            found.setdefault(name, value)
-    kind = found.get("type")
-    if isinstance(kind, list):
-        found["type"] = next((one for one in kind if one != "null"), "null")
-    elif kind is None and (guess := _guess(found)):
-        found["type"] = guess
-    return found
-
-
-def properties(schema: Schema, root: Schema) -> dict[str, Schema]:
-    """The properties of an object's schema, and the items of those that are arrays, made simple."""
-    found = schema.get("properties")
-    if not isinstance(found, dict):
-        return {}
-    made = {str(name): simple(value, root) for name, value in found.items()}
-    for one in made.values():
-        if isinstance(items := one.get("items"), dict):
-            one["items"] = simple(items, root)
-    return made
-
-
-def required(schema: Schema) -> tuple[str, ...]:
-    """The names of the properties that must be there."""
-    names = schema.get("required")
-    return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
-
-
-def choices(schema: Schema) -> list[Any]:
-    """The values that an enum allows, or that of an array's items."""
-    for one in (schema, schema.get("items")):
-        if isinstance(one, dict) and isinstance(found := one.get("enum"), list):
-            return found
-    return []
+    """The schema with `$ref` and `allOf` followed, of `anyOf` and `oneOf` the first that is not null."""
+    found: Schema = {"properties": {}, "required": []}
+    for part in _parts(schema, root, _MOST_DEPTH):
+        found["properties"] = part.get("properties", {}) | found["properties"]
+        found["required"] = [*found["required"], *part.get("required", ())]
+        found = part | found
+    kinds = found.get("type", "object" if found["properties"] else None)
+    kind = next((kind for kind in kinds if kind != "null"), "null") if isinstance(kinds, list) else kinds
+    return found | {"type": kind}
 
 
 def _parts(schema: Any, root: Schema, depth: int) -> Iterator[Schema]:
-    """The schema itself, then what it refers to, the nearest first."""
+    """The schema and those that it is made of."""
     if not isinstance(schema, dict) or depth <= 0:
         return
-    yield {name: value for name, value in schema.items() if name not in _LINKS}
-    if isinstance(target := schema.get("$ref"), str):
-        yield from _parts(_followed(target, root), root, depth - 1)
-    for name in ("anyOf", "oneOf"):
-        if isinstance(options := schema.get(name), list):
-            yield from _parts(next(filter(_not_null, options), None), root, depth - 1)
-    if isinstance(both := schema.get("allOf"), list):
-        yield from _merged([part for one in both for part in _parts(one, root, depth - 1)])
-
-
-_LINKS = ("$ref", "anyOf", "oneOf", "allOf", "$defs", "definitions")
-
-
-def _merged(parts: list[Schema]) -> Iterator[Schema]:
-    """The parts of an allOf: their properties and required names are joined, of the rest the first counts."""
-    yield (
-        {
-            "properties": {
-                name: value for part in parts for name, value in part.get("properties", {}).items()
-            },
-            "required": [name for part in parts for name in part.get("required", [])],
-        }
-        if any("properties" in part for part in parts)
-        else {}
-    )
-    yield from parts
-
-
-def _followed(target: str, root: Schema) -> Any:
+    yield schema
     found: Any = root
-    for step in target.removeprefix("#").strip("/").split("/"):
-        if step:
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+    for step in str(schema.get("$ref", "")).split("/")[1:]:
+        found = found.get(step) if isinstance(found, dict) else None
+    linked = [*schema.get("allOf", ()), *([found] if "$ref" in schema else [])]
+    for options in (schema.get("anyOf", ()), schema.get("oneOf", ())):
+        linked += [one for one in options if one != {"type": "null"}][:1]
+    for one in linked:
+        yield from _parts(one, root, depth - 1)
 
 
-def _not_null(option: Any) -> bool:
-    return not (isinstance(option, dict) and option.get("type") == "null")
+def choices(schema: Schema) -> list[Any]:
+    """The values that may stand for the schema's."""
+    return [schema["const"]] if "const" in schema else schema.get("enum", [])
 
 
-def _guess(schema: Schema) -> str | None:
-    if "properties" in schema:
-        return "object"
-    return "array" if "items" in schema or "prefixItems" in schema else None
+def smallest(schema: Any, root: Schema, text: str, name: str = "", depth: int = 0) -> Any:
+    """The smallest value that fits; `text` fills fields that are called answer, text and the like."""
+    found = simple(schema, root)
+    shown = [*choices(found), *found.get("examples", []), *([found["default"]] if "default" in found else [])]
+    if shown:
+        return shown[0]
+    match found["type"]:
+        case "object":
+            return completed({}, found, root, text, depth)
+        case "array":
+            return _array(found, root, text, name, depth)
+        case "integer" | "number" as kind:
+            return _number(found, step=found.get("multipleOf", 1 if kind == "integer" else 0))
+        case "boolean":
+            return False
+        case "string":
+            speaks = name.rpartition("_")[2].lower() in _SPEAKING
+            said = _FORMATS.get(found.get("format", ""), text if speaks else name.replace("_", " "))
+            return said.ljust(found.get("minLength", 0), ".")[: found.get("maxLength")]
+    return None
+
+
+def completed(
+    given: dict[str, Any], schema: Schema, root: Schema, text: str, depth: int = 0
+) -> dict[str, Any]:
+    """An object with what is given, and for the other properties that it needs the smallest values."""
+    needed = [name for name in schema["required"] if name not in given and depth <= _MOST_DEPTH]
+    properties = schema["properties"]
+    return given | {name: smallest(properties.get(name), root, text, name, depth + 1) for name in needed}
+
+
+def _array(schema: Schema, root: Schema, text: str, name: str, depth: int) -> list[Any]:
+    item = smallest(schema.get("items"), root, text, name, depth + 1) if depth <= _MOST_DEPTH else None
+    least = schema.get("minItems", 0)
+    if schema.get("uniqueItems") and isinstance(item, str | int):
+        return [item + str(n) if isinstance(item, str) else item + n for n, _ in zip(count(), range(least))]
+    return [item] * least
+
+
+def _number(schema: Schema, step: float) -> float | int:
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    least = schema.get("minimum", None if above is None else above + (step or 1e-3))
+    most = schema.get("maximum", None if below is None else below - (step or 1e-3))
+    value = max(0, 0 if least is None else least)
+    value = value if most is None else min(value, most)
+    return value + -value % step if step else value

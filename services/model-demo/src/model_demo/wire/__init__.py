@@ -1,6 +1,6 @@
-"""The protocols: Anthropic's Messages in this package, OpenAI's Chat Completions in `chat`.
+"""The protocols: Anthropic's Messages in `anthropic`, OpenAI's Chat Completions in `openai`.
 
-`protocol` says what the server asks of either. Requests and replies have the Messages API's shapes within.
-The source of every field is the API reference (platform.claude.com/docs/en/api/messages) and the types of
-the official Python SDK 2.11.
+Each reads a body into the Messages API's request (`requests`, which says the most) and writes `replies` as
+its own messages and events; `protocol` is what the server asks of either. The source of every field is their
+API reference (platform.claude.com/docs/en/api/messages, platform.openai.com/docs/api-reference/chat).
 """

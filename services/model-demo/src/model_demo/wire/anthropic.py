@@ -1,10 +1,33 @@
-"""Anthropic's Messages wire as a whole (platform.claude.com/docs/en/api/messages)."""
+"""Anthropic's Messages wire: its requests read, its messages and events written."""
 
+import re
 from collections.abc import Mapping
+from typing import Any
 
-from model_demo.wire import decode, errors, messages, validation
-from model_demo.wire.errors import ApiError
-from model_demo.wire.protocol import Asked, Wire
+import msgspec
+
+from model_demo.wire import checks
+from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid, read
+from model_demo.wire.replies import Answer, Events, Reply, few_words
+from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest
+
+ERROR_PREFIX = b"event: error\ndata: "
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+REQUEST_ID = "request-id"
+
+_WORDS = [
+    (r"^messages: .* of length >= 1$", "messages: at least one message is required"),
+    (r"^(temperature|top_p): Expected `float` [<>]= .*", r"\1: range: 0..1"),
+    (
+        r"^(stop_sequences)\.\d+: .* matching regex .*",
+        r"\1: each stop sequence must contain non-whitespace",
+    ),
+    (r"\.name: Expected `str` matching regex ", ".custom.name: String should match pattern "),
+    (r"Expected `int` >= ", "Input should be greater than or equal to "),
+]
+"""The checker's words as the API puts them."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -13,28 +36,100 @@ def check_headers(headers: Mapping[str, str]) -> None:
     The key comes as `x-api-key`, or as the bearer token that the Python SDK sends since its version 2.
     """
     scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    if not (headers.get("x-api-key", "").strip() or bearer):
+    if not (headers.get("x-api-key", "").strip() or (scheme.lower() == "bearer" and token.strip())):
         raise ApiError(401, "x-api-key or authorization header is required")
     if not headers.get("anthropic-version"):
-        raise errors.invalid("anthropic-version: header is required")
+        raise invalid("anthropic-version: header is required")
 
 
 def asked(raw: bytes) -> Asked:
-    """The request in a body. Raises ApiError 400."""
-    request = decode.message_request(raw)
-    validation.check_message(request)
+    """The body of `POST /v1/messages`. Raises ApiError 400."""
+    request = read(raw, MessageRequest, WITHOUT_EFFECT, _refused)
+    checks.check(request)
     return Asked(request)
 
 
-ANTHROPIC = Wire(
-    check_headers=check_headers,
-    asked=asked,
-    message=messages.message,
-    events=messages.events,
-    error=errors.body,
-    error_prefix=b"event: error\ndata: ",
-    ping=messages.PING,
-    garbage=b'event: content_block_delta\ndata: {"type":"content_block_delta","index":\n\n',
-    request_id_header="request-id",
-)
+def _refused(misfit: Misfit) -> ApiError:
+    where = misfit.path.replace("[", ".").replace("]", "")
+    known = {
+        "missing": "Field required",
+        "unknown": "Extra inputs are not permitted",
+        "broken": "The request body is not valid JSON",
+    }
+    said = ": ".join(filter(None, (where, known.get(misfit.kind, misfit.reason))))
+    for pattern, words in _WORDS:
+        said = re.sub(pattern, words, said)
+    return invalid(said)
+
+
+def message(answer: Answer) -> bytes:
+    """The body of an answer that is not streamed."""
+    return _encode(_message(answer) | _end(answer))
+
+
+def events(answer: Answer) -> Events:
+    """The events of an answer that is streamed, a ping after message_start among them."""
+    whole, ending = _message(answer), _end(answer)
+    usage = ending.pop("usage")
+    deltas: list[bytes] = []
+    between = b""
+    for index, block in enumerate(whole["content"]):
+        kind, field, empty, pieces = _deltas(answer.reply, block)
+        between += _event("content_block_start", index=index, content_block=block | empty)
+        for piece in pieces:
+            delta = {"type": kind, field: piece}
+            deltas.append(between + _event("content_block_delta", index=index, delta=delta))
+            between = b""
+        between += _event("content_block_stop", index=index)
+    started = {**whole, "content": [], **dict.fromkeys(ending), "usage": usage | {"output_tokens": 0}}
+    return Events(
+        _event("message_start", message=started) + PING,
+        deltas,
+        between + _event("message_delta", delta=ending, usage=usage) + _event("message_stop"),
+    )
+
+
+def error(failed: ApiError, request_id: str) -> bytes:
+    """An error's JSON body."""
+    detail = {"type": STATUSES[failed.status][0], "message": failed.message}
+    return _encode({"type": "error", "error": detail, "request_id": request_id})
+
+
+def _event(name: str, **data: Any) -> bytes:
+    """One server-sent event with its name."""
+    return b"event: " + name.encode() + b"\ndata: " + _encode({"type": name, **data}) + b"\n\n"
+
+
+def _deltas(reply: Reply, block: dict[str, Any]) -> tuple[str, str, dict[str, Any], list[str]]:
+    """How a block is streamed: the deltas' type and field, what the block begins with, the pieces."""
+    if block["type"] == "text":
+        return "text_delta", "text", {"text": ""}, reply.split(reply.text)
+    pieces = ["", *few_words(bytes(block["input"]).decode())]
+    return "input_json_delta", "partial_json", {"input": {}}, pieces
+
+
+def _message(answer: Answer) -> dict[str, Any]:
+    reply = answer.reply
+    content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
+    for call in reply.calls:
+        given = msgspec.Raw(call.input_json.encode())
+        content.append({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": given})
+    about = {"id": f"msg_{answer.id}", "type": "message", "role": "assistant", "model": answer.model}
+    return about | {"content": content}
+
+
+def _end(answer: Answer) -> dict[str, Any]:
+    reply, read = answer.reply, answer.read
+    refusal = {"type": "refusal", "category": None, "explanation": reply.refusal}
+    return {
+        "stop_reason": reply.stop_reason,
+        "stop_sequence": reply.stop_sequence,
+        "stop_details": refusal if reply.stop_reason == "refusal" else None,
+        "usage": {
+            "input_tokens": read.fresh,
+            "cache_creation_input_tokens": read.cache_written,
+            "cache_read_input_tokens": read.cache_read,
+            "output_tokens": answer.written,
+            "service_tier": "standard",
+        },
+    }

@@ -1,64 +1,86 @@
-"""Errors as the API answers them: one exception, one table of status and type."""
+"""Errors as the APIs answer them: one exception, one table of status and type."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
-TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    405: "invalid_request_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    500: "api_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-"""HTTP status to `error.type` (platform.claude.com/docs/en/api/errors)."""
+R = TypeVar("R")
 
-MESSAGES = {
-    400: "The request was refused, as the model name asks.",
-    401: "invalid x-api-key",
-    402: "Your credit balance is too low to access the API.",
-    403: "Your API key does not have permission to use the specified resource.",
-    404: "Not found",
-    405: "Method Not Allowed",
-    408: "The request body did not arrive in time.",
-    413: "Request exceeds the maximum size",
-    429: "This request would exceed your account's rate limit. Please try again later.",
-    500: "Internal server error",
-    504: "The request timed out.",
-    529: "Overloaded",
+STATUSES = {
+    400: ("invalid_request_error", "The request was refused, as the model name asks."),
+    401: ("authentication_error", "invalid x-api-key"),
+    402: ("billing_error", "Your credit balance is too low to access the API."),
+    403: ("permission_error", "Your API key does not have permission to use the specified resource."),
+    404: ("not_found_error", "Not found"),
+    405: ("invalid_request_error", "Method Not Allowed"),
+    408: ("timeout_error", "The request body did not arrive in time."),
+    413: ("request_too_large", "Request exceeds the maximum size"),
+    429: ("rate_limit_error", "This request would exceed your account's rate limit. Please try again later."),
+    500: ("api_error", "The server had an error while processing your request."),
+    504: ("timeout_error", "The request timed out."),
+    529: ("overloaded_error", "Overloaded"),
 }
+"""HTTP status to `error.type` (platform.claude.com/docs/en/api/errors) and its usual words."""
 
 
 class ApiError(Exception):
-    """A request is answered with `status` and the error's body. `retry_after`: seconds, sent as a header."""
+    """A request is answered with `status` and the error's body. `retry_after`: seconds, sent as a header.
 
-    def __init__(self, status: int, message: str = "", retry_after: int | None = None) -> None:
+    `param` and `code` are for OpenAI's wire: the field's path, and a short name of the problem.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str = "",
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: int | None = None,
+    ) -> None:
         self.status = status
-        self.type = TYPES[status]
-        self.message = message or MESSAGES[status]
+        self.message = message or STATUSES[status][1]
+        self.param = param
+        self.code = code
         self.retry_after = retry_after
-        super().__init__(f"{status} {self.type}: {self.message}")
+        super().__init__(f"{status}: {self.message}")
 
 
-class UnknownModelError(ApiError):
-    """There is no model of this name."""
-
-    def __init__(self, model: str) -> None:
-        super().__init__(404, f"model: {model}")
-        self.model = model
-
-
-def invalid(message: str) -> ApiError:
+def invalid(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     """A 400: the request itself is wrong, and `message` names the field."""
-    return ApiError(400, message)
+    return ApiError(400, message, param, code)
 
 
-def body(error: ApiError, request_id: str) -> bytes:
-    """The error's JSON body; the same object is the data of an `error` event within a stream."""
-    detail = {"type": error.type, "message": error.message}
-    return msgspec.json.encode({"type": "error", "error": detail, "request_id": request_id})
+_FIELD = re.compile(r"Object (?P<kind>missing|contains unknown)(?: required)? field `(?P<field>[^`]+)`")
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """Why a body is no request: `kind` is missing, unknown, wrong or broken (no JSON), `path` the field's, as
+    `a.b[0].c`."""
+
+    kind: str
+    path: str
+    reason: str
+
+    @classmethod
+    def of(cls, error: msgspec.ValidationError) -> "Misfit":
+        reason, _, path = str(error).partition(" - at `$")
+        path = path.rstrip("`").removeprefix(".")
+        match = _FIELD.match(reason)
+        if match is None:
+            return cls("wrong", path, reason)
+        return cls(match["kind"].split()[-1], ".".join(filter(None, (path, match["field"]))), reason)
+
+
+def read(raw: bytes, kind: type[R], without_effect: set[str], refused: Callable[[Misfit], ApiError]) -> R:
+    """A body as `kind`; fields `without_effect` are not looked at. Raises what `refused` makes of one that is
+    none."""
+    try:
+        body = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.convert({n: value for n, value in body.items() if n not in without_effect}, kind)
+    except msgspec.ValidationError as error:
+        misfit = Misfit.of(error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        misfit = Misfit("broken", "", "")
+    raise refused(misfit)

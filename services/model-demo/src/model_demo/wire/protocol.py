@@ -1,56 +1,26 @@
-"""What the server asks of a wire: one table of functions for each protocol that it speaks.
+"""What the server asks of a wire. The modules `anthropic` and `openai` are one each."""
 
-A wire reads a body into the request that the behaviours know (the Messages API's, which says the most) and
-writes their replies. Everything between the two is shared.
-"""
-
-from collections.abc import Callable, Mapping
-
-import msgspec
+from collections.abc import Mapping
+from typing import Protocol
 
 from model_demo.wire.errors import ApiError
-from model_demo.wire.replies import Reply
-from model_demo.wire.requests import MessageRequest
-from model_demo.wire.tokens import InputUsage
+from model_demo.wire.replies import Answer, Events
+from model_demo.wire.requests import Asked
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """A checked request. `stream_usage`: whether a stream is to tell its usage."""
-
-    request: MessageRequest
-    stream_usage: bool = True
-
-
-class Head(msgspec.Struct, frozen=True):
-    """What a reply says about itself; `id` is in the Messages API's form."""
-
-    id: str
-    model: str
-    usage: InputUsage
-    stream_usage: bool = True
-
-
-class Events(msgspec.Struct, frozen=True):
-    """A stream's bytes. Each of `deltas` ends in one content delta, with what must stand before it."""
-
-    head: bytes
-    deltas: tuple[bytes, ...]
-    tail: bytes
-
-
-class Wire(msgspec.Struct, frozen=True):
+class Wire(Protocol):
     """One protocol. `check_headers` and `asked` raise ApiError.
 
-    `error` is an error's JSON body, which within a stream stands behind `error_prefix`. `ping` and `garbage`
-    are what a stream may hold besides: a sign of life, and an event whose data is no JSON.
+    `error` is an error's JSON body, which within a stream stands behind ERROR_PREFIX. PING is a stream's sign
+    of life. REQUEST_ID names the header of the request's id.
     """
 
-    check_headers: Callable[[Mapping[str, str]], None]
-    asked: Callable[[bytes], Asked]
-    message: Callable[[Head, Reply], bytes]
-    events: Callable[[Head, Reply], Events]
-    error: Callable[[ApiError, str], bytes]
-    error_prefix: bytes
-    ping: bytes
-    garbage: bytes
-    request_id_header: str
+    ERROR_PREFIX: bytes
+    PING: bytes
+    REQUEST_ID: str
+
+    def check_headers(self, headers: Mapping[str, str]) -> None: ...
+    def asked(self, raw: bytes) -> Asked: ...
+    def message(self, answer: Answer) -> bytes: ...
+    def events(self, answer: Answer) -> Events: ...
+    def error(self, failed: ApiError, request_id: str) -> bytes: ...

@@ -1,53 +1,70 @@
 """A reply before it is put on the wire: what is said and called, and why it ends."""
 
+import re
+from collections.abc import Callable
+from itertools import accumulate, cycle, pairwise, takewhile
 from typing import Literal
 
 import msgspec
 
-StopReason = Literal[
-    "end_turn",
-    "max_tokens",
-    "stop_sequence",
-    "tool_use",
-    "pause_turn",
-    "refusal",
-    "model_context_window_exceeded",
-]
+Cut = Literal["max_tokens", "stop_sequence", "model_context_window_exceeded"]
+StopReason = Literal["end_turn", "tool_use", "pause_turn", "refusal"] | Cut
+
+_TOKEN = re.compile(r"\s*\S{1,24}(?:\s+\Z)?")
+_WORDS_A_PIECE = (2, 3, 4)
 
 
-class Thought(msgspec.Struct, frozen=True):
-    """A thinking block; `shown` is false where the client asked for its text to be left out."""
-
-    text: str
-    signature: str
-    shown: bool = True
-
-
-class Say(msgspec.Struct, frozen=True):
-    """A text block. `pieces` is its text cut into deltas; joined they are the text."""
-
-    pieces: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return "".join(self.pieces)
+def few_words(text: str) -> list[str]:
+    """Pieces of two to four words; joined they are the text."""
+    tokens = _TOKEN.findall(text) or [text]
+    cuts = takewhile(lambda cut: cut < len(tokens), accumulate(cycle(_WORDS_A_PIECE), initial=0))
+    return ["".join(tokens[start:end]) for start, end in pairwise([*cuts, len(tokens)])]
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool_use block. `input_json` is JSON text, broken only where a client is to be tested with that."""
+    """A tool_use block; `input_json` is what a client reads its input from."""
 
     id: str
     name: str
     input_json: str
 
 
-Part = Thought | Say | Call
-
-
 class Reply(msgspec.Struct, frozen=True):
-    """`refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence."""
+    """A text, then calls. `split` cuts the text into deltas.
 
-    parts: tuple[Part, ...]
+    `refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence.
+    """
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
     stop_reason: StopReason = "end_turn"
     stop_sequence: str | None = None
     refusal: str | None = None
+    split: Callable[[str], list[str]] = few_words
+
+
+class InputUsage(msgspec.Struct, frozen=True):
+    """Tokens of a request: their sum is what the request costs."""
+
+    fresh: int
+    cache_written: int
+    cache_read: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A reply with what it says about itself; `id` is an id's letters, as each wire begins it its own way."""
+
+    id: str
+    model: str
+    reply: Reply
+    read: InputUsage
+    written: int
+    stream_usage: bool
+
+
+class Events(msgspec.Struct, frozen=True):
+    """A stream's bytes. Each of `deltas` ends in one content delta, with what must stand before it."""
+
+    head: bytes
+    deltas: list[bytes]
+    tail: bytes

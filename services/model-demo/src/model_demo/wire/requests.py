@@ -1,69 +1,50 @@
-"""The body of `POST /v1/messages`, as types: what a client may send."""
+"""The body of `POST /v1/messages`, as types: what a client may send. OpenAI's wire is read into the same."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 Json = Any
-CacheControl = dict[str, Json] | None
+Schema = dict[str, Json]
+NonBlank = Annotated[str, Meta(pattern=r"\S")]
+Share = Annotated[float, Meta(ge=0, le=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
 
 
-class TextBlock(msgspec.Struct, tag="text", frozen=True):
+class _Cacheable(msgspec.Struct, frozen=True, kw_only=True):
+    cache_control: Schema | None = None
+
+
+class TextBlock(_Cacheable, tag="text", frozen=True):
     text: str
-    cache_control: CacheControl = None
 
 
-class ImageBlock(msgspec.Struct, tag="image", frozen=True):
-    source: dict[str, Json]
-    cache_control: CacheControl = None
-
-
-class DocumentBlock(msgspec.Struct, tag="document", frozen=True):
-    source: dict[str, Json]
-    title: str | None = None
-    cache_control: CacheControl = None
-
-
-class SearchResultBlock(msgspec.Struct, tag="search_result", frozen=True):
-    source: str
-    title: str
-    content: list[TextBlock]
-    cache_control: CacheControl = None
-
-
-class ThinkingBlock(msgspec.Struct, tag="thinking", frozen=True):
+class ThinkingBlock(_Cacheable, tag="thinking", frozen=True):
     thinking: str
     signature: str
 
 
-class RedactedThinkingBlock(msgspec.Struct, tag="redacted_thinking", frozen=True):
+class RedactedThinkingBlock(_Cacheable, tag="redacted_thinking", frozen=True):
     data: str
 
 
-class ToolUseBlock(msgspec.Struct, tag="tool_use", frozen=True):
+class ToolUseBlock(_Cacheable, tag="tool_use", frozen=True):
     id: str
     name: str
     input: dict[str, Json]
-    cache_control: CacheControl = None
 
 
-class ToolResultBlock(msgspec.Struct, tag="tool_result", frozen=True):
+class ToolResultBlock(_Cacheable, tag="tool_result", frozen=True):
     tool_use_id: str
-    content: str | list[TextBlock | ImageBlock | DocumentBlock | SearchResultBlock] = ""
+    content: str | list[TextBlock] = ""
     is_error: bool = False
-    cache_control: CacheControl = None
+
+    def texts(self) -> list[str]:
+        return [self.content] if isinstance(self.content, str) else [block.text for block in self.content]
 
 
-Block = (
-    TextBlock
-    | ImageBlock
-    | DocumentBlock
-    | SearchResultBlock
-    | ThinkingBlock
-    | RedactedThinkingBlock
-    | ToolUseBlock
-    | ToolResultBlock
-)
+Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,14 +58,13 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.content
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Tool(_Cacheable, frozen=True):
     """A client tool. Server tools (`type` other than custom) are not offered here."""
 
-    name: str
-    input_schema: dict[str, Json]
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,128}$")]
+    input_schema: Schema
     description: str = ""
     type: str | None = None
-    cache_control: CacheControl = None
 
 
 class ToolChoice(msgspec.Struct, frozen=True):
@@ -95,13 +75,13 @@ class ToolChoice(msgspec.Struct, frozen=True):
 
 class Thinking(msgspec.Struct, frozen=True):
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
-    budget_tokens: int | None = None
+    budget_tokens: Annotated[int, Meta(ge=1024)] | None = None
     display: Literal["summarized", "omitted"] | None = None
 
 
 class OutputFormat(msgspec.Struct, frozen=True):
     type: Literal["json_schema"]
-    schema: dict[str, Json]
+    schema: Schema
 
 
 class OutputConfig(msgspec.Struct, frozen=True):
@@ -109,39 +89,58 @@ class OutputConfig(msgspec.Struct, frozen=True):
     format: OutputFormat | None = None
 
 
-class CountRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The body of `POST /v1/messages/count_tokens`; unused fields are taken so that they can be sent."""
+WITHOUT_EFFECT = {"container", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"}
+
+
+class MessageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole body but for WITHOUT_EFFECT."""
 
     model: str
-    messages: list[Message]
+    max_tokens: NotNegative
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=100_000)]
     system: str | list[TextBlock] = ""
-    tools: list[Tool] = msgspec.field(default_factory=list)
+    stream: bool = False
+    tools: list[Tool] = []
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
-    output_format: OutputFormat | None = None
-    cache_control: CacheControl = None
-    context_management: Json = None
-    mcp_servers: Json = None
-    speed: Json = None
+    cache_control: Schema | None = None
+    stop_sequences: list[NonBlank] = []
+    metadata: Schema | None = None
+    temperature: Share | None = None
+    top_p: Share | None = None
+    top_k: NotNegative | None = None
 
+    def system_blocks(self) -> list[TextBlock]:
+        return [TextBlock(self.system)] if isinstance(self.system, str) else self.system
 
-class MessageRequest(CountRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The body of `POST /v1/messages`."""
-
-    max_tokens: int
-    stream: bool = False
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    stop_sequences: list[str] = msgspec.field(default_factory=list)
-    metadata: dict[str, Json] | None = None
-    container: Json = None
-    diagnostics: Json = None
-    inference_geo: Json = None
-    service_tier: Json = None
-
-    def schema(self) -> dict[str, Json] | None:
+    @property
+    def schema(self) -> Schema | None:
         """The JSON schema that the reply must fit, where the request asks for one."""
-        wanted = (self.output_config and self.output_config.format) or self.output_format
-        return wanted.schema if wanted else None
+        return self.output_config.format.schema if self.output_config and self.output_config.format else None
+
+
+class Asked(NamedTuple):
+    """A checked request. `stream_usage`: whether a stream is to tell its usage."""
+
+    request: MessageRequest
+    stream_usage: bool = True
+
+
+class Turn(NamedTuple):
+    """Neighbouring messages of one role, as the model reads them; `first` is the index of the first one's."""
+
+    first: int
+    role: str
+    blocks: list[Block]
+
+
+def turns_of(messages: list[Message]) -> list[Turn]:
+    """The messages with neighbours of one role joined."""
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        if turns and turns[-1].role == message.role:
+            turns[-1].blocks.extend(message.blocks())
+        else:
+            turns.append(Turn(index, message.role, [*message.blocks()]))
+    return turns

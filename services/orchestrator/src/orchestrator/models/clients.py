@@ -1,19 +1,23 @@
 """An SDK's clients: one for each pair of address and key, all on shared connections."""
 
 import contextlib
+import functools
 import ipaddress
+import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
+import aiohttp
 import httpx2
 
 from net_guard import Guard
 from net_guard.transport import GuardedTransport
 from orchestrator.models.port import Credentials
 
-_CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 5.0
 _KEEPALIVE_SECONDS = 60.0
 _CLIENTS = 256
 
@@ -35,6 +39,7 @@ class Clients(Generic[Client]):
         self._clients: OrderedDict[Credentials, Client] = OrderedDict()
         self._http = _http_client(http, trust_env=True)
         self._loopback = _http_client(http, trust_env=False)  # no proxy of the environment leads to this host
+        self._unsent = httpx2.AsyncClient(**_common(), transport=_Unsent(), trust_env=False)
 
     def of(self, credentials: Credentials) -> Client:
         """The client for these; the one that was used longest ago is forgotten for it."""
@@ -45,6 +50,21 @@ class Clients(Generic[Client]):
                 self._clients.popitem(last=False)
         self._clients.move_to_end(credentials)
         return client
+
+    def unsent(self, credentials: Credentials) -> Client:
+        """A client like that, whose calls fail with the request that they would have sent."""
+        return self._sdk(credentials, self._unsent)
+
+    def session(self, credentials: Credentials, url: httpx2.URL) -> aiohttp.ClientSession | None:
+        """What the client sends such a request with; None where the way is through the guard or a proxy."""
+        if credentials.guarded:
+            return None
+        transport = cast(Any, self._way(credentials)._transport_for_url(url))
+        if transport.proxy is not None:
+            return None
+        if not isinstance(transport.client, aiohttp.ClientSession):
+            transport.client = transport.get_client()  # which it does at its own first request
+        return cast(aiohttp.ClientSession, transport.client)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -61,24 +81,44 @@ class Clients(Generic[Client]):
 
 
 def _http_client(http: Callable[..., httpx2.AsyncClient], *, trust_env: bool) -> httpx2.AsyncClient:
-    return http(
-        timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
-        # Run slots bound the calls. 0 is aiohttp's word for "no limit"; None would leave its default of 100.
-        limits=httpx2.Limits(max_connections=0, keepalive_expiry=_KEEPALIVE_SECONDS),
-        follow_redirects=False,
-        trust_env=trust_env,
-    )
+    client = http(**_common(), trust_env=trust_env)
+    for transport in filter(None, (client._transport, *client._mounts.values())):
+        # The transport would make this session itself, with a cookie jar and at most 100 connections.
+        cast(Any, transport).client = functools.partial(_session, cast(Any, transport).ssl_context)
+    return client
+
+
+def _session(tls: ssl.SSLContext) -> aiohttp.ClientSession:
+    """Run slots bound the calls: no limit of connections, which is aiohttp's 0."""
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=tls)
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+
+class _Unsent(httpx2.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("it is not to be sent", request=request)
 
 
 def _guarded_client(guard: Guard) -> httpx2.AsyncClient:
     """No proxy: it would connect to what it finds behind a name, whatever was judged here."""
     tls = httpx2.create_ssl_context()
-    return httpx2.AsyncClient(
-        transport=GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS),
-        timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
-        follow_redirects=False,
-        trust_env=False,
-    )
+    transport = GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS)
+    return httpx2.AsyncClient(**_common(), transport=transport, trust_env=False)
+
+
+def _common() -> dict[str, Any]:
+    """A client is shared by all accounts: no cookie is kept."""
+    return {
+        "timeout": httpx2.Timeout(None, connect=CONNECT_SECONDS),
+        "follow_redirects": False,
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        "event_hooks": {"response": [without_charset]},
+    }
+
+
+async def without_charset(response: httpx2.Response) -> None:
+    """All is UTF-8. Python has codecs that expand a body, and some that raise what the SDKs do not expect."""
+    response.headers["content-type"] = response.headers.get("content-type", "").partition(";")[0]
 
 
 def _is_loopback(base_url: str) -> bool:

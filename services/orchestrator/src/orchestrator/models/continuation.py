@@ -6,6 +6,9 @@ them take one, each provider says itself.
 
 from typing import Any
 
+Block = dict[str, Any]
+
+_THINKING = ("thinking", "redacted_thinking")
 _INSTRUCTION = (
     "Your reply to the message above was interrupted after the text between the tags had reached the user. "
     "Write only what comes right after the last character of that text. Do not repeat any of it, do not "
@@ -28,6 +31,25 @@ def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> lis
 
 def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
+
+
+def with_text(blocks: tuple[Block, ...], said: str) -> tuple[Block, ...]:
+    """The blocks in their order, with the text that was said: the reply's own joined to what was sent before.
+
+    From the last on each text block has as much of it as it had, and the first one what is left.
+    """
+    kept = list(blocks)
+    if not any(block["type"] == "text" for block in kept):
+        begin = next((place for place, block in enumerate(kept) if block["type"] not in _THINKING), len(kept))
+        kept.insert(begin, {"type": "text", "text": ""})
+    first, *others = (place for place, block in enumerate(kept) if block["type"] == "text")
+    end = len(said)
+    for place in reversed(others):
+        begin = max(0, end - len(kept[place]["text"]))
+        kept[place] = {"type": "text", "text": said[begin:end]}
+        end = begin
+    kept[first] = {"type": "text", "text": said[:end]}
+    return tuple(block for block in kept if block["type"] != "text" or block["text"])
 
 
 class Seam:

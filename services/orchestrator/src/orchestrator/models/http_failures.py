@@ -1,7 +1,6 @@
 """What an HTTP status of a model provider comes to; no text of the provider's is passed on to clients."""
 
 import email.utils
-import time
 from collections.abc import Mapping
 
 from orchestrator.models.port import ModelFailure
@@ -55,7 +54,10 @@ def _of_status(status: int, too_long: bool) -> tuple[str, str | None, bool]:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3)."""
+    """Seconds, from `retry-after-ms` or `retry-after` (a number or an HTTP date, RFC 9110 section 10.2.3).
+
+    A date is that of the provider's clock, which the answer tells too (`date`); ours may be another.
+    """
     try:
         if "retry-after-ms" in headers:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
@@ -64,6 +66,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return None
         if text.replace(".", "", 1).isdigit():
             return float(text)
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError):
+        until, now = map(email.utils.parsedate_to_datetime, (text, headers["date"]))
+        return max(0.0, (until - now).total_seconds())
+    except (KeyError, ValueError, TypeError, OverflowError):
         return None

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from contracts.text import short_line
 from contracts.values import ToolSpec, Usage
 
 OnText = Callable[[str], Awaitable[None]]
@@ -116,8 +117,8 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
     """A model call that came to nothing. `code` is one of `contracts.errors`; `str()` is fit for the client.
 
     `transient`: the same call may well succeed if it is made again, in `retry_after` seconds at the soonest.
-    `kind` is a word for the log. `said` is the provider's own sentence, for whoever checks an agent's
-    settings: it goes into no log and to no client.
+    `kind` is a word for the log, which may be the provider's. `said` is the provider's own sentence, for
+    whoever checks an agent's settings: it goes into no log and to no client.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class ModelFailure(Exception):  # noqa: N818 - an outcome, named as such
     ) -> None:
         super().__init__(message or _MESSAGES[code])
         self.code = code
-        self.kind = kind or code
+        self.kind = short_line(kind or code)
         self.transient = transient
         self.retry_after = retry_after
         self.said = said

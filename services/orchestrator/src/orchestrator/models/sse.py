@@ -21,20 +21,33 @@ class EventReader:
     """Bytes in, the data of events out, wherever the bytes were cut."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._line = bytearray()
         self._data: list[bytes] = []
+        self._size = 0  # of the lines that `_data` is of
+
+    @property
+    def within(self) -> bool:
+        """Whether an event has begun that has not ended."""
+        return bool(self._line or self._data)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """The data of the events that `chunk` completes. Raises StreamBroken."""
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        if len(self._rest) > MAX_EVENT_BYTES:
-            raise StreamBroken("an event without an end")
+        *lines, rest = chunk.split(b"\n")
+        if lines and self._line:
+            lines[0] = bytes(self._line + lines[0])
+            self._line.clear()
         for line in lines:
             if line.startswith(b"data:"):
                 self._data.append(line[5:])
-            elif line in (b"", b"\r") and self._data:
-                data, self._data = b"\n".join(self._data), []
+                self._size += len(line)
+            elif self._data and line in (b"", b"\r"):
+                data = b"\n".join(self._data)
+                self._data.clear()
+                self._size = 0
                 yield data
+        self._line += rest
+        if len(self._line) + self._size > MAX_EVENT_BYTES:
+            raise StreamBroken("an event without an end")
 
 
 def decoded(data: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:

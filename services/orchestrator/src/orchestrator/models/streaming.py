@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+import aiohttp
+import aiohttp.http
 import httpx2
 
 from contracts.timings import CHECK_SECONDS
-from contracts.values import Usage
 from net_guard import AddressRefused
 from orchestrator.models.port import (
     Credentials,
@@ -25,41 +26,29 @@ from orchestrator.models.port import (
     cut_short,
     timed_out,
 )
+from orchestrator.models.reply import StreamedReply
 from orchestrator.models.sse import StreamBroken
 
 IDLE_SECONDS = 60.0
+"""A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
+
+QUIET_SECONDS = 300.0
+"""A stream is given up on which nothing but pings has come for so long: models may think in silence, and a
+stalled stream sends pings too."""
+
+LAST_SECONDS = 10.0
+"""Nothing has come for so long behind the stop reason: nothing will."""
+
+FIRST_BACKOFF_SECONDS = 0.25
 MAX_TRIES = 3
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 _RETRY_BUDGET_SECONDS = 20.0
-_FIRST_BACKOFF_SECONDS = 0.25
 _TAIL_SECONDS = 0.2
 _REFUSED = "The agent's base URL leads to an address that may not be called."
-_FAULTS = (StreamBroken, httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError)
-
-
-class ReplyBuilder(Protocol):
-    """Puts a reply together from the bytes of one stream.
-
-    `begun`: the provider has taken the call. `finished`: what follows is of no interest. `usage` is what is
-    known of the cost so far.
-    """
-
-    usage: Usage
-
-    @property
-    def begun(self) -> bool: ...
-
-    @property
-    def finished(self) -> bool: ...
-
-    def feed(self, chunk: bytes) -> tuple[str, bool]:
-        """The text that `chunk` adds, and whether it is a sign of life: pings are none.
-
-        Raises StreamBroken, and ModelFailure for an error that was sent in the stream.
-        """
-
-    def whole(self) -> Reply:
-        """The reply. Raises StreamBroken where it did not come to its end, however calmly it closed."""
+_HTTP_FAULTS = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
+# The SDKs' transport translates not all of aiohttp's.
+_AIOHTTP_FAULTS = (aiohttp.ClientError, aiohttp.http.HttpProcessingError)
+_FAULTS = (StreamBroken, RecursionError, OSError, *_HTTP_FAULTS, *_AIOHTTP_FAULTS)
 
 
 class Wire(Protocol):
@@ -73,7 +62,7 @@ class Wire(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Send the call; inside, the bytes of the answer. Raises `faults`."""
 
-    def builder(self) -> ReplyBuilder:
+    def builder(self) -> StreamedReply:
         """For one stream."""
 
     def failure(self, error: Exception) -> ModelFailure:
@@ -89,9 +78,21 @@ class Wire(Protocol):
 class StreamingModel:
     """A `Model` on a provider's wire."""
 
-    def __init__(self, wire: Wire, *, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        quiet_seconds: float = QUIET_SECONDS,
+        last_seconds: float = LAST_SECONDS,
+        first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
+    ) -> None:
         self._wire = wire
+        self._faults: tuple[type[Exception], ...] = (*wire.faults, *_FAULTS)
         self._idle_seconds = idle_seconds
+        self._quiet_seconds = quiet_seconds
+        self._last_seconds = last_seconds
+        self._first_backoff_seconds = first_backoff_seconds
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -113,7 +114,7 @@ class StreamingModel:
             try:
                 return await self._try(credentials, call, builder, sent)
             except ModelFailure as failure:
-                pause = _pause(number, failure.retry_after)
+                pause = self._pause(number, failure.retry_after)
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
             finally:
@@ -133,86 +134,106 @@ class StreamingModel:
             raise cut_short("no_event")
         except TimeoutError as error:
             raise timed_out("timeout") from error
-        except self._wire.faults as error:
+        except self._faults as error:
             raise self._failure(error) from error
-        except _FAULTS as error:
-            raise _failure(error) from error
 
     async def _try(
-        self, credentials: Credentials, call: ModelCall, builder: ReplyBuilder, sent: "_Sent"
+        self, credentials: Credentials, call: ModelCall, builder: StreamedReply, sent: "_Sent"
     ) -> Reply:
         try:
             async with asyncio.timeout(self._idle_seconds) as idle:
                 async with self._wire.open(credentials, call) as chunks:
-                    await self._read(chunks, builder, sent, idle)
+                    watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
+                    await self._read(chunks, builder, sent, watch)
             return builder.whole()
-        except TimeoutError as error:
-            raise timed_out("idle" if idle.expired() else "timeout") from error
-        except self._wire.faults as error:
+        except self._faults as error:
+            if builder.ended and not sent.under_way:  # whatever broke was of no interest
+                return builder.whole()
+            if isinstance(error, TimeoutError):
+                raise timed_out("idle" if idle.expired() else "timeout") from error
             raise self._failure(error) from error
-        except _FAULTS as error:
-            raise _failure(error) from error
 
     async def _read(
-        self, chunks: AsyncIterator[bytes], builder: ReplyBuilder, sent: "_Sent", idle: asyncio.Timeout
+        self, chunks: AsyncIterator[bytes], builder: StreamedReply, sent: "_Sent", watch: "_Watch"
     ) -> None:
-        """Pings do not count as a sign of life: a stalled stream sends them too."""
-        loop = asyncio.get_running_loop()
-        armed = loop.time()
         read = 0
         async for chunk in chunks:
             read += len(chunk)
             if read > MAX_REPLY_BYTES:
                 raise StreamBroken("a reply without an end")
-            text, alive = builder.feed(chunk)
+            text, moved = builder.feed(chunk)
             if text:
                 await sent(text)
-            if alive and loop.time() - armed > 1.0:  # not for every chunk: each time costs two timers
-                armed = loop.time()
-                idle.reschedule(armed + self._idle_seconds)
             if builder.finished:
                 break
+            watch.heard(moved, builder.ended)
         await _to_the_end(chunks)
 
+    def _pause(self, number: int, retry_after: float | None) -> float:
+        """Seconds before the next try: doubling, with jitter, and never sooner than the provider asks."""
+        backoff = self._first_backoff_seconds * 2.0 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
+        return max(backoff, retry_after or 0.0)
+
     def _failure(self, error: Exception) -> ModelFailure:
-        """What one of the wire's faults comes to."""
+        """What one of the wire's faults, or of _FAULTS, comes to."""
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, AddressRefused):
+            if isinstance(cause, AddressRefused | httpx2.InvalidURL):
                 return ModelFailure("provider_error", _REFUSED, kind="address")
             cause = cause.__cause__
-        return self._wire.failure(error)
+        if isinstance(error, self._wire.faults):
+            return self._wire.failure(error)
+        return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
 
 
-def _failure(error: Exception) -> ModelFailure:
-    """What one of _FAULTS comes to."""
-    if isinstance(error, httpx2.InvalidURL):
-        return ModelFailure("provider_error", _REFUSED, kind="address")
-    return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+class _Watch:
+    """Gives a stream up that is silent for `idle_seconds`, or says nothing but pings for `quiet_seconds`;
+    behind the stop reason `last_seconds` stand for both.
+    """
+
+    def __init__(
+        self, timeout: asyncio.Timeout, idle_seconds: float, quiet_seconds: float, last_seconds: float
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+        self._idle_seconds = idle_seconds
+        self._quiet_seconds = quiet_seconds
+        self._last_seconds = last_seconds
+        self._ended = False
+        self._armed = self._moved = self._loop.time()
+
+    def heard(self, moved: bool, ended: bool) -> None:
+        """Something came. `moved`: it was more than pings; `ended`: the reply has told why it ended."""
+        now = self._loop.time()
+        if moved:
+            self._moved = now
+        stops = ended and not self._ended
+        if stops:
+            self._ended = True
+            self._idle_seconds = self._quiet_seconds = self._last_seconds
+        if stops or now - self._armed > self._idle_seconds / 60:  # not for every chunk: it costs two timers
+            self._armed = now
+            self._timeout.reschedule(min(now + self._idle_seconds, self._moved + self._quiet_seconds))
 
 
 class _Sent:
-    """Passes text on and remembers whether there was any."""
+    """Passes text on and remembers whether there was any; `under_way`: some has not been taken yet."""
 
     def __init__(self, on_text: OnText | None) -> None:
         self._on_text = on_text
         self.any = False
+        self.under_way = False
 
     async def __call__(self, text: str) -> None:
         if self._on_text is not None:
-            self.any = True
+            self.any = self.under_way = True
             await self._on_text(text)
+            self.under_way = False
 
 
 async def _to_the_end(chunks: AsyncIterator[bytes]) -> None:
     """A body that was read to its end leaves a connection that the next call can use."""
-    with contextlib.suppress(TimeoutError, httpx2.HTTPError, OSError):
+    with contextlib.suppress(*_FAULTS):
         async with asyncio.timeout(_TAIL_SECONDS):
             async for _ in chunks:
                 pass
-
-
-def _pause(number: int, retry_after: float | None) -> float:
-    """Seconds before the next try: doubling, with jitter, and never sooner than the provider asks."""
-    backoff = _FIRST_BACKOFF_SECONDS * 2.0 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-    return max(backoff, retry_after or 0.0)

@@ -1,12 +1,15 @@
-"""POST /v1/chat/stream in form 1, which tells of sources. Its events: `contracts.sse`."""
+"""Form 1 of POST /v1/chat/stream, which tells of sources. Its events: `contracts.sse`."""
 
-from contracts import sse
-from gateway.doors import own
-from gateway.doors.port import Door
+from contracts import http
+from contracts.examples import CONVERSATION, SOURCE, TRACE
 
-DOOR = Door(
-    name="form1",
-    read=own.reader(
-        lambda _, claim: sse.Encoder("form1", claim.conversation_id, claim.trace_id), streamed=True
-    ),
-)
+ABOUT = "Form 1 has the events meta, sources (where retrieval ran), delta, done, error."
+DELTAS = (http.DeltaEvent(content="It has "), http.DeltaEvent(content="shipped."))
+ERROR = http.ErrorEvent(code="provider_timeout", message="The model provider did not answer in time")
+_META = http.MetaEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+_DONE = http.DoneEvent(conversation_id=CONVERSATION, trace_id=TRACE)
+EXAMPLES: dict[str, tuple[http.StreamEvent, ...]] = {
+    "form 1": (_META, *DELTAS, _DONE),
+    "form 1, with retrieval": (_META, http.SourcesEvent(sources=(SOURCE,)), *DELTAS, _DONE),
+    "form 1, failed": (_META, DELTAS[0], ERROR),
+}

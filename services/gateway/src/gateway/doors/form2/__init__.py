@@ -1,14 +1,17 @@
-"""POST /v1/chat/stream in form 2, which tells of tools; on some plans only. Its events: `contracts.sse`."""
+"""Form 2 of POST /v1/chat/stream, which tells of tools; on some plans only. Its events: `contracts.sse`."""
 
-from contracts import sse
-from gateway.doors import own
-from gateway.doors.port import Door
-from gateway.forms import check_plan
+from contracts import http
+from contracts.examples import CONVERSATION, MESSAGE, TOOL_CALL
+from gateway.doors.form1 import DELTAS, ERROR
 
-DOOR = Door(
-    name="form2",
-    check=lambda caller: check_plan("form2", caller),
-    read=own.reader(
-        lambda _, claim: sse.Encoder("form2", claim.conversation_id, claim.trace_id), streamed=True
+ABOUT = "Form 2 has start, delta, tool_call, done (with the saved message and the calls' outputs), error."
+_START = http.StartEvent(conversation_id=CONVERSATION)
+EXAMPLES: dict[str, tuple[http.StreamEvent, ...]] = {
+    "form 2": (
+        _START,
+        http.ToolCallEvent(name=TOOL_CALL.name, input=TOOL_CALL.input),
+        *DELTAS,
+        http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL_CALL,)),
     ),
-)
+    "form 2, failed": (_START, ERROR),
+}

@@ -1,29 +1,40 @@
 """POST /v1/chat: the reply as one JSON document, once it is saved."""
 
-from collections.abc import Iterable
+from typing import Any
 
-from contracts import http, wire
-from contracts.updates import Finished, Update
+from litestar import Request, post
+
+from contracts import http
+from contracts.examples import CONVERSATION, MESSAGE, TOOL_CALL
+from gateway.access.auth import KEY, key_and_agent_of
+from gateway.chat.launch import whole
+from gateway.chat.start import Way, start
 from gateway.doors import own
-from gateway.doors.json.description import operation
-from gateway.doors.port import Door, Entrance
+from gateway.openapi.described import described
+
+_REPLY = http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE)
+_WITH_TOOLS = http.ChatReply(conversation_id=CONVERSATION, message=MESSAGE, tool_calls=(TOOL_CALL,))
 
 
-class _Document:
-    def __init__(self, conversation_id: str) -> None:
-        self._conversation_id = conversation_id
-
-    def encode(self, updates: Iterable[Update]) -> bytes:
-        *_, last = updates
-        assert isinstance(last, Finished)
-        return wire.encode(
-            http.ChatReply(
-                conversation_id=self._conversation_id,
-                message=last.message,
-                tool_calls=last.tool_calls or None,
-            )
-        )
+_WAY = Way(credentials=key_and_agent_of, form=lambda *_: "json", read=own.read)
 
 
-DOOR = Door(name="json", read=own.reader(lambda _, claim: _Document(claim.conversation_id), streamed=False))
-ENTRANCE = Entrance(path="/v1/chat", who=own.who, door=lambda _parts, _exchange: DOOR, describe=operation)
+@post(
+    "/v1/chat",
+    status_code=200,
+    operation_id="chat",
+    summary="Send a message, get the reply as JSON.",
+    response_description="The saved reply.",
+    security=[KEY],
+    tags=["chat"],
+)
+@described(examples={"text": _REPLY, "with tools": _WITH_TOOLS}, stages=_WAY.stages)
+async def chat(request: Request[Any, Any, Any]) -> http.ChatReply:
+    """Wait for the whole reply."""
+    started = await start(request, _WAY)
+    finished, _ = await whole(started.run)
+    return http.ChatReply(
+        conversation_id=started.claim.conversation_id,
+        message=finished.message,
+        tool_calls=finished.tool_calls or None,
+    )

@@ -8,6 +8,7 @@ from functools import partial
 
 from contracts import wire
 from contracts.updates import Broken, Finished, Sources, Started, Text, Update
+from contracts.values import Cut
 from gateway.doors.openai import refusals
 from gateway.doors.openai.wire import (
     Annotation,
@@ -22,6 +23,7 @@ from gateway.doors.openai.wire import (
 )
 
 _DONE = b"data: [DONE]\n\n"
+_FINISH: dict[Cut | None, str] = {None: "stop", "length": "length", "refusal": "content_filter"}
 
 
 class Chunks:
@@ -46,45 +48,39 @@ class Chunks:
             case Sources() if update.sources:
                 return self._chunk(Delta(annotations=_annotations(update)))
             case Finished():
-                return self._chunk(Delta(), "stop") + self._usage(update) + _DONE
+                return self._chunk(Delta(), _FINISH[update.cut]) + self._usage(update) + _DONE
             case Broken():
-                return _event(refusals.event(update.code, update.message))
+                return wire.encode_sse(refusals.event(update.code, update.message))
             case _:
                 return b""
 
     def _chunk(self, delta: Delta, finish_reason: str | None = None) -> bytes:
         choice = ChunkChoice(delta=delta, finish_reason=finish_reason)
-        return _event(self._chunk_of(choices=(choice,)))
+        return wire.encode_sse(self._chunk_of(choices=(choice,)))
 
     def _usage(self, finished: Finished) -> bytes:
         if not self._include_usage:
             return b""
-        return _event(self._chunk_of(choices=(), usage=_tokens(finished)))
+        return wire.encode_sse(self._chunk_of(choices=(), usage=_tokens(finished)))
 
 
-class Document:
-    """The whole."""
-
-    def __init__(self, completion_id: str, model: str, created: int) -> None:
-        self._id, self._model, self._created = completion_id, model, created
-
-    def encode(self, updates: Iterable[Update]) -> bytes:
-        """The bytes of all updates of a run, which ends Finished."""
-        annotations: tuple[Annotation, ...] = ()
-        for last in updates:
-            if isinstance(last, Sources):
-                annotations = _annotations(last)
-        assert isinstance(last, Finished)
-        said = Said(role="assistant", content=last.message.content, annotations=annotations)
-        return wire.encode(
-            Completion(
-                id=self._id,
-                created=self._created,
-                model=self._model,
-                choices=(Choice(message=said),),
-                usage=_tokens(last),
-            )
-        )
+def completion_of(
+    finished: Finished, updates: Iterable[Update], completion_id: str, model: str, created: int
+) -> Completion:
+    """The whole: a run that has `finished`, of all its updates."""
+    found = [update for update in updates if isinstance(update, Sources)]
+    said = Said(
+        role="assistant",
+        content=finished.message.content,
+        annotations=_annotations(found[-1]) if found else (),
+    )
+    return Completion(
+        id=completion_id,
+        created=created,
+        model=model,
+        choices=(Choice(message=said, finish_reason=_FINISH[finished.cut]),),
+        usage=_tokens(finished),
+    )
 
 
 def _annotations(sources: Sources) -> tuple[Annotation, ...]:
@@ -97,7 +93,3 @@ def _tokens(finished: Finished) -> Tokens:
     """Cached tokens are prompt tokens to OpenAI."""
     total, output = finished.message.token_count, finished.usage.output_tokens
     return Tokens(prompt_tokens=total - output, completion_tokens=output, total_tokens=total)
-
-
-def _event(value: object) -> bytes:
-    return b"data: " + wire.encode(value) + b"\n\n"

@@ -1,33 +1,22 @@
 """The body of a chat completion: what decides the run, and what would be wrong to pass over."""
 
+import hashlib
 import re
 from typing import Any
 
 import msgspec
 
-from contracts.values import Role, ShownMessage
-from gateway.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
-from gateway.problems import Refusal, invalid
+from contracts import wire
+from contracts.values import ShownMessage
+from conversations.queries.shown_history import Digests, digests_of
+from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
+from gateway.doors.openai.messages import Given, texts_of
+from gateway.http import strict_json
+from gateway.http.problems import Refusal, invalid
 
 _PATH = re.compile(r" - at `\$\.?(.*?)`$")
-_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-_INSTRUCTING = ("system", "developer")
-_OF_TOOLS = ("tool", "function")
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message's content."""
-
-    type: str
-    text: str | None = None
-    refusal: str | None = None
-
-
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as clients send it. Calls of tools that they had elsewhere are passed over."""
-
-    role: str
-    content: str | tuple[Part, ...] | None = None
+_MISSING = re.compile(r"missing required field `(.*?)`")
+_OF_THE_ANSWER = ("stream", "stream_options")
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +42,14 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client shows: the conversation, its last message new; and how it wants to be answered."""
+    """What a client shows: the conversation, its last message new; and how it wants to be answered.
+
+    `request` is a hash of all fields, but for those that say how.
+    """
 
     model: str
+    request: str
+    digests: Digests
     instructions: str | None
     messages: tuple[ShownMessage, ...]
     streamed: bool
@@ -66,7 +60,7 @@ _decoder = msgspec.json.Decoder(ChatCompletion)
 
 
 def parse(data: bytes, max_message_bytes: int | None) -> Shown:
-    """The body, which `strict.check` has let pass; `max_message_bytes` is the plan's own bound.
+    """The body, which `strict_json.check` has let pass; `max_message_bytes` is the plan's own bound.
 
     Raises Refusal.
     """
@@ -77,9 +71,7 @@ def parse(data: bytes, max_message_bytes: int | None) -> Shown:
     except msgspec.DecodeError as error:
         raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
     _refuse_unfit(body)
-    instructions, messages = _texts_of(body.messages)
-    if not messages or messages[-1].role != "user":
-        raise invalid("messages", "The last message must be the user's.")
+    instructions, messages = texts_of(body.messages)
     if not messages[-1].content.strip():
         raise invalid("messages", "The last message is blank.")
     limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
@@ -90,14 +82,27 @@ def parse(data: bytes, max_message_bytes: int | None) -> Shown:
         model=body.model.replace("\x00", "\ufffd"),
         instructions=instructions or None,
         messages=messages,
+        request=_hash_of(data),
+        digests=digests_of(messages),
         streamed=bool(body.stream),
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
 
 
+def _hash_of(data: bytes) -> str:
+    """Of every field, known or not: an SDK sends the same bytes again."""
+    fields = sorted(strict_json.object_of(data).items())
+    digest = hashlib.sha256()
+    for name, raw in fields:
+        if name not in _OF_THE_ANSWER:
+            digest.update(wire.encode((name, len(raw))) + bytes(raw))
+    return digest.hexdigest()
+
+
 def _invalid(error: str) -> Refusal:
-    found = _PATH.search(error)
-    return invalid(found[1] or "body" if found else "body", _PATH.sub("", error) + ".")
+    found, missing = _PATH.search(error), _MISSING.search(error)
+    place = [each[1] for each in (found, missing) if each and each[1]]
+    return invalid(".".join(place) or "body", _PATH.sub("", error) + ".")
 
 
 def _refuse_unfit(body: ChatCompletion) -> None:
@@ -113,35 +118,3 @@ def _refuse_unfit(body: ChatCompletion) -> None:
         raise invalid("modalities", "An agent answers in text.")
     if body.response_format is not None and body.response_format.get("type") != "text":
         raise invalid("response_format", "What an agent answers in is its own output type.")
-
-
-def _texts_of(given: tuple[Given, ...]) -> tuple[str, tuple[ShownMessage, ...]]:
-    """The instructions, and what was said; texts of the assistant that follow each other are joined."""
-    instructions: list[str] = []
-    said: list[tuple[Role, list[str]]] = []
-    for index, message in enumerate(given):
-        text = _text_of(message, f"messages[{index}]")
-        role = _ROLES.get(message.role)
-        if message.role in _INSTRUCTING:
-            instructions.append(text)
-        elif role == "assistant" and said and said[-1][0] == "assistant":
-            said[-1][1].append(text)
-        elif role is not None and (text or role == "user"):
-            said.append((role, [text]))
-        elif role is None and message.role not in _OF_TOOLS:
-            raise invalid(f"messages[{index}].role", "This must be system, developer, user or assistant.")
-    shown = tuple(ShownMessage(role, "".join(texts)) for role, texts in said)
-    return "\n\n".join(filter(None, instructions)), shown
-
-
-def _text_of(message: Given, place: str) -> str:
-    if message.role in _OF_TOOLS:
-        return ""
-    if not isinstance(message.content, tuple):
-        return (message.content or "").replace("\x00", "\ufffd")
-    texts = []
-    for part in message.content:
-        if part.type not in ("text", "refusal"):
-            raise invalid(f"{place}.content", f"Only text can be read here, not {part.type[:40]}.")
-        texts.append((part.text if part.type == "text" else part.refusal) or "")
-    return "\n".join(texts).replace("\x00", "\ufffd")

@@ -5,72 +5,87 @@ or it has gone on since, a new one begins with what he shows. Without a key each
 list has.
 """
 
-from datetime import datetime
 from functools import partial
+from hashlib import sha256
 
-import msgspec
 from msgspec.structs import replace
 
-from conversations import shown
-from conversations.idempotency import Claim
+from contracts import wire
+from conversations.claims.tries import Try
+from conversations.queries import shown_history
 from directory.named import agent_called
-from gateway import strict
+from gateway.chat.ask import Ask, Asker
 from gateway.doors.openai import body
-from gateway.doors.openai.answers import Chunks, Document
-from gateway.doors.openai.who import again, conversation_key_of
-from gateway.doors.port import Ask, Asker, Encoder
-from gateway.exchange import Exchange
+from gateway.doors.openai.description import BODY, CONVERSATION_KEY
+from gateway.doors.openai.headers import conversation_key_of, tries_of
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange
+from gateway.http.problems import Refusal
+from gateway.openapi.described import described
 from gateway.parts import Parts
-from gateway.problems import Refusal
 
-_AGAIN_SECONDS = 900.0  # beyond a run's ten minutes, and the SDK's patience for an answer
+_ANSWERED_SECONDS = 10.0
+"""Under a key for the conversation, an answer that broke off behind us is told again for so long: beyond the
+SDK's pause before a retry. Without one, equal requests may be those of strangers.
+"""
 
 
-class _Answering(msgspec.Struct, frozen=True):
-    """How one request is answered; called once its run is known."""
+class CompletionAsk(Ask, frozen=True, kw_only=True):
+    """What is asked; `model` is as it was named, and a stream tells its usage where that is asked for."""
 
     model: str
-    streamed: bool
     include_usage: bool
 
-    def __call__(self, exchange: Exchange, claim: Claim) -> Encoder:
-        exchange.headers.append((b"x-conversation-id", claim.conversation_id.encode()))
-        completion_id, created = (
-            f"chatcmpl-{claim.trace_id}",
-            int(datetime.fromisoformat(claim.now).timestamp()),
-        )
-        if self.streamed:
-            return Chunks(completion_id, self.model, created, include_usage=self.include_usage)
-        return Document(completion_id, self.model, created)
 
-
-async def read(parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
+@described(
+    *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
+    parameters=[CONVERSATION_KEY],
+    body=BODY,
+)
+async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
     key = conversation_key_of(exchange)
     limit = asker.caller.plan.max_message_bytes
-    given = await strict.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
     account_id = asker.caller.account_id
     agent = await agent_called(parts.pool, account_id, given.model)
     if agent is None:
-        raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
-    hash_of = partial(shown.hash_of, account_id, agent.agent_id, key or "")
-    history, asked = given.messages[:-1], hash_of(given.messages)
-    ask = Ask(
+        raise Refusal("agent_not_found")
+    hash_of = partial(shown_history.hash_of, account_id, agent.agent_id, key or "")
+    ask = CompletionAsk(
+        form=asker.form,
         agent_id=agent.agent_id,
         message=given.messages[-1].content,
-        encoder=_Answering(given.model, given.streamed, given.include_usage),
+        model=given.model,
+        include_usage=given.include_usage,
         streamed=given.streamed,
         unlisted=key is None,
-        history=history,
+        history=given.messages[:-1],
         instructions=given.instructions,
-        shown_sha256=asked,
+        shown_sha256=hash_of(given.digests.messages),
+        attempted=_attempted(exchange, asker, key, given),
     )
-    if key is None:
+    if key is None or given.digests.before_reply is None:
         return ask
-    if again(exchange):
-        ask = replace(ask, repeats=await shown.find_asked(parts.pool, asked, _AGAIN_SECONDS))
-    if history and history[-1].role == "assistant":
-        found = await shown.find_continued(parts.pool, hash_of(history[:-1]), history[-1].content)
-        if found is not None:
-            return replace(ask, conversation_id=found.conversation_id, after=found.reply_id, history=())
-    return ask
+    *_, reply, message = (each.content for each in given.messages)
+    found = await shown_history.find_continued(
+        parts.pool, hash_of(given.digests.before_reply), reply, message
+    )
+    if found is None:
+        return ask
+    return replace(ask, conversation_id=found.conversation_id, after=found.reply_id, history=())
+
+
+def _attempted(exchange: Exchange, asker: Asker, key: str | None, given: body.Shown) -> Try | None:
+    """As a try of all that it says, where its client counts them."""
+    tried = tries_of(exchange)
+    if tried is None:
+        return None
+    caller = asker.caller
+    return Try(
+        account_id=caller.account_id,
+        request=sha256(wire.encode((caller.key_id, key, given.request))).hexdigest(),
+        first=tried == 0,
+        asked_at=caller.now,
+        answered_seconds=0.0 if key is None else _ANSWERED_SECONDS,
+    )

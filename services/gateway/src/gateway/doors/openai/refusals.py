@@ -5,7 +5,7 @@ Its SDKs try 408, 409, 429 and 5xx again, twice, unless `x-should-retry: false` 
 
 from contracts import errors, wire
 from gateway.doors.openai.wire import ErrorObject, OpenAIError
-from gateway.problems import Refusal, headers_of
+from gateway.http.problems import Refusal, headers_of
 
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat"')
 _NO_USE = (b"x-should-retry", b"false")
@@ -19,6 +19,15 @@ _CODES = {
     "quota_exceeded": "insufficient_quota",
     "rate_limited": "rate_limit_exceeded",
 }
+# Where the table's own advice is of our API: its headers, fields and ways.
+_ADVICE = {
+    "missing_api_key": "Send the account's key as Authorization: Bearer.",
+    "agent_not_found": "No agent has this id, or alone has this name: see GET /openai/v1/models.",
+    "conversation_not_found": "The conversation was deleted just now: send the request again.",
+    "invalid_request": "Mend the field that `param` names.",
+    "context_too_long": "Show less of the conversation.",
+    "internal_error": "Try again; name the answer's X-Trace-Id when you ask.",
+}
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -31,7 +40,9 @@ def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], 
     param = refusal.fields[0].field if refusal.fields else None
     if refusal.row.code == "agent_not_found":
         param = "model"
-    data = wire.encode(OpenAIError(error=_problem(refusal.row, refusal.detail, param)))
+    own = refusal.detail == refusal.row.advice
+    message = _ADVICE.get(refusal.row.code, refusal.detail) if own else refusal.detail
+    data = wire.encode(OpenAIError(error=_problem(refusal.row, message, param)))
     headers = headers_of(refusal, b"application/json", data, _CHALLENGE)
     return [*headers, _NO_USE] if refusal.row.code in _USELESS else headers, data
 

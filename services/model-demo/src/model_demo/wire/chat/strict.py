@@ -1,55 +1,37 @@
 """What strict structured output asks of a schema (platform.openai.com, structured outputs)."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from model_demo.wire.chat.errors import InvalidRequestError
+from model_demo.wire.errors import invalid
+from model_demo.wire.requests import Schema
 
 _REFUSED = ("allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "oneOf")
+_REQUIRED = "'required' is required to be supplied and to be an array including every key in properties"
 
 
-def check(name: str, schema: dict[str, Any]) -> None:
-    """Raises InvalidRequestError for open objects, fields that may be left out, keywords not taken."""
-    if schema.get("type") != "object":
-        raise _invalid(name, (), 'schema must be of type "object"')
-    _check(name, schema, ())
+def check(name: str, schema: Schema) -> None:
+    """Raises ApiError 400 for open objects, fields that may be left out, keywords not taken."""
+    closed = schema.get("type") == "object"
+    for path, problem in _problems(schema, ()) if closed else [((), 'schema must be of type "object"')]:
+        said = f"Invalid schema for response_format '{name}': In context={path}, {problem}."
+        raise invalid(said, "response_format")
 
 
-def _check(name: str, schema: Any, path: tuple[str, ...]) -> None:
+def _problems(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if not isinstance(schema, dict):
-        raise _invalid(name, path, "schema must be an object")
-    for keyword in _REFUSED:
-        if keyword in schema:
-            raise _invalid(name, path, f"'{keyword}' is not permitted")
-    if "object" in _kinds(schema):
-        _check_object(name, schema, path)
-    for group in ("properties", "$defs"):
-        for key, inner in schema.get(group, {}).items():
-            _check(name, inner, (*path, group, key))
-    if "items" in schema:
-        _check(name, schema["items"], (*path, "items"))
-    for place, inner in enumerate(schema.get("anyOf", ())):
-        _check(name, inner, (*path, "anyOf", str(place)))
-
-
-def _check_object(name: str, schema: dict[str, Any], path: tuple[str, ...]) -> None:
-    if schema.get("additionalProperties") is not False:
-        raise _invalid(name, path, "'additionalProperties' is required to be supplied and to be false")
-    missing = set(schema.get("properties", {})) - set(schema.get("required", ()))
-    if missing:
-        raise _invalid(
-            name,
-            path,
-            "'required' is required to be supplied and to be an array including every key in properties."
-            f" Missing '{min(missing)}'",
-        )
-
-
-def _kinds(schema: dict[str, Any]) -> list[str]:
-    kinds = schema.get("type", [])
-    return [kinds] if isinstance(kinds, str) else kinds
-
-
-def _invalid(name: str, path: tuple[str, ...], problem: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"Invalid schema for response_format '{name}': In context={path}, {problem}.", "response_format"
-    )
+        yield path, "schema must be an object"
+        return
+    yield from ((path, f"'{keyword}' is not permitted") for keyword in _REFUSED if keyword in schema)
+    properties = schema.get("properties", {})
+    if "object" in (schema.get("type"), *schema.get("type", ())):
+        if schema.get("additionalProperties") is not False:
+            yield path, "'additionalProperties' is required to be supplied and to be false"
+        for key in sorted(set(properties) - set(schema.get("required", ()))):
+            yield path, f"{_REQUIRED}. Missing '{key}'"
+    inner = [("properties", key, one) for key, one in properties.items()]
+    inner += [("$defs", key, one) for key, one in schema.get("$defs", {}).items()]
+    inner += [("anyOf", str(index), one) for index, one in enumerate(schema.get("anyOf", ()))]
+    inner += [("items", "", schema["items"])] if "items" in schema else []
+    for group, key, one in inner:
+        yield from _problems(one, (*path, group, *filter(None, [key])))

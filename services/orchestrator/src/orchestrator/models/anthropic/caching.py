@@ -20,9 +20,24 @@ def mark(body: dict[str, Any], call: ModelCall) -> None:
     control = body.pop("cache_control", None) or _DEFAULT
     if control["type"] == _OFF:
         return
-    blocks = [block for message in body["messages"] for block in message["content"]]
-    shared = body.get("system") or body.get("tools") or ()
+    shared = body.get("system") or body.get("tools") or []
+    _mark_block(shared, len(shared), control)
     tail = sum(len(message["content"]) for message in call.messages)
-    for block in (*shared[-1:], *blocks[: call.earlier][-1:], *blocks[:tail][-1:]):
-        if block.get("type") not in _UNMARKED:
-            block["cache_control"] = control
+    for number in {call.earlier, tail}:
+        _mark_block_of(body["messages"], number, control)
+
+
+def _mark_block_of(messages: list[dict[str, Any]], number: int, control: dict[str, Any]) -> None:
+    """Mark the last of the first `number` blocks, in a copy: messages are kept for other calls."""
+    for place, message in enumerate(messages):
+        content = message["content"]
+        if number <= len(content):
+            messages[place] = message | {"content": [*content]}
+            _mark_block(messages[place]["content"], number, control)
+            return
+        number -= len(content)
+
+
+def _mark_block(blocks: list[dict[str, Any]], number: int, control: dict[str, Any]) -> None:
+    if number and blocks[number - 1].get("type") not in _UNMARKED:
+        blocks[number - 1] = blocks[number - 1] | {"cache_control": control}

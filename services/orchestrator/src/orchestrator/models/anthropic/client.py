@@ -1,7 +1,6 @@
-"""Calls by the SDK: it connects, authenticates and words errors; the bytes of a reply are read by us."""
+"""Calls as the SDK makes them; the bytes of a reply are read by us."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anthropic
@@ -14,26 +13,18 @@ from orchestrator.models.anthropic.request import body_of
 from orchestrator.models.clients import Clients
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure
 from orchestrator.models.schema import output_format
+from orchestrator.models.sdk_wire import SdkAnswer, SdkWire
 
 
-class AnthropicWire:
+class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
     """`streaming.Wire` of the Messages API."""
 
     faults = (anthropic.AnthropicError,)
+    connection_error = anthropic.APIConnectionError
+    timeout_error = anthropic.APITimeoutError
 
     def __init__(self, guard: Guard) -> None:
-        self._clients = Clients(anthropic.DefaultAioHttpClient, _client, guard)
-
-    @contextlib.asynccontextmanager
-    async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Send the call; inside, the bytes of the answer. Raises AnthropicError."""
-        body = body_of(call)
-        # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
-        request = self._clients.of(credentials).messages.with_streaming_response.create(
-            model=call.model, max_tokens=body["max_tokens"], messages=(), stream=True, extra_body=body
-        )
-        async with request as response:
-            yield response.iter_bytes()
+        super().__init__(Clients(anthropic.DefaultAioHttpClient, _client, guard))
 
     def builder(self) -> AnthropicReply:
         """For one stream."""
@@ -48,13 +39,20 @@ class AnthropicWire:
         """Whether structured output has a form for it."""
         return output_format(schema) is not None
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._clients.aclose()
+    def _body(self, _credentials: Credentials, call: ModelCall) -> dict[str, Any]:
+        return body_of(call)
+
+    def _by_sdk(
+        self, client: anthropic.AsyncAnthropic, body: dict[str, Any]
+    ) -> AbstractAsyncContextManager[SdkAnswer]:
+        # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
+        return client.messages.with_streaming_response.create(
+            model="", max_tokens=0, messages=(), stream=True, extra_body=body
+        )
 
 
 def _client(credentials: Credentials, http: httpx2.AsyncClient) -> anthropic.AsyncAnthropic:
-    return anthropic.AsyncAnthropic(
+    client = anthropic.AsyncAnthropic(
         api_key=credentials.api_key,
         base_url=credentials.base_url,
         max_retries=0,
@@ -62,3 +60,5 @@ def _client(credentials: Credentials, http: httpx2.AsyncClient) -> anthropic.Asy
         http_client=http,
         open_telemetry=False,
     )
+    client._custom_headers = {}  # the process's environment is no agent's
+    return client

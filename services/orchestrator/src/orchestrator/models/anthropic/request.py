@@ -26,11 +26,14 @@ def body_of(call: ModelCall) -> dict[str, Any]:
 
 
 def _messages(call: ModelCall) -> list[dict[str, Any]]:
-    """Copies that may be marked, without what the log keeps of blocks beside the protocol."""
-    return [
-        message | {"content": [_sendable(block) for block in message["content"]]}
-        for message in messages_of(call)
-    ]
+    """Without what the log keeps of blocks beside the protocol."""
+    messages = [*messages_of(call)]
+    for place, message in enumerate(messages):
+        for block in message["content"]:
+            if "provider_data" in block:
+                messages[place] = message | {"content": [_sendable(each) for each in message["content"]]}
+                break
+    return messages
 
 
 def _sendable(block: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 from orchestrator.models.sse import decoded
 
 
-class WireUsage(msgspec.Struct, frozen=True):
+class WireUsage(msgspec.Struct, frozen=True, gc=False):
     """Tokens so far; a null or absent count is not news."""
 
     input_tokens: int | None = None
@@ -19,7 +19,7 @@ class WireUsage(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int | None = None
 
 
-class WireMessage(msgspec.Struct, frozen=True):
+class WireMessage(msgspec.Struct, frozen=True, gc=False):
     """The head of a reply."""
 
     id: str = ""
@@ -27,7 +27,7 @@ class WireMessage(msgspec.Struct, frozen=True):
     usage: WireUsage | None = None
 
 
-class WireDelta(msgspec.Struct, frozen=True):
+class WireDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of a content block, or (in `message_delta`) of the message."""
 
     type: str = ""
@@ -38,14 +38,14 @@ class WireDelta(msgspec.Struct, frozen=True):
     stop_reason: str | None = None
 
 
-class WireError(msgspec.Struct, frozen=True):
+class WireError(msgspec.Struct, frozen=True, gc=False):
     """An error in the middle of a stream."""
 
     type: str = ""
     message: str = ""
 
 
-class WireEvent(msgspec.Struct, frozen=True):
+class WireEvent(msgspec.Struct, frozen=True, gc=False):
     """Any event: which fields it has goes by its `type`."""
 
     type: str

@@ -7,16 +7,13 @@ and `messages` write a call, `wire`, `tool_calls` and `reply` read one, `failure
 from net_guard import Guard
 from orchestrator.models.openai.client import OpenAIWire
 from orchestrator.models.port import Model
-from orchestrator.models.streaming import StreamingModel
+from orchestrator.models.streaming import QUIET_SECONDS, StreamingModel
 
 __all__ = ["open_model"]
 
-IDLE_SECONDS = 180.0
-"""Longer than other providers': this API's own models think without any sign of life."""
 
-
-def open_model(guard: Guard, *, idle_seconds: float = IDLE_SECONDS) -> Model:
-    """A client of the provider. `guard` judges the agents' own addresses; `idle_seconds` without a sign of
-    life end a stream.
+def open_model(guard: Guard) -> Model:
+    """A client of the provider. `guard` judges the agents' own addresses. Models of this API think without
+    any ping.
     """
-    return StreamingModel(OpenAIWire(guard), idle_seconds=idle_seconds)
+    return StreamingModel(OpenAIWire(guard), idle_seconds=QUIET_SECONDS)

@@ -1,7 +1,6 @@
-"""Calls by the SDK: it connects, authenticates and words errors; the bytes of a reply are read by us."""
+"""Calls as the SDK makes them; the bytes of a reply are read by us."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx2
@@ -13,26 +12,18 @@ from orchestrator.models.openai.failures import from_sdk
 from orchestrator.models.openai.reply import OpenAIReply
 from orchestrator.models.openai.request import body_of, enforces
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure
+from orchestrator.models.sdk_wire import SdkAnswer, SdkWire
 
 
-class OpenAIWire:
+class OpenAIWire(SdkWire[openai.AsyncOpenAI]):
     """`streaming.Wire` of the Chat Completions API."""
 
     faults = (openai.OpenAIError,)
+    connection_error = openai.APIConnectionError
+    timeout_error = openai.APITimeoutError
 
     def __init__(self, guard: Guard) -> None:
-        self._clients = Clients(openai.DefaultAioHttpClient, _client, guard)
-
-    @contextlib.asynccontextmanager
-    async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Send the call; inside, the bytes of the answer. Raises OpenAIError."""
-        body = body_of(call, credentials.base_url)
-        # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
-        request = self._clients.of(credentials).chat.completions.with_streaming_response.create(
-            model=call.model, messages=(), stream=True, extra_body=body
-        )
-        async with request as response:
-            yield response.iter_bytes()
+        super().__init__(Clients(openai.DefaultAioHttpClient, _client, guard))
 
     def builder(self) -> OpenAIReply:
         """For one stream."""
@@ -47,9 +38,16 @@ class OpenAIWire:
         """Whether the dialect's structured output has a form for it."""
         return enforces(base_url, parameters, schema)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._clients.aclose()
+    def _body(self, credentials: Credentials, call: ModelCall) -> dict[str, Any]:
+        return body_of(call, credentials.base_url)
+
+    def _by_sdk(
+        self, client: openai.AsyncOpenAI, body: dict[str, Any]
+    ) -> AbstractAsyncContextManager[SdkAnswer]:
+        # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
+        return client.chat.completions.with_streaming_response.create(
+            model="", messages=(), stream=True, extra_body=body
+        )
 
 
 def _client(credentials: Credentials, http: httpx2.AsyncClient) -> openai.AsyncOpenAI:
@@ -61,5 +59,6 @@ def _client(credentials: Credentials, http: httpx2.AsyncClient) -> openai.AsyncO
         http_client=http,
     )
     # Those of the process's environment are no agent's, and no business of other servers.
-    client.organization = client.project = None
+    client.organization = client.project = client.admin_api_key = None
+    client._custom_headers = {}
     return client

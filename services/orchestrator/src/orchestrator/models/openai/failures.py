@@ -5,6 +5,7 @@ Servers of this API agree on the statuses and on little else, so the tables hold
 
 from typing import Any
 
+import aiohttp
 import openai
 
 from orchestrator.models.http_failures import of_status
@@ -71,9 +72,9 @@ def unfinished(finish_reason: str) -> ModelFailure | None:
 
 
 def _was_refused(error: openai.APITimeoutError) -> bool:
-    """The SDK's aiohttp transport takes a connection that was refused for one that timed out (3.54)."""
+    """The SDK's aiohttp transport takes a refused or lost connection for one that timed out (3.54)."""
     cause = error.__cause__.__cause__ if error.__cause__ else None
-    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)
+    return isinstance(cause, aiohttp.ClientConnectionError) and not isinstance(cause, TimeoutError)
 
 
 def _from_status(status: int, body: Any, headers: dict[str, str]) -> ModelFailure:
@@ -108,7 +109,9 @@ def _words(error: Any) -> tuple[frozenset[str], str]:
     found = [error.get("code"), error.get("type"), error.get("status")]
     found.append(inner.get("code") if isinstance(inner, dict) else None)
     said = error.get("message") or error.get("detail")
-    return frozenset(str(word).lower() for word in found if word), said if isinstance(said, str) else ""
+    return frozenset(str(word).lower() for word in found if isinstance(word, str | int)), said if isinstance(
+        said, str
+    ) else ""
 
 
 def _says_too_long(said: str) -> bool:

@@ -9,8 +9,8 @@ from orchestrator.models.openai.failures import from_error, unfinished
 from orchestrator.models.openai.messages import PROVIDER
 from orchestrator.models.openai.tool_calls import ToolCalls
 from orchestrator.models.openai.wire import WireChunk, WireDelta, WireUsage, chunk_of
-from orchestrator.models.port import Reply, tokens
-from orchestrator.models.sse import EventReader, StreamBroken
+from orchestrator.models.port import tokens
+from orchestrator.models.reply import Content, StreamedReply
 
 _STOP_REASONS = {
     "length": "max_tokens",
@@ -21,66 +21,34 @@ _ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
 """A reply that ended by itself; whether it calls tools is seen by its calls."""
 
 
-class OpenAIReply:
-    """Takes the bytes of one stream. Raises StreamBroken, and ModelFailure for an error sent in it."""
+class OpenAIReply(StreamedReply):
+    """A completion. Where no choice says why it ended, `[DONE]` is its end, or the usage behind its text."""
 
     def __init__(self) -> None:
-        self.finished = False
-        self.begun = False
-        self.usage = Usage()
-        self._reader = EventReader()
+        super().__init__()
         self._said: list[str] = []
         self._thought: list[str] = []
         self._thought_field = ""
         self._refused = False
         self._calls = ToolCalls()
-        self._finish_reason: str | None = None
-        self._message_id = ""
-        self._model = ""
-        self._counted = False
+        self._counted_last = False
 
-    def feed(self, chunk: bytes) -> tuple[str, bool]:
-        """The text that `chunk` adds, and whether it held an event: comments are pings."""
-        said: list[str] = []
-        alive = False
-        for data in self._reader.feed(chunk):
-            alive = True
-            if data.strip() == b"[DONE]":
-                self.finished = True
-            if self.finished:
-                break
-            said.append(self._take(chunk_of(data)))
-        return "".join(said), alive
+    def _is_whole(self) -> bool:
+        counted = self._counted_last and not self._events.within and not self._calls
+        return self.ended or self.finished or counted
 
-    def whole(self) -> Reply:
-        """The reply. It has come to its end where the stream said why, or said its last word.
-
-        Raises StreamBroken for one that only stopped.
-        """
-        if self._finish_reason is None and not self.finished and not self._counted:
-            raise StreamBroken("the stream ended before the reply did")
-        raw = self._finish_reason or ""
-        blocks = [*self._thinking(), *self._text()]
-        bad: dict[int, str] = {}
-        for block, problem in self._calls.blocks():
-            if problem:
-                bad[len(blocks)] = problem
-            blocks.append(block)
-        return Reply(
-            blocks=tuple(blocks),
-            stop_reason=self._stop_reason(raw),
-            raw_stop_reason=raw,
-            message_id=self._message_id,
-            model=self._model,
-            bad_inputs=bad,
-        )
-
-    def _stop_reason(self, raw: str) -> str:
+    def _stop_reason(self) -> str:
+        raw = self._raw_stop_reason or ""
         if self._refused:
             return "refusal"
         if raw in _ENDS:
             return "tool_use" if self._calls else "end_turn"
         return _STOP_REASONS.get(raw, raw)
+
+    def _contents(self, *, cut: bool) -> Iterator[Content]:
+        for block in (*self._thinking(), *self._text()):
+            yield block, ""
+        yield from self._calls.blocks(cut=cut)
 
     def _thinking(self) -> Iterator[dict[str, Any]]:
         """A thinking block without a signature: only a server of this API gets it back."""
@@ -92,15 +60,19 @@ class OpenAIReply:
         if self._said:
             yield {"type": "text", "text": "".join(self._said)}
 
-    def _take(self, chunk: WireChunk) -> str:
+    def _take(self, data: bytes) -> str:
+        if data.strip() == b"[DONE]":
+            self.finished = True
+            return ""
+        return self._text_of(chunk_of(data))
+
+    def _text_of(self, chunk: WireChunk) -> str:
         error = chunk.error
         if error is None and chunk.object == "error":
             error = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
         if error is not None:
             raise from_error(error)
-        self.begun = True
-        self._message_id = self._message_id or chunk.id or ""
-        self._model = self._model or chunk.model or ""
+        self._begins(chunk.id, chunk.model)
         self._take_usage(chunk)
         said = ""
         for choice in chunk.choices or ():
@@ -113,7 +85,7 @@ class OpenAIReply:
     def _finish(self, reason: str) -> None:
         if (failure := unfinished(reason)) is not None:
             raise failure
-        self._finish_reason = reason
+        self._ends(reason)
 
     def _take_delta(self, delta: WireDelta) -> str:
         text, thought = _parts(delta.content)
@@ -141,7 +113,7 @@ class OpenAIReply:
         for usage in told:
             if usage is not None:
                 self.usage = _usage(usage)
-                self._counted = self._counted or not chunk.choices
+        self._counted_last = not chunk.choices and any(told)
 
 
 def _parts(content: Any) -> tuple[str, str]:

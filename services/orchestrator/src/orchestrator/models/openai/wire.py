@@ -10,14 +10,14 @@ import msgspec
 from orchestrator.models.sse import decoded
 
 
-class WireDetails(msgspec.Struct, frozen=True):
+class WireDetails(msgspec.Struct, frozen=True, gc=False):
     """Of the prompt's tokens; `cache_write_tokens` is OpenRouter's."""
 
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class WireUsage(msgspec.Struct, frozen=True):
+class WireUsage(msgspec.Struct, frozen=True, gc=False):
     """Tokens of the whole call. `prompt_tokens` includes the cached, which two servers name apart."""
 
     prompt_tokens: int | None = None
@@ -28,14 +28,14 @@ class WireUsage(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None  # Moonshot
 
 
-class WireFunction(msgspec.Struct, frozen=True):
+class WireFunction(msgspec.Struct, frozen=True, gc=False):
     """A piece of a call: `arguments` are pieces of JSON text, or the whole object."""
 
     name: str | None = None
     arguments: Any = None
 
 
-class WireToolCall(msgspec.Struct, frozen=True):
+class WireToolCall(msgspec.Struct, frozen=True, gc=False):
     """A piece of one of the calls; `index` and `id` are not to be relied on."""
 
     index: int | None = None
@@ -44,7 +44,7 @@ class WireToolCall(msgspec.Struct, frozen=True):
     extra_content: dict[str, Any] | None = None
 
 
-class WireDelta(msgspec.Struct, frozen=True):
+class WireDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of the message. `content` may be parts (Mistral); reasoning has two names."""
 
     content: Any = None
@@ -54,7 +54,7 @@ class WireDelta(msgspec.Struct, frozen=True):
     tool_calls: list[WireToolCall] | None = None
 
 
-class WireChoice(msgspec.Struct, frozen=True):
+class WireChoice(msgspec.Struct, frozen=True, gc=False):
     """One of the replies, of which there is one alone. Moonshot tells the usage here."""
 
     delta: WireDelta | None = None
@@ -62,13 +62,13 @@ class WireChoice(msgspec.Struct, frozen=True):
     usage: WireUsage | None = None
 
 
-class WireGroq(msgspec.Struct, frozen=True):
+class WireGroq(msgspec.Struct, frozen=True, gc=False):
     """Where Groq tells the usage."""
 
     usage: WireUsage | None = None
 
 
-class WireChunk(msgspec.Struct, frozen=True):
+class WireChunk(msgspec.Struct, frozen=True, gc=False):
     """Any event. `object` is "error" where the whole event is one (vLLM, Mistral)."""
 
     id: str | None = None

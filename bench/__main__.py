@@ -1,0 +1,167 @@
+"""`python -m bench [--quick]`: each scenario with each subject in turn; tables, JSON, a page in `.bench/`."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import rich.table
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench import usage
+from bench.counting.one_chat import costs
+from bench.counting.stack import counted_stack
+from bench.measuring import Measuring
+from bench.page import page
+from bench.processes import ROOT, Started, lean_upstream
+from bench.report import Machine, Report, Table, markdown, tables
+from bench.scenarios import AIOHTTP, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
+from bench.subjects import BASELINE_PYTHON, Subject, baseline, service
+from ops.errors import StackError
+from runtime.web import raise_open_files
+
+OUTPUT = ROOT / ".bench"
+_REST_SECONDS = 5.0
+_PAPER = 140
+Step = Callable[[str], None]
+_WARM_UP = Chats(name="warm-up", chats=200, at_once=8)
+
+
+def main() -> None:
+    """Measure and print; what is wrong is one line on stderr."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Measures the service beside baselines."
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer scenarios and rounds, in three minutes")
+    parser.add_argument("--only", default="", help="scenarios whose names hold this")
+    parser.add_argument("--rounds", type=int, default=9, help="at most so many of each")
+    given = parser.parse_args()
+    chosen = tuple(
+        msgspec.structs.replace(each, rounds=min(each.rounds, given.rounds))
+        for each in (QUICK if given.quick else FULL)
+        if given.only in each.name
+    )
+    raise_open_files()  # of what is started here too
+    try:
+        asyncio.run(_bench(Console(), chosen))
+    except StackError as error:
+        sys.exit(f"bench: {error}")
+
+
+async def _bench(console: Console, scenarios: tuple[Scenario, ...]) -> None:
+    if not BASELINE_PYTHON.exists():
+        raise StackError("the baselines are not installed: start it by `make bench`")
+    report = Report(machine=_machine())
+    try:
+        await _fill(report, scenarios)
+    finally:
+        _print(console, report)
+
+
+async def _fill(report: Report, scenarios: tuple[Scenario, ...]) -> None:
+    with _progress(scenarios) as step:
+        step("counting one chat")
+        async with counted_stack() as counted:
+            report.counts = {kind: cost.counts for kind, cost in (await costs(counted)).items()}
+        step("starting the subjects")
+        async with lean_upstream() as upstream, _subjects(upstream, models(scenarios)) as subjects:
+            await asyncio.sleep(_REST_SECONDS)
+            report.idle = {name: usage.memory(subject.pids) for name, subject in subjects.items()}
+            await _measure(report, Measuring(upstream.pid), subjects, scenarios, step)
+
+
+async def _measure(
+    report: Report,
+    measuring: Measuring,
+    subjects: dict[str, Subject],
+    scenarios: tuple[Scenario, ...],
+    step: Step,
+) -> None:
+    """All subjects in each round, so that what else the machine does is in all of them."""
+    for subject in subjects.values():
+        await measuring.measure(_WARM_UP, subject, 0)
+    for scenario in scenarios:
+        for number in range(1, scenario.rounds + 1):
+            for name in scenario.subjects:
+                step(f"{scenario.name}, round {number} of {scenario.rounds}: {name}")
+                report.measured.append(await measuring.measure(scenario, subjects[name], number))
+        _keep(report)  # one that is killed has come so far
+
+
+@contextlib.asynccontextmanager
+async def _subjects(upstream: Started, asked: tuple[str, ...]) -> AsyncIterator[dict[str, Subject]]:
+    async with (
+        baseline(SDK, upstream) as sdk,
+        baseline(AIOHTTP, upstream) as aiohttp,
+        service(upstream, tuple({*asked, _WARM_UP.model})) as ours,
+    ):
+        yield {SERVICE: ours, SDK: sdk, AIOHTTP: aiohttp}
+
+
+@contextlib.contextmanager
+def _progress(scenarios: tuple[Scenario, ...]) -> Iterator[Step]:
+    """Says what is done now: a bar on a terminal, else a line each."""
+    total = 2 + sum(each.rounds * len(each.subjects) for each in scenarios)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=total)
+
+        def step(text: str) -> None:
+            shown.advance(task)
+            shown.update(task, description=text)
+            if shown.disable:
+                sys.stderr.write(f"bench: {text}\n")
+
+        yield step
+
+
+def _machine() -> Machine:
+    described = subprocess.run(
+        ("git", "describe", "--always", "--dirty"), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return Machine(
+        cores=os.cpu_count() or 0,
+        python=platform.python_version(),
+        commit=described.stdout.strip(),
+        at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    )
+
+
+def _print(console: Console, report: Report) -> None:
+    if not console.is_terminal:
+        console.width = _PAPER
+    for table in tables(report):
+        console.print(_shown(table))
+    console.print(f"kept: {_keep(report)}")
+
+
+def _shown(table: Table) -> rich.table.Table:
+    shown = rich.table.Table(title=table.title, title_justify="left")
+    for place, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if place else "left")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
+
+
+def _keep(report: Report) -> Path:
+    """All of it as JSON, the page, and the tables in Markdown; returns the page's path."""
+    OUTPUT.mkdir(exist_ok=True)
+    (OUTPUT / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    (OUTPUT / "bench.md").write_text(markdown(tables(report)))
+    shown = OUTPUT / "bench.html"
+    shown.write_text(page(report))
+    return shown
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""`python -m bench.baselines sdk|aiohttp DATABASE_URL PROVIDER_URL`: serves one form; prints its port."""
+
+import gc
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator
+
+import msgspec
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel
+
+from bench.baselines.providers import Messages, Stream, with_aiohttp, with_sdk
+from bench.baselines.store import Store
+
+_FORMS = {"sdk": with_sdk, "aiohttp": with_aiohttp}
+_encode = msgspec.json.Encoder().encode
+
+
+class ChatRequest(BaseModel):
+    """The body of `POST /v1/chat/stream`."""
+
+    message: str
+    model: str
+    conversation_id: uuid.UUID | None = None
+
+
+def build(store: Store, stream: Stream) -> FastAPI:
+    app = FastAPI(openapi_url=None)
+
+    async def chat(asked: ChatRequest) -> StreamingResponse:
+        conversation, messages = await store.begin(asked.conversation_id, asked.message)
+        events = _events(asked.model, conversation, messages)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    async def _events(model: str, conversation: uuid.UUID, messages: Messages) -> AsyncIterator[bytes]:
+        yield _event({"type": "meta", "conversation_id": conversation})
+        parts: list[str] = []
+        async for texts in stream(model, messages):
+            parts += texts
+            yield b"".join(_event({"type": "delta", "content": text}) for text in texts)
+        await store.end(conversation, "".join(parts))
+        yield _event({"type": "done", "conversation_id": conversation})
+
+    app.add_api_route("/v1/chat/stream", chat, methods=["POST"], response_model=None)
+    return app
+
+
+def _event(fields: dict[str, object]) -> bytes:
+    return b"data: " + _encode(fields) + b"\n\n"
+
+
+async def _serve(form: str, database_url: str, provider_url: str) -> None:
+    app = build(await Store.open(database_url), _FORMS[form](provider_url))
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(4096)
+    settings = uvicorn.Config(app, log_level="error", access_log=False, http="httptools", lifespan="off")
+    gc.freeze()
+    print(listener.getsockname()[1], flush=True)  # noqa: T201 - to who started it
+    await uvicorn.Server(settings).serve(sockets=[listener])
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(*sys.argv[1:4]))

@@ -1,0 +1,53 @@
+"""Prints the counts, the statements behind them, and both as the table that the tests hold a chat to."""
+
+import asyncio
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.counting.one_chat import HELD, Cost, costs
+from bench.counting.stack import counted_stack
+from ops.errors import StackError
+
+
+def table(found: dict[str, Cost]) -> Table:
+    """A row a count, a column a kind of chat."""
+    shown = Table(title="What one chat costs", title_justify="left")
+    shown.add_column("")
+    for kind in found:
+        shown.add_column(kind, justify="right")
+    for name in sorted({name for cost in found.values() for name in cost.counts}):
+        shown.add_row(name, *(str(cost.counts.get(name, "")) for cost in found.values()))
+    return shown
+
+
+def bounds(found: dict[str, Cost]) -> str:
+    """As tests/bench/one_chat.toml has them. WAL has 5 % of room: it depends on how full pages are."""
+    lines = []
+    for kind, cost in found.items():
+        lines += ["", f'["{kind}"]']
+        for name, count in cost.counts.items():
+            if name.startswith(HELD):
+                most = round(count * 1.05, -2) if name == "postgres.wal_bytes" else count
+                lines.append(f'"{name}" = {most:.0f}')
+    return "\n".join(lines)
+
+
+async def _count(console: Console) -> None:
+    async with counted_stack() as counted:
+        found = await costs(counted)
+    console.print(table(found))
+    for kind, cost in found.items():
+        console.rule(f"the statements of: {kind}")
+        for (service, text), count in sorted(cost.statements.items()):
+            console.print(f"{count} x {service}: {text[:200]}", markup=False, highlight=False)
+    console.rule("tests/bench/one_chat.toml")
+    console.print(bounds(found), markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(_count(Console()))
+    except StackError as error:
+        sys.exit(f"bench: {error}")

@@ -1,0 +1,162 @@
+"""What one chat costs: each kind is asked some times in turn, and the low quartile of each count is taken.
+
+What the services do now and then without a chat (heartbeats, sweeps) falls out of a quartile, on a busy
+machine too; what a chat leaves to be done behind its answer (read models, the feed) is in it, since the next
+one waits for it.
+"""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, LiteralString, TypeVar
+
+import msgspec
+
+from bench.agents import SHORT, TOOL, make_agents
+from bench.client import BenchError, Connection, Reply, request
+from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
+from bench.counting.stack import Counted
+from bench.counting.statements import Logged, StatementLog
+from runtime.postgres import Connection as Session
+from runtime.postgres import connection, open_pool
+
+_WARM_UP = 3
+_SETTLED_SECONDS = 10.0
+_CONVERSATION = re.compile(rb'"conversation_id":"([^"]+)"')
+
+HELD = ("statements.", "postgres.", "nats.", "redis.", "tasks.")
+"""What a test holds. Of the rest, printed alone, a busy machine adds one or two."""
+
+Counts = dict[str, int]
+Statement = tuple[str, str]
+"""A service and what it said."""
+Key = TypeVar("Key", str, Statement)
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Of one kind of chat, zeros left out; `statements` are those behind `statements.<service>`."""
+
+    counts: Counts
+    statements: dict[Statement, int]
+
+
+async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
+    """By kind of chat: the first message of a conversation, the next one, one with a tool call."""
+    agents = await make_agents(counted.stack, SHORT, TOOL)
+    database_url = counted.stack.environment.database_url
+    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=300) as session:
+        counter = _Counter(counted, session)
+        await counter.until(_IS_LOGGED)
+        return {
+            "first message": await counter.cost(agents[SHORT], chats),
+            "next message": await counter.cost(agents[SHORT], chats, same_conversation=True),
+            "tool call": await counter.cost(agents[TOOL], chats),
+        }
+
+
+class _Counter:
+    def __init__(self, counted: Counted, session: Session) -> None:
+        self._counted = counted
+        self._session = session
+        self._log = StatementLog(counted.stack.folder.log("postgres"))
+        self._monitor = nats_monitor(counted.stack.pid("nats"))
+
+    async def cost(self, agent_id: str, chats: int, *, same_conversation: bool = False) -> Cost:
+        found = self._counted.stack.environment
+        headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent_id, "X-Stream-Form": "1"}
+        client = await Connection.to(found.base_url)
+        body: dict[str, str] = {"message": "Go."}
+        for _ in range(_WARM_UP):
+            reply = await self._ask(client, headers, body)
+            if same_conversation:
+                body["conversation_id"] = _conversation(reply)
+        before, _ = await self._settled()
+        counts, statements = [], []
+        for _ in range(chats):
+            with self._projector_held():
+                await self._ask(client, headers, body)
+                await self.until(_HAS_ENDED)
+            after, logged = await self._settled()
+            since = {name: count - before.get(name, 0) for name, count in after.items()}
+            begun = {f"transactions.{service}": count for service, count in logged.transactions.items()}
+            counts.append(since | begun)
+            statements.append(logged.statements)
+            before = after
+        client.close()
+        return _cost(counts, statements)
+
+    async def _ask(self, client: Connection, headers: Mapping[str, str], body: object) -> Reply:
+        url = f"{self._counted.stack.environment.base_url}/v1/chat/stream"
+        reply = await client.ask(request(url, headers, body))
+        if reply.failed:
+            raise BenchError(reply.failed)
+        return reply
+
+    async def _settled(self) -> tuple[Counts, Logged]:
+        """The counters, and what was logged since the last time, when no run has anything left to be done."""
+        await self.until(_HAS_ENDED)
+        await self.until(_IS_PROJECTED)
+        logged = self._log.next()
+        written, wal = await self._row(_WRITTEN)
+        counts = {"postgres.writing_transactions": int(written), "postgres.wal_bytes": int(wal)}
+        counts |= await nats_counts(self._monitor)
+        counts |= await valkey_counts(self._counted.valkey_url)
+        return counts | loop_counts(self._counted.loops), logged
+
+    @contextlib.contextmanager
+    def _projector_held(self) -> Iterator[None]:
+        """So that it reads all events of a chat at once, as under load, and not in parts by chance."""
+        pid = self._counted.stack.pid("projector-1")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    async def until(self, query: LiteralString) -> None:
+        """Until the query says so. Raises TimeoutError."""
+        async with asyncio.timeout(_SETTLED_SECONDS):
+            while not (await self._row(query))[0]:  # noqa: ASYNC110 - a table has no event
+                await asyncio.sleep(0.01)
+
+    async def _row(self, query: LiteralString) -> tuple[Any, ...]:
+        row = await (await self._session.execute(query)).fetchone()
+        assert row is not None
+        return row
+
+
+def _cost(counts: Sequence[Mapping[str, int]], statements: Sequence[Mapping[Statement, int]]) -> Cost:
+    said = _usual(statements)
+    by_service: Counter[str] = Counter()
+    for (service, _), count in said.items():
+        by_service[f"statements.{service}"] += count
+    return Cost(dict(sorted((_usual(counts) | by_service).items())), said)
+
+
+def _usual(chats: Sequence[Mapping[Key, int]]) -> dict[Key, int]:
+    """The low quartile of each count over the chats; those that are usually 0 are left out."""
+    names = {name: None for chat in chats for name in chat}
+    found = {name: sorted(chat.get(name, 0) for chat in chats)[len(chats) // 4] for name in names}
+    return {name: count for name, count in found.items() if count}
+
+
+def _conversation(reply: Reply) -> str:
+    found = _CONVERSATION.search(reply.head)
+    assert found is not None, "the first event names the conversation"
+    return found[1].decode()
+
+
+_IS_LOGGED = "SELECT current_setting('log_statement') = 'all'"
+_HAS_ENDED = "SELECT NOT EXISTS (SELECT FROM run_leases)"
+_IS_PROJECTED = """
+SELECT (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
+       >= (SELECT max(notification_id) FROM conversation_events)
+"""
+_WRITTEN = """
+SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+       pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
+"""

@@ -1,0 +1,67 @@
+"""Conversations of any length, written into the log as if they had been held."""
+
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+import psycopg
+
+from contracts import events
+from contracts.ids import new_id
+from contracts.values import Usage
+from conversations.database import EVENTS_TABLE
+from conversations.event_store import mapper
+from ops import demo
+from ops.secrets import login_password
+from ops.servers.logins import OWNER
+
+TEXT = "The order was sent on Monday and should arrive within three days at the address that you gave us."
+_AT = "2026-11-21T09:00:00.000000Z"
+_USAGE = Usage(input_tokens=900, output_tokens=60)
+
+
+def as_owner(database_url: str, key: str) -> str:
+    """The address for the database's owner, who may write events by hand. `key` is that of the servers."""
+    parts = urlsplit(database_url)
+    password = quote(login_password(key, "postgres", OWNER), safe="")
+    return f"postgresql://{OWNER}:{password}@{parts.hostname}:{parts.port}{parts.path}"
+
+
+def of_service(owner_url: str, messages: int) -> str:
+    """A conversation of the demo's account without limits; returns its id. Raises psycopg.Error."""
+    conversation = new_id()
+    statement = f"COPY {EVENTS_TABLE} (originator_id, originator_version, topic, state) FROM STDIN"
+    with psycopg.connect(owner_url) as conn:
+        with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            for version, event in enumerate(_events(messages), start=1):
+                copy.write_row((conversation, version, mapper.topic_of(event), mapper.state_of(event)))
+        conn.execute(f"NOTIFY {EVENTS_TABLE}".encode())
+    return conversation
+
+
+def _events(messages: int) -> Iterator[events.Event]:
+    trace = new_id().replace("-", "")
+    yield events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID)
+    for _ in range(messages // 2):
+        trace = new_id().replace("-", "")
+        yield _message(trace, "user")
+        yield events.RunStarted(
+            trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1"
+        )
+        block: dict[str, object] = {"type": "text", "text": TEXT}
+        yield events.ModelReplied(
+            trace_id=trace, at=_AT, round=1, blocks=(block,), stop_reason="end_turn", usage=_USAGE
+        )
+        yield _message(trace, "assistant")
+        yield events.RunCompleted(trace_id=trace, at=_AT, usage=_USAGE, rounds=1)
+
+
+def _message(trace: str, role: str) -> events.MessageSaved:
+    return events.MessageSaved(
+        trace_id=trace,
+        at=_AT,
+        message_id=new_id(),
+        role="user" if role == "user" else "assistant",
+        agent_id=demo.LOAD_AGENT_ID,
+        content=TEXT,
+        token_count=None if role == "user" else 60,
+    )

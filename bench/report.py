@@ -1,0 +1,196 @@
+"""What a run found, and its tables: the same for the terminal, the page and the documentation. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from bench.measuring import UPSTREAM, Measured
+from bench.scenarios import ALL, SERVICE
+from bench.statistics import Spread, spread
+
+CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
+_BESIDE = ("client", UPSTREAM)
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it ran."""
+
+    cores: int
+    python: str
+    commit: str
+    at: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """All of it, as it is kept in JSON. `idle`: MiB by process and subject; `counts` by kind of chat."""
+
+    machine: Machine
+    measured: list[Measured] = msgspec.field(default_factory=list)
+    idle: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
+    counts: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+
+
+class Table(msgspec.Struct, frozen=True):
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def tables(report: Report) -> list[Table]:
+    """Those for which something was measured."""
+    made = (
+        _chats(report),
+        _streams(report),
+        _histories(report),
+        *_processes(report),
+        _idle(report),
+        _counts(report),
+    )
+    return [table for table in made if table.rows]
+
+
+def scenarios(report: Report, figure: str) -> list[str]:
+    """Those that have a figure, in the order in which they were measured."""
+    return list(dict.fromkeys(each.scenario for each in report.measured if figure in each.figures))
+
+
+def rounds(report: Report, scenario: str, subject: str) -> list[Measured]:
+    return [each for each in report.measured if (each.scenario, each.subject) == (scenario, subject)]
+
+
+def ratio(report: Report, scenario: str, figure: str, subject: str) -> Spread | None:
+    """The service's figure in each round over that of a baseline in the same round."""
+    ours, theirs = (rounds(report, scenario, each) for each in (SERVICE, subject))
+    pairs = [(one.figures[figure], other.figures[figure]) for one, other in zip(ours, theirs, strict=False)]
+    values = [one / other for one, other in pairs if other]
+    return spread(values) if values else None
+
+
+def _chats(report: Report) -> Table:
+    figures = (CPU_CHATS, "chats / s", "first p50 ms", "first p99 ms")
+    names = [name for name in scenarios(report, CPU_CHATS) if not name.startswith("history")]
+    return _by_subject(report, "Short chats: 20 deltas that arrive at once", names, figures, CPU_CHATS)
+
+
+def _streams(report: Report) -> Table:
+    figures = (
+        *(CPU_DELTAS, "stretch p50", "stretch p99", "first p50 ms", "first p99 ms", "delay p99 ms"),
+        "KiB / open stream",
+    )
+    return _by_subject(report, "Paced streams", scenarios(report, CPU_DELTAS), figures, CPU_DELTAS)
+
+
+def _by_subject(
+    report: Report, title: str, names: Iterable[str], figures: tuple[str, ...], compared: str
+) -> Table:
+    """A row a scenario and subject; `service / it`: how the service's `compared` stands to the baseline's."""
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        for subject in ALL:
+            if found := rounds(report, name, subject):
+                values = [_of(found, figure, with_range=figure == compared) for figure in figures]
+                against = ratio(report, name, compared, subject) if subject != SERVICE else None
+                failed = sum(sum(each.failures.values()) for each in found)
+                rows.append((name, subject, *values, _range(against) if against else "", str(failed or "")))
+    return Table(title, ("", "", *figures, "service / it", "failed"), rows)
+
+
+def _of(found: Sequence[Measured], figure: str, *, with_range: bool) -> str:
+    values = [each.figures[figure] for each in found if figure in each.figures]
+    if not values:
+        return ""
+    return _range(spread(values)) if with_range else _number(spread(values).median)
+
+
+def _histories(report: Report) -> Table:
+    """First delta, and how it stands to that of the shortest history."""
+    names = [name for name in scenarios(report, CPU_CHATS) if name.startswith("history")]
+    rows: list[tuple[str, ...]] = []
+    for name in names:
+        row = [name.removeprefix("history ")]
+        for subject in ALL:
+            first, this = _median_of(report, names[0], subject), _median_of(report, name, subject)
+            row += [f"{this:.1f}", f"{this / first:.2f}"] if first else ["", ""]
+        rows.append(tuple(row))
+    columns = [column for subject in ALL for column in (f"{subject} p50 ms", "x shortest")]
+    return Table("First delta by messages that the conversation has", ("messages", *columns), rows)
+
+
+def _median_of(report: Report, name: str, subject: str) -> float:
+    found = [each.figures["first p50 ms"] for each in rounds(report, name, subject)]
+    return spread(found).median if found else 0.0
+
+
+def _processes(report: Report) -> list[Table]:
+    """The service's CPU by process, in the unit of the scenario."""
+    return [
+        _by_process(report, "CPU ms of a chat, by process", CPU_CHATS, "chats"),
+        _by_process(report, "CPU µs of a delta, by process", CPU_DELTAS, "deltas"),
+    ]
+
+
+def by_process(report: Report, name: str, subject: str, units: str) -> dict[str, float]:
+    """CPU seconds of one chat or delta by process, without client and provider; the rounds' median."""
+    found = rounds(report, name, subject)
+    processes = [process for process in found[0].cpu if process not in _BESIDE] if found else []
+    return {
+        process: spread([each.cpu[process] / max(1.0, each.figures[units]) for each in found]).median
+        for process in processes
+    }
+
+
+def _by_process(report: Report, title: str, figure: str, units: str) -> Table:
+    scale = 1e3 if units == "chats" else 1e6
+    rows: list[tuple[str, ...]] = []
+    columns: tuple[str, ...] = ()
+    for name in scenarios(report, figure):
+        used = by_process(report, name, SERVICE, units)
+        if used:
+            columns = tuple(used)
+            rows.append((name, *(f"{seconds * scale:.2f}" for seconds in used.values())))
+    return Table(title, ("", *columns), rows)
+
+
+def _idle(report: Report) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for subject, sizes in report.idle.items():
+        each = ", ".join(
+            f"{name} {size:.0f}" for name, size in sorted(sizes.items(), key=lambda pair: -pair[1])
+        )
+        rows.append((subject, f"{sum(sizes.values()):.0f}", each))
+    return Table("Memory before the first chat, MiB (PSS)", ("", "all", "of which"), rows)
+
+
+def _counts(report: Report) -> Table:
+    names = sorted({name for counts in report.counts.values() for name in counts})
+    rows: list[tuple[str, ...]] = [
+        (name, *(str(counts.get(name, "")) for counts in report.counts.values())) for name in names
+    ]
+    return Table("What one chat costs, counted", ("", *report.counts), rows)
+
+
+def _range(found: Spread) -> str:
+    """The median, and the lowest and highest where they are another."""
+    low, median, high = map(_number, (found.low, found.median, found.high))
+    return median if low == high else f"{median} ({low} to {high})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def markdown(made: Sequence[Table]) -> str:
+    """For docs/performance.md."""
+    line: Callable[[Iterable[str]], str] = lambda cells: f"| {' | '.join(cells)} |"  # noqa: E731
+    return "\n\n".join(
+        "\n".join(
+            (
+                f"**{each.title}**",
+                "",
+                line(each.columns),
+                "|---" * len(each.columns) + "|",
+                *map(line, each.rows),
+            )
+        )
+        for each in made
+    )

@@ -1,0 +1,26 @@
+"""When the service has nothing left to do behind its answers."""
+
+import asyncio
+from typing import LiteralString
+
+import psycopg
+
+_SECONDS = 120.0
+_IS_SETTLED: LiteralString = """
+SELECT NOT EXISTS (SELECT FROM run_leases)
+   AND (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
+       >= (SELECT coalesce(max(notification_id), 0) FROM conversation_events)
+"""
+
+
+async def settled(database_url: str) -> None:
+    """No run has a lease, and all events are in the read models. Raises TimeoutError."""
+    async with (
+        asyncio.timeout(_SECONDS),
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as conn,
+    ):
+        while True:
+            row = await (await conn.execute(_IS_SETTLED)).fetchone()
+            if row and row[0]:
+                return
+            await asyncio.sleep(0.05)

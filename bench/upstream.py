@@ -1,0 +1,158 @@
+"""A provider that costs next to nothing: Anthropic's Messages wire, streamed from bytes made beforehand.
+
+`python -m bench.upstream` prints its port. The model's name says what comes, as
+`lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` behind the one before (0: all in
+one write), after one call of the tool whose name ends with `tool`, if the request holds no tool's result yet.
+Text, tools and history of a request are not looked at, so neither the wire nor the key is checked.
+"""
+
+import asyncio
+import functools
+import re
+from typing import cast
+from urllib.parse import parse_qsl
+
+import msgspec
+import uvloop
+
+DELTA = re.compile(rb"(\d{6})[ .]")
+"""What a delta's text is: its number, so that those that were merged can be told apart; model-demo's too."""
+_MODEL = re.compile(rb'"model": ?"([^"]*)"')
+LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nrequest-id: req_lean\r\n"
+    b"transfer-encoding: chunked\r\n\r\n"
+)
+_LAST = b"0\r\n\r\n"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What one model name asks for."""
+
+    deltas: int
+    delay: float
+    tool: str
+
+
+def _event(kind: str, **fields: object) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode({"type": kind, **fields}))
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@functools.cache
+def plan_of(model: bytes) -> Plan:
+    """Raises ValueError for numbers that are none."""
+    given = dict(parse_qsl(model.decode().partition("?")[2]))
+    return Plan(int(given.get("deltas", 20)), int(given.get("delay_ms", 0)) / 1000, given.get("tool", ""))
+
+
+def _opening(block: dict[str, object]) -> bytes:
+    usage = {"input_tokens": 20, "output_tokens": 1}
+    message: dict[str, object] = {
+        "id": "msg_lean",
+        "type": "message",
+        "role": "assistant",
+        "model": "lean",
+        "content": [],
+    }
+    message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
+    started = _event("message_start", message=message)
+    return started + _event("content_block_start", index=0, content_block=block) + _event("ping")
+
+
+def _ending(reason: str) -> bytes:
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    usage = {"output_tokens": 40}
+    stopped = _event("content_block_stop", index=0)
+    return stopped + _event("message_delta", delta=delta, usage=usage) + _event("message_stop")
+
+
+@functools.cache
+def _delta(number: int) -> bytes:
+    return _event("content_block_delta", index=0, delta={"type": "text_delta", "text": f"{number:06d} "})
+
+
+_OPENING = _opening({"type": "text", "text": ""})
+_CLOSING = _chunk(_ending("end_turn")) + _LAST
+
+
+@functools.cache
+def _at_once(deltas: int) -> bytes:
+    return _HEAD + _chunk(_OPENING + b"".join(map(_delta, range(deltas)))) + _CLOSING
+
+
+@functools.cache
+def _tool_call(name: bytes) -> bytes:
+    block: dict[str, object] = {"type": "tool_use", "id": "toolu_lean", "name": name.decode(), "input": {}}
+    piece = {"type": "input_json_delta", "partial_json": '{"product_id":"PRD-124"}'}
+    called = _event("content_block_delta", index=0, delta=piece)
+    return _HEAD + _chunk(_opening(block) + called + _ending("tool_use")) + _LAST
+
+
+class Answering(asyncio.Protocol):
+    """One connection: a request at a time, kept open behind it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._received = bytearray()
+        self._wanted = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own class
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - of asyncio.Protocol
+        if self._timer:
+            self._timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not self._wanted:
+            end = self._received.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            length = LENGTH.search(self._received, 0, end)
+            self._wanted = end + 4 + (int(length[1]) if length else 0)
+        if len(self._received) >= self._wanted:
+            body = bytes(self._received)
+            del self._received[:]
+            self._wanted = 0
+            self._answer(body)
+
+    def _answer(self, request: bytes) -> None:
+        named = _MODEL.search(request)
+        plan = plan_of(named[1] if named else b"")
+        if plan.tool and b'"tool_result"' not in request:
+            tool = re.search(rb'"name": ?"([^"]*%s)"' % plan.tool.encode(), request)
+            assert tool is not None, "the agent has the tool that its model is to call"
+            self._transport.write(_tool_call(tool[1]))
+        elif plan.delay:
+            self._transport.write(_HEAD + _chunk(_OPENING))
+            self._send_due(plan, 0, self._loop.time())
+        else:
+            self._transport.write(_at_once(plan.deltas))
+
+    def _send_due(self, plan: Plan, number: int, began: float) -> None:
+        """The delta that is due, and those that a late timer owes, by a schedule that does not drift."""
+        due = min(plan.deltas, 1 + int((self._loop.time() - began) / plan.delay + 0.01))
+        self._transport.write(_chunk(b"".join(map(_delta, range(number, max(due, number + 1))))))
+        number = max(due, number + 1)
+        if number < plan.deltas:
+            at = began + number * plan.delay
+            self._timer = self._loop.call_at(at, self._send_due, plan, number, began)
+        else:
+            self._transport.write(_CLOSING)
+
+
+async def _serve() -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Answering(loop), "127.0.0.1", 0, backlog=4096)
+    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - to who started it
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve())

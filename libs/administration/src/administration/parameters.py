@@ -1,0 +1,22 @@
+"""What the operations take in a query: each with its bounds and what it means."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+MOST_PAGE = 100
+
+After = Annotated[str, Meta(description="The next_cursor of the page before.")]
+Limit = Annotated[int, Meta(ge=1, le=MOST_PAGE, description="How many at most.")]
+Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and although it is in use.")]
+DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
+OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
+Month = Annotated[
+    str, Meta(pattern="^[0-9]{4}-(0[1-9]|1[0-2])$", description="UTC; without it the current one.")
+]
+OfKind = Annotated[str, Meta(min_length=1, description="Such things: account, key, plan, agent, ...")]
+OfSubject = Annotated[str, Meta(min_length=1, description="The thing with this id or name.")]
+ByActor = Annotated[str, Meta(min_length=1, description="By this one, such as admin-api.")]
+Query = Annotated[str, Meta(min_length=1, description="What is asked.")]
+TopK = Annotated[int, Meta(ge=1, le=50, description="How many passages at most.")]
+Version = Annotated[int, Meta(ge=1)]

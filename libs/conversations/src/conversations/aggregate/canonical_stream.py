@@ -1,0 +1,85 @@
+"""The canonical stream of a run: what a reader who kept up was told, out of the log. Pure.
+
+It is the one order of a run's updates, live or not: of each round its text, in the pieces that it was sent
+in, and then its calls and what they returned (docs/design.md 5).
+"""
+
+from collections.abc import Iterator
+
+from contracts import http, sse, wire
+from contracts.problems import problem
+from contracts.updates import (
+    CANCELLED,
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+)
+from contracts.values import Form, ToolCall
+from conversations.aggregate.conversation import Round, Run
+
+
+def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
+    """The bytes of the answer in a form: the events of a stream, or the one document of the JSON endpoint.
+
+    Of a run under way: as much as the log has of the stream, and no document. A form that is another door's
+    than these three is told as the document.
+    """
+    if form in sse.FORMS:
+        return sse.Encoder(form, conversation_id, run.trace_id).encode(replayed(run))
+    if run.state == "running":
+        return b""
+    last = end_of(run)
+    if isinstance(last, Broken):
+        return wire.encode(problem(last.code, last.message, run.trace_id))
+    return wire.encode(
+        http.ChatReply(
+            conversation_id=conversation_id, message=last.message, tool_calls=last.tool_calls or None
+        )
+    )
+
+
+def replayed(run: Run) -> Iterator[Update]:
+    """Every update of the run from its start to its end, or as far as it is recorded."""
+    yield Started()
+    if run.sources is not None:
+        yield Sources(run.sources)
+    for each in run.rounds:
+        if each.number > 1:
+            yield NextRound(each.number)
+        yield from _pieces(each)
+        for call in each.calls:
+            yield ToolStarted(call.call_id, call.name, call.input)
+        for call in each.calls:
+            if call.output is not None:
+                yield ToolReturned(call.call_id, call.is_error, call.output)
+    if run.state != "running":
+        yield end_of(run)
+
+
+def end_of(run: Run) -> Finished | Broken:
+    """The last update of a run that has ended."""
+    if run.state == "completed" and run.reply is not None:
+        calls = (call for each in run.rounds for call in each.calls)
+        ran = (
+            ToolCall(name=call.name, input=call.input, output=call.output)
+            for call in calls
+            if call.output is not None
+        )
+        return Finished(run.reply, tuple(ran), run.usage, run.cut)
+    if run.state == "cancelled":
+        return CANCELLED
+    return Broken(run.code or "internal_error", run.detail or "")
+
+
+def _pieces(each: Round) -> Iterator[Text]:
+    start = 0
+    for end in (*each.cuts, len(each.text)):
+        if start < end:
+            yield Text(each.text[start:end])
+            start = end

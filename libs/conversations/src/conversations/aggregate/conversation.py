@@ -1,0 +1,309 @@
+"""The state of a conversation and `evolve`, the only thing that changes it.
+
+A conversation is a row of runs: each a user's message, the rounds of model and tools that answer it, and an
+end. `evolve` is total: an event that fits no run changes the version alone, so every stored log loads.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts import events
+from contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
+
+RunState = Literal["running", "completed", "failed", "cancelled"]
+
+
+_CUTS: dict[str, Cut] = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool call of a round, recorded at `at` (ISO 8601 UTC).
+
+    `output` (a string that parses as JSON) is None until it returned.
+    """
+
+    call_id: str
+    at: str
+    name: str
+    input: dict[str, Any]
+    output: str | None = None
+    is_error: bool = False
+    ms: int = 0
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call and the tools that it asked for; `blocks` is None while no whole reply is recorded."""
+
+    number: int
+    text: str = ""
+    cuts: tuple[int, ...] = ()
+    blocks: tuple[dict[str, Any], ...] | None = None
+    stop_reason: str | None = None
+    provider: str = "anthropic"
+    usage: Usage = Usage()
+    calls: tuple[Call, ...] = ()
+
+
+class Run(events.AgentFacts, frozen=True, kw_only=True):
+    """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
+
+    `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
+    readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
+    that readers are known to have had when an attempt began.
+    """
+
+    trace_id: str
+    agent_id: str
+    user_message_id: str
+    user_text: str
+    requested_at: str
+    attempt: int = 0
+    attempts_without_progress: int = 0
+    offset: int = 0
+    agent_version: int = 0
+    model: str = ""
+    form: Form = "json"
+    prompt_override: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    sources: tuple[Source, ...] | None = None
+    rounds: tuple[Round, ...] = ()
+    reply: Message | None = None
+    state: RunState = "running"
+    code: str | None = None
+    detail: str | None = None
+    usage: Usage = Usage()
+    ended_at: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of all rounds, joined bare: what was streamed, and what is saved as the reply."""
+        return "".join(each.text for each in self.rounds)
+
+    @property
+    def cut(self) -> Cut | None:
+        """Why the last round's text ends before its time; None where it does not."""
+        return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread at a version: the version of its last event, 0 if it does not exist.
+
+    `seed` is what its caller showed of it before it began here. `erased_by` is the trace of the request by
+    which it was erased.
+    """
+
+    conversation_id: str
+    version: int = 0
+    account_id: str | None = None
+    started_at: str | None = None
+    seed: tuple[ShownMessage, ...] = ()
+    runs: tuple[Run, ...] = ()
+    erased_by: str | None = None
+
+    @property
+    def erased(self) -> bool:
+        """Whether it is gone for every reader."""
+        return self.erased_by is not None
+
+    @property
+    def active(self) -> Run | None:
+        """The run under way; there is at most one."""
+        return next((run for run in reversed(self.runs) if run.state == "running"), None)
+
+    def run(self, trace_id: str) -> Run | None:
+        """The run of that trace, if this conversation has it."""
+        return next((run for run in reversed(self.runs) if run.trace_id == trace_id), None)
+
+
+RunEvent = (
+    events.MessageSaved
+    | events.RunStarted
+    | events.SourcesRetrieved
+    | events.Delta
+    | events.ModelReplied
+    | events.ReplyLost
+    | events.ToolCalled
+    | events.ToolReturned
+    | events.RunCompleted
+    | events.RunFailed
+    | events.RunCancelled
+)
+
+
+def evolve(conversation: Conversation, event: events.Event) -> Conversation:
+    """The conversation after one more event."""
+    return evolve_all(conversation, (event,))
+
+
+def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
+    """The conversation that these events, from its first one on, have led to."""
+    return evolve_all(Conversation(conversation_id=conversation_id), stored)
+
+
+def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
+    """The conversation after these events, as if evolved one by one."""
+    # One list for all of them: a tuple copied at each would make a long log's fold quadratic.
+    runs = list(conversation.runs)
+    for event in following:
+        conversation = _evolve(conversation, runs, event)
+    return replace(conversation, runs=tuple(runs))
+
+
+def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) -> Conversation:
+    """The conversation but for its runs, which are changed in place."""
+    version = conversation.version + 1
+    match event:
+        case events.ConversationStarted():
+            return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
+        case events.ConversationSeeded():
+            return replace(conversation, version=version, seed=event.messages)
+        case events.ConversationErased():
+            runs.clear()
+            return replace(
+                conversation, version=version, account_id=event.account_id, seed=(), erased_by=event.trace_id
+            )
+        case events.MessageSaved(role="user"):
+            runs.append(_requested(event))
+        case _:
+            _evolve_run_of(conversation.conversation_id, runs, event)
+    return replace(conversation, version=version)
+
+
+def _requested(message: events.MessageSaved) -> Run:
+    return Run(
+        trace_id=message.trace_id,
+        agent_id=message.agent_id,
+        user_message_id=message.message_id,
+        user_text=message.content,
+        requested_at=message.at,
+    )
+
+
+def _evolve_run_of(conversation_id: str, runs: list[Run], event: RunEvent) -> None:
+    for index in range(len(runs) - 1, -1, -1):  # from the end: nearly always it is the last
+        if runs[index].trace_id == event.trace_id:
+            runs[index] = _evolve_run(conversation_id, runs[index], event)
+            return
+
+
+def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
+    match event:
+        case events.RunStarted():
+            return _started(run, event)
+        case events.SourcesRetrieved():
+            return replace(run, sources=event.sources, attempts_without_progress=0)
+        case events.Delta():
+            change = _changer(text=event.text, cuts=event.cuts)
+            return replace(
+                run, rounds=_with_round(run.rounds, event.round, change), attempts_without_progress=0
+            )
+        case events.ModelReplied():
+            return _replied(run, event)
+        case events.ReplyLost():
+            return replace(
+                run,
+                usage=run.usage + event.usage,
+                attempts_without_progress=max(0, run.attempts_without_progress - 1),
+            )
+        case events.ToolCalled():
+            call = Call(call_id=event.call_id, at=event.at, name=event.name, input=event.input)
+            return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
+        case events.ToolReturned():
+            rounds = _with_round(run.rounds, event.round, lambda each: _returned(each, event))
+            return replace(run, rounds=rounds, attempts_without_progress=0)
+        case events.MessageSaved():
+            return replace(run, reply=_reply(conversation_id, event))
+        case events.RunCompleted():
+            return replace(run, state="completed", usage=event.usage, ended_at=event.at)
+        case events.RunFailed():
+            return replace(
+                run,
+                state="failed",
+                code=event.code,
+                detail=event.message,
+                usage=event.usage,
+                ended_at=event.at,
+            )
+        case events.RunCancelled():
+            return replace(run, state="cancelled", code="cancelled", usage=event.usage, ended_at=event.at)
+        case _:
+            assert_never(event)
+
+
+def _started(run: Run, event: events.RunStarted) -> Run:
+    return replace(
+        run,
+        attempt=event.attempt,
+        attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
+        offset=max(run.offset, event.offset),
+        form=event.form,
+        prompt_override=event.prompt_override,
+        instructions=event.instructions,
+        shown_sha256=event.shown_sha256,
+        **agent_facts(event),
+    )
+
+
+def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
+    """What is recorded of the agent, by name."""
+    return {name: getattr(recorded, name) for name in events.AgentFacts.__struct_fields__}
+
+
+def _replied(run: Run, event: events.ModelReplied) -> Run:
+    change = _changer(
+        blocks=event.blocks, stop_reason=event.stop_reason, provider=event.provider, usage=event.usage
+    )
+    return replace(
+        run,
+        rounds=_with_round(run.rounds, event.round, change),
+        usage=run.usage + event.usage,
+        attempts_without_progress=0,
+    )
+
+
+def _reply(conversation_id: str, event: events.MessageSaved) -> Message:
+    return Message(
+        id=event.message_id,
+        conversation_id=conversation_id,
+        content=event.content,
+        token_count=event.token_count or 0,
+        created_at=event.at,
+    )
+
+
+def _changer(**fields: Any) -> Callable[[Round], Round]:
+    return lambda each: replace(each, **fields)
+
+
+def _with_round(
+    rounds: tuple[Round, ...], number: int, change: Callable[[Round], Round]
+) -> tuple[Round, ...]:
+    """The rounds with number `number` changed; a new one is begun behind the last."""
+    for index in range(len(rounds) - 1, -1, -1):
+        if rounds[index].number == number:
+            return (*rounds[:index], change(rounds[index]), *rounds[index + 1 :])
+    return (*rounds, change(Round(number=number)))
+
+
+def _asked(asking: Round, call: Call) -> Round:
+    if any(known.call_id == call.call_id for known in asking.calls):
+        return asking
+    return replace(asking, calls=(*asking.calls, call))
+
+
+def _returned(asking: Round, event: events.ToolReturned) -> Round:
+    calls = tuple(
+        replace(call, output=event.output, is_error=event.is_error, ms=event.ms)
+        if call.call_id == event.call_id
+        else call
+        for call in asking.calls
+    )
+    return replace(asking, calls=calls)

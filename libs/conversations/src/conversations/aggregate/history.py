@@ -1,0 +1,188 @@
+"""What the model sees of a conversation: messages in the shape of Anthropic's Messages API.
+
+Its rules (docs.claude.com, Messages API): roles alternate and the user begins; each tool_use block is
+answered by a tool_result with its id at the head of the next message; no text block is blank.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from contracts.values import ShownMessage
+from conversations.aggregate.conversation import Conversation, Round, Run
+
+Block = dict[str, Any]
+
+INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_BLANK = "(empty)"
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """`messages`, whose first `earlier` content blocks are of earlier runs: later runs' calls begin with the
+    same, byte for byte. Messages and blocks may be kept for other prompts, and are not to be changed.
+    """
+
+    messages: list[dict[str, Any]]
+    earlier: int
+
+
+class History:
+    """A conversation's seed and its first runs, as later runs of one provider's model are shown them."""
+
+    def __init__(self, seed: tuple[ShownMessage, ...], provider: str, *, tools_offered: bool) -> None:
+        self.seed = seed
+        self.runs: tuple[Run, ...] = ()
+        self._provider = provider
+        self._thread = _Thread(tools_offered)
+        _add_seed(self._thread, seed)
+
+    def go_on_to(self, runs: tuple[Run, ...]) -> None:
+        """Add what of `runs` is not in it; they begin with those that are."""
+        for run in runs[len(self.runs) :]:
+            _add_run(self._thread, run, self._provider, current=False)
+        self.runs = runs
+
+    def thread(self) -> "_Thread":
+        """A copy that can be gone on with."""
+        return self._thread.copied()
+
+
+class Histories(Protocol):
+    """Where histories are kept."""
+
+    def up_to(
+        self, runs: tuple[Run, ...], conversation: Conversation, provider: str, *, tools_offered: bool
+    ) -> History:
+        """The history of the conversation's first `runs`."""
+
+
+def prompt_for(
+    conversation: Conversation,
+    trace_id: str,
+    *,
+    tools_offered: bool,
+    documents: str = "",
+    provider: str = "anthropic",
+    histories: Histories | None = None,
+) -> Prompt:
+    """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
+
+    The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
+    was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
+    Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
+    own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
+    earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question,
+    behind all that is of earlier runs, and in no later run: so it moves nothing.
+
+    With `histories` nothing of an earlier run is rendered that they have.
+    """
+    place = _place_of(trace_id, conversation.runs)
+    runs = conversation.runs[:place]
+    if histories is None:
+        history = History(conversation.seed, provider, tools_offered=tools_offered)
+        history.go_on_to(runs)
+    else:
+        history = histories.up_to(runs, conversation, provider, tools_offered=tools_offered)
+    thread = history.thread()
+    earlier = sum(len(message["content"]) for message in thread.messages)
+    if documents:
+        thread.user(_text_block(documents))
+    _add_run(thread, conversation.runs[place], provider, current=True)
+    return Prompt(thread.messages, earlier)
+
+
+def _place_of(trace_id: str, runs: tuple[Run, ...]) -> int:
+    """Nearly always the last."""
+    return next(place for place in range(len(runs) - 1, -1, -1) if runs[place].trace_id == trace_id)
+
+
+def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> None:
+    thread.user(_text_block(run.user_text or _BLANK))
+    for each in run.rounds:
+        _add_round(thread, each, provider, current=current)
+    if run.reply is not None and not run.rounds:
+        thread.assistant(_text_block(run.reply.content))
+
+
+def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:
+    if seed and seed[0].role == "assistant":
+        thread.user(_text_block(_BLANK))
+    for message in seed:
+        (thread.user if message.role == "user" else thread.assistant)(_text_block(message.content))
+
+
+def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) -> None:
+    if each.blocks is None:
+        if not current:
+            thread.assistant(_text_block(each.text))
+        return
+    for block in each.blocks:
+        if block.get("type") not in _THINKING or (current and each.provider == provider):
+            thread.assistant(_for(provider, block))
+    returned = {call.call_id: call for call in each.calls}
+    for block in each.blocks:
+        if block.get("type") == "tool_use":
+            call = returned.get(block["id"])
+            if call is None or call.output is None:
+                thread.result(block, INTERRUPTED, is_error=True)
+            else:
+                thread.result(block, call.output, is_error=call.is_error)
+
+
+def _for(provider: str, block: Block) -> Block:
+    """The block with no provider's data but its own."""
+    if "provider_data" not in block:
+        return block
+    data = block["provider_data"].get(provider)
+    rest = {name: value for name, value in block.items() if name != "provider_data"}
+    return rest if data is None else rest | {"provider_data": {provider: data}}
+
+
+class _Thread:
+    """Messages under construction: what has the same role as the last message joins it."""
+
+    def __init__(self, tools_offered: bool) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._tools_offered = tools_offered
+
+    def copied(self) -> "_Thread":
+        """One that can be added to without a change to this one: the last message is all that could grow."""
+        copy = _Thread(self._tools_offered)
+        copy.messages = [*self.messages]
+        for last in copy.messages[-1:]:
+            copy.messages[-1] = last | {"content": [*last["content"]]}
+        return copy
+
+    def user(self, block: Block) -> None:
+        self._add("user", block if not _is_blank(block) else _text_block(_BLANK))
+
+    def assistant(self, block: Block) -> None:
+        if _is_blank(block):
+            return
+        if block.get("type") == "tool_use" and not self._tools_offered:
+            arguments = msgspec.json.encode(block.get("input")).decode()
+            block = _text_block(f"[Tool call {block['name']}: {arguments}]")
+        self._add("assistant", block)
+
+    def result(self, call: Block, output: str, *, is_error: bool) -> None:
+        if not self._tools_offered:
+            kind = "error" if is_error else "result"
+            self._add("user", _text_block(f"[Tool {kind} {call['name']}: {output}]"))
+            return
+        block: Block = {"type": "tool_result", "tool_use_id": call["id"], "content": output or "null"}
+        self._add("user", block | {"is_error": True} if is_error else block)
+
+    def _add(self, role: str, block: Block) -> None:
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"].append(block)
+        else:
+            self.messages.append({"role": role, "content": [block]})
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _is_blank(block: Block) -> bool:
+    return block.get("type") == "text" and not str(block.get("text", "")).strip()

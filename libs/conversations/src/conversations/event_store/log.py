@@ -1,0 +1,206 @@
+"""The log of all conversations, for readers: in the order of its positions, and by conversation.
+
+Positions grow in the order of commits, so nobody who asks for what comes after one misses an event. They
+are not contiguous: appends that failed and conversations that were erased leave gaps.
+"""
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+
+import msgspec
+from psycopg import sql
+
+from contracts import events
+from conversations.aggregate.conversation import Conversation, fold
+from conversations.database import EVENTS_TABLE, using
+from conversations.event_store import mapper
+from runtime.postgres import Pool, open_pool, ping
+
+PAGE_BYTES = 8 * 1024 * 1024
+_TABLE = sql.Identifier(EVENTS_TABLE)
+
+
+class LogEntry(msgspec.Struct, frozen=True, dict=True):
+    """One stored event; `state` is its JSON as stored, `topic` its tag."""
+
+    position: int
+    conversation_id: str
+    version: int
+    topic: str
+    state: bytes
+
+    @functools.cached_property
+    def event(self) -> events.Event:
+        """The event itself, decoded once. Raises UnreadableEvent."""
+        return mapper.event_of(self.topic, self.state)
+
+
+class Log:
+    """A reader of the log. Every call raises StoreUnavailable where Postgres does not answer."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
+        """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes.
+
+        Those with a topic in `without` come with an empty state: to read it would be for nothing.
+        """
+        return await self._entries(_READ, (list(without), after, limit, PAGE_BYTES))
+
+    async def rows(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[LogEntry]:
+        """The entries of a conversation with versions in (after_version, until_version]."""
+        return await self._entries(_ROWS, (conversation_id, after_version, until_version))
+
+    async def rows_of_run(
+        self, conversation_id: str, trace_id: str, after_version: int = 0
+    ) -> list[LogEntry]:
+        """The entries of a run, from its user message on, until its end; those behind it are not looked at.
+
+        With `after_version` those behind that version: it must be in the run, or the one before. Where the
+        conversation was erased, that entry alone.
+        """
+        named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
+        return await self._entries(_ROWS_OF_RUN, named)
+
+    async def is_under_way(self, conversation_id: str, trace_id: str) -> bool:
+        """Whether a run has begun and has no end yet; False once it was erased."""
+        named = {"conversation": conversation_id, "trace": trace_id}
+        async with using(self._pool) as conn:
+            return await (await conn.execute(_IS_UNDER_WAY, named)).fetchone() == (True,)
+
+    async def events(
+        self, conversation_id: str, after_version: int = 0, until_version: int | None = None
+    ) -> list[events.Event]:
+        """The events of a conversation with versions in (after_version, until_version]."""
+        return [entry.event for entry in await self.rows(conversation_id, after_version, until_version)]
+
+    async def conversation(self, conversation_id: str) -> Conversation:
+        """The conversation as it stands now; its version is 0 if it does not exist."""
+        rows = await self.rows(conversation_id)
+        conversation = fold(conversation_id, (row.event for row in rows))
+        return at_version_of(conversation, rows)
+
+    async def readable_conversation(self, conversation_id: str) -> Conversation:
+        """The conversation at its version, without those of its events that cannot be decoded.
+
+        It may lack anything but its account: nothing is to be told out of it but that a run is over.
+        """
+        rows = await self.rows(conversation_id)
+        found, _ = mapper.readable_of((row.topic, row.state) for row in rows)
+        conversation = fold(conversation_id, found)
+        if conversation.account_id is None:
+            account_id = (await self.accounts_of([conversation_id])).get(conversation_id)
+            conversation = msgspec.structs.replace(conversation, account_id=account_id)
+        return at_version_of(conversation, rows)
+
+    async def head(self) -> int:
+        """The last position, 0 for an empty log."""
+        async with using(self._pool) as conn:
+            row = await (await conn.execute(_HEAD)).fetchone()
+        return int(row[0]) if row else 0
+
+    async def conversation_ids(self, after: str, limit: int) -> list[str]:
+        """Up to `limit` ids of conversations behind `after`, in their order; those erased too."""
+        async with using(self._pool) as conn:
+            return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
+
+    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+        """The account of each conversation, by the first event that is left of it, where that can be read."""
+        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            await cursor.execute(_FIRST, (list(conversation_ids),))
+            rows = await cursor.fetchall()
+        return {
+            conversation_id: account for conversation_id, state in rows if (account := _account_of(state))
+        }
+
+    async def ping(self) -> None:
+        """A health check."""
+        await ping(self._pool)
+
+    async def _entries(
+        self, query: sql.Composed, parameters: Sequence[object] | Mapping[str, object]
+    ) -> list[LogEntry]:
+        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+            await cursor.execute(query, parameters)
+            return [LogEntry(*row) for row in await cursor.fetchall()]
+
+
+@contextlib.asynccontextmanager
+async def open_log(database_url: str, *, max_size: int = 4) -> AsyncIterator[Log]:
+    """A reader with a pool of its own; opens whether or not Postgres can be reached yet."""
+    async with open_pool(database_url, max_size=max_size) as pool:
+        yield Log(pool)
+
+
+class _Named(msgspec.Struct):
+    account_id: str
+
+
+def _account_of(state: bytes | None) -> str | None:
+    """Not by Postgres: its query would fail for all where one is no JSON."""
+    try:
+        return None if state is None else msgspec.json.decode(state, type=_Named).account_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
+    """The conversation at the version of its last row: what was erased still counts."""
+    return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation
+
+
+_COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
+_READ = sql.SQL(
+    "SELECT notification_id, originator_id, originator_version, topic,"
+    "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END FROM ("
+    "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
+    "    FROM (SELECT * FROM {table} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS page"
+    ") AS measured WHERE before < %s ORDER BY notification_id"
+).format(table=_TABLE)
+_ROWS = sql.SQL(
+    "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
+    " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"
+).format(_COLUMNS, _TABLE)
+# A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
+_BY_TRACE = sql.SQL(
+    "WITH begun AS MATERIALIZED ("
+    "  SELECT originator_id AS id, originator_version AS version FROM {table}"
+    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1'"
+    "), ended AS MATERIALIZED ("
+    "  SELECT originator_id AS id, originator_version AS version FROM {table}"
+    "   WHERE trace_of_event(state) = %(trace)s"
+    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')) "
+).format(table=_TABLE)
+_ROWS_OF_RUN = _BY_TRACE + sql.SQL(
+    "SELECT {columns} FROM {table} WHERE originator_id = %(conversation)s"
+    " AND originator_version > coalesce(%(after)s::bigint,"
+    "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
+    " AND originator_version <= coalesce("
+    "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
+    " AND topic <> 'conversation_erased.v1'"
+    " UNION ALL SELECT {columns} FROM {table}"
+    " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
+    " ORDER BY originator_version"
+).format(columns=_COLUMNS, table=_TABLE)
+_IS_UNDER_WAY = _BY_TRACE + sql.SQL(
+    "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
+    " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
+)
+_HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
+_FIRST = sql.SQL(
+    "SELECT id, (SELECT state FROM {} WHERE originator_id = id ORDER BY originator_version LIMIT 1)"
+    " FROM unnest(%s::text[]) AS id"
+).format(_TABLE)
+# From one id to the next by the index: a conversation has many rows.
+_IDS = sql.SQL(
+    "WITH RECURSIVE ids AS ("
+    "  (SELECT originator_id AS id FROM {table} WHERE originator_id > %s ORDER BY 1 LIMIT 1)"
+    "  UNION ALL"
+    "  SELECT (SELECT originator_id FROM {table} WHERE originator_id > id ORDER BY 1 LIMIT 1)"
+    "    FROM ids WHERE id IS NOT NULL"
+    ") SELECT id FROM ids WHERE id IS NOT NULL LIMIT %s"
+).format(table=_TABLE)

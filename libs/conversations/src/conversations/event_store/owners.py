@@ -1,0 +1,45 @@
+"""Whose conversation each is: only its first event says so, and followers need it for all of them."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from contracts import events
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log, LogEntry
+
+MAX_KNOWN = 20_000
+NAMING = frozenset({"conversation_started.v1", "conversation_erased.v1"})
+"""The tags of the events that say it."""
+
+
+class Owners:
+    """The accounts of the conversations seen last, looked up in the log where they are not known."""
+
+    def __init__(self, log: Log, max_known: int = MAX_KNOWN) -> None:
+        self._log = log
+        self._max_known = max_known
+        self._accounts: OrderedDict[str, str] = OrderedDict()
+
+    async def of(self, entries: Sequence[LogEntry]) -> dict[str, str]:
+        """The account of each conversation in `entries`; one without a readable beginning is left out."""
+        for entry in entries:
+            if entry.topic in NAMING:
+                self._learn(entry)
+        wanted = {entry.conversation_id for entry in entries}
+        unknown = wanted - self._accounts.keys()
+        if unknown:
+            self._accounts |= await self._log.accounts_of(unknown)
+        found = {each: self._accounts[each] for each in wanted if each in self._accounts}
+        for conversation_id in found:
+            self._accounts.move_to_end(conversation_id)
+        while len(self._accounts) > self._max_known:
+            self._accounts.popitem(last=False)
+        return found
+
+    def _learn(self, entry: LogEntry) -> None:
+        try:
+            event = entry.event
+        except UnreadableEvent:
+            return
+        if isinstance(event, events.ConversationStarted | events.ConversationErased):
+            self._accounts[entry.conversation_id] = event.account_id

@@ -1,0 +1,139 @@
+"""The only writer of conversations: load one at its version, append events to it at that version."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from contracts import events
+from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.event_store import mapper
+from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
+from conversations.event_store.cache import Cache
+from conversations.event_store.log import Log, at_version_of, open_log
+from conversations.event_store.writer import TRANSACTION, Append, Writer, events_of
+from runtime.postgres import open_pool
+
+LOAD_CONNECTIONS = 4
+_APPEND_SECONDS = 5.0  # the writer's own bound is lower; this one holds while others are in its way
+
+
+class ConversationStore:
+    """Loads and appends. Postgres, away or frozen, is StoreUnavailable within five seconds."""
+
+    def __init__(self, log: Log, writer: Writer) -> None:
+        self._log = log
+        self._writer = writer
+        self._cache = Cache()
+
+    async def load(self, conversation_id: str) -> Conversation:
+        """The conversation as it stands now; its version is 0 if it does not exist.
+
+        One query, for the events since the state that is kept here. Raises StoreUnavailable, UnreadableEvent.
+        """
+        start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
+        rows = await self._log.rows(conversation_id, after_version=start.version)
+        conversation = at_version_of(evolve_all(start, (row.event for row in rows)), rows)
+        self._cache.put(conversation, sum(len(row.state) for row in rows))
+        return conversation
+
+    async def load_readable(self, conversation_id: str) -> Conversation:
+        """One that `load` cannot read: see `Log.readable_conversation`. Raises StoreUnavailable.
+
+        What is appended to it goes through `append_stored`: the state after it is not to be kept here.
+        """
+        return await self._log.readable_conversation(conversation_id)
+
+    def known(self, conversation_id: str) -> Conversation | None:
+        """The newest state known here, which may be behind the log: an append to it then says so."""
+        return self._cache.get(conversation_id)
+
+    async def append(
+        self, conversation: Conversation, new: Sequence[events.Event], *, release: LeaseChange | None = None
+    ) -> Conversation:
+        """Store the events behind `conversation.version`, all or none, and return the state after them.
+
+        With them a lease is released. To append what was already stored so is no error. Raises
+        VersionConflict where something else was stored, UnstorableEvent where Postgres refuses them, and
+        StoreUnavailable where it is unknown whether they were stored.
+        """
+        if not new:
+            return conversation
+        facts = mapper.stored(new)
+        await self._store(conversation.conversation_id, conversation.version, facts, release)
+        return self._following(conversation, new, facts)
+
+    async def begin(
+        self,
+        conversation: Conversation,
+        new: Sequence[events.Event],
+        lease: LeaseChange,
+        beginning: Beginning,
+    ) -> tuple[Conversation, str] | None:
+        """Take the lease and store the first events of a run, if nothing speaks against it.
+
+        That is: the lease is to be had by the rules of `Leases.acquire`, nobody waits for the conversation,
+        it is at this version, the condition holds, and the time is as it is said to be. The events name the
+        worker. Returns the state after them and the server's time, or None: then nothing was stored, and no
+        lease is held.
+
+        Raises UnstorableEvent, StoreUnavailable.
+        """
+        facts = mapper.stored(new)
+        try:
+            at = await self._store(
+                conversation.conversation_id, conversation.version, facts, lease, beginning
+            )
+        except VersionConflict:
+            return None
+        return self._following(conversation, new, facts), at or beginning.at
+
+    async def append_stored(
+        self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
+    ) -> None:
+        """Store events as they are, in (topic, state), behind `version`, all or none: see `append`."""
+        await self._store(conversation_id, version, facts)
+
+    async def ping(self) -> None:
+        """A health check."""
+        await self._log.ping()
+
+    async def _store(
+        self,
+        conversation_id: str,
+        version: int,
+        facts: Sequence[tuple[str, bytes]],
+        lease: LeaseChange | None = None,
+        beginning: Beginning | None = None,
+    ) -> str | None:
+        stored = events_of(conversation_id, version, facts)
+        append = Append(Item(conversation_id, version, stored, lease, beginning))
+        self._writer.submit(append)
+        try:
+            async with asyncio.timeout(_APPEND_SECONDS):
+                return await append.done
+        except TimeoutError as error:
+            raise StoreUnavailable("the append was not confirmed in time") from error
+
+    def _following(
+        self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]
+    ) -> Conversation:
+        following = evolve_all(conversation, new)
+        self._cache.put(following, sum(len(state) for _, state in facts))
+        return following
+
+
+@contextlib.asynccontextmanager
+async def open_store(
+    database_url: str, condition: Condition | None = None
+) -> AsyncIterator[ConversationStore]:
+    """The store, with a connection to write and a few to load; opens whether or not Postgres is up yet."""
+    async with (
+        open_pool(database_url, max_size=1, options=TRANSACTION) as pool,
+        open_log(database_url, max_size=LOAD_CONNECTIONS) as log,
+    ):
+        writer = Writer(pool, condition)
+        try:
+            yield ConversationStore(log, writer)
+        finally:
+            await writer.close()

@@ -1,0 +1,219 @@
+"""The line before a busy conversation: first come, first served, whichever worker each waits at.
+
+A place is leased like a run. One whose worker died is passed over once it has expired, and kept: the
+message that comes back at another worker has its old place again.
+
+Who gives up a place notifies all workers. Each asks for those of its waiters who are now the first, in one
+statement however many they are, and now and then without a notification: places expire without one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+import psycopg
+
+from contracts.ids import new_id
+from contracts.timings import LEASE_SECONDS
+from conversations.database import listen, notifications, open_session, using
+from conversations.errors import StoreUnavailable, WaiterLost, WaitingLineFull
+from runtime.logs import get_logger
+from runtime.postgres import Connection, Pool
+
+MAX_IN_CONVERSATION = 20
+"""How many messages may wait for one conversation."""
+
+MAX_IN_ACCOUNT = 200
+"""How many messages of one account may wait, for any of its conversations."""
+
+LOOK_SECONDS = 5.0
+"""Should a notification be missed, a turn is noticed after this time."""
+
+_RETRY_SECONDS = 1.0
+
+ACCOUNTS = """
+ALTER TABLE waiting_line ADD COLUMN account_id text;
+CREATE INDEX waiting_line_account_idx ON waiting_line (account_id);
+"""
+
+
+class _Waiter(msgspec.Struct, frozen=True):
+    conversation_id: str
+    first: asyncio.Event
+
+
+class WaitingLine:
+    """The places of one worker process. Every call raises StoreUnavailable where Postgres does not answer."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        worker: str,
+        *,
+        max_in_conversation: int = MAX_IN_CONVERSATION,
+        max_in_account: int = MAX_IN_ACCOUNT,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        self._pool = pool
+        self._bounds = {"in_conversation": max_in_conversation, "in_account": max_in_account}
+        self._look_seconds = look_seconds
+        self._worker = f"{worker}/{new_id()}"
+        self._waiting: dict[str, _Waiter] = {}
+
+    async def join(self, conversation_id: str, trace_id: str, asked_at: str, account_id: str) -> None:
+        """Take the place of a request made at `asked_at` (ISO 8601), or keep the one that it has had.
+
+        Workers take requests up side by side: who was heard of first is not who asked first. Raises
+        WaitingLineFull, unless it has had a place.
+        """
+        self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
+        given = {
+            "trace": trace_id,
+            "conversation": conversation_id,
+            "account": account_id,
+            "asked_at": asked_at,
+            "worker": self._worker,
+            "seconds": LEASE_SECONDS,
+            **self._bounds,
+        }
+        async with using(self._pool) as conn:
+            joined = (await conn.execute(_JOIN, given)).rowcount
+        if not joined:
+            self.keep(trace_id)
+            raise WaitingLineFull(conversation_id)
+
+    async def go_before_all(self, conversation_id: str, trace_id: str) -> None:
+        """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
+        self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
+        async with using(self._pool) as conn:
+            await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
+
+    async def is_first(self, conversation_id: str, trace_id: str) -> bool:
+        """Whether nobody waits before this trace; for one without a place, whether nobody waits at all."""
+        return await self._first_of([trace_id], [conversation_id]) == [trace_id]
+
+    async def until_first(self, trace_id: str, seconds: float) -> bool:
+        """Wait until nobody waits before this trace, which has a place here; False when time is up.
+
+        Raises WaiterLost as soon as another delivery of the same request has left the line.
+        """
+        waiter = self._waiting.get(trace_id)
+        if waiter is None:
+            raise WaiterLost(trace_id)
+        waiter.first.clear()
+        if await self.is_first(waiter.conversation_id, trace_id):
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await waiter.first.wait()
+        except TimeoutError:
+            return False
+        if self._waiting.get(trace_id) is not waiter:
+            raise WaiterLost(trace_id)
+        return True
+
+    async def leave(self, trace_id: str) -> None:
+        """Give up the place, because it is this trace's turn or it waits no more."""
+        self.keep(trace_id)
+        async with using(self._pool) as conn:
+            await conn.execute(_LEAVE, [trace_id, _CHANNEL])
+
+    def keep(self, trace_id: str) -> None:
+        """Leave the place to the worker that takes the request up next; until it has expired it counts."""
+        waiter = self._waiting.pop(trace_id, None)
+        if waiter is not None:
+            waiter.first.set()
+
+    async def renew(self) -> None:
+        """Ten more seconds for all places of this worker. Call it as often as `Leases.renew`."""
+        if not self._waiting:
+            return
+        async with using(self._pool) as conn:
+            await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(self._waiting)])
+
+    async def follow(self, database_url: str) -> None:
+        """Wake those who wait here when they are the first. For ever."""
+        while True:
+            try:
+                async with open_session(database_url, self._worker) as connection:
+                    await listen(connection, _CHANNEL)
+                    while True:
+                        await self._wake()
+                        await self._moved(connection)
+            except (psycopg.Error, StoreUnavailable) as error:
+                reason = str(error).strip().partition("\n")[0]
+                get_logger("conversations.leases.waiting_line").warning("line_not_followed", reason=reason)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _moved(self, connection: Connection) -> None:
+        """Return when a line has moved in which somebody waits here, and after `look_seconds`."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._look_seconds
+        moved = False
+        while not moved and loop.time() < end:
+            for name in await notifications(connection, seconds=end - loop.time()):
+                moved = moved or any(name == each.conversation_id for each in self._waiting.values())
+
+    async def _wake(self) -> None:
+        if self._waiting:
+            conversation_ids = [waiter.conversation_id for waiter in self._waiting.values()]
+            for trace_id in await self._first_of(list(self._waiting), conversation_ids):
+                if waiter := self._waiting.get(trace_id):
+                    waiter.first.set()
+
+    async def _first_of(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
+        """Those of these traces, each of its conversation, before whom nobody waits."""
+        async with using(self._pool) as conn:
+            cursor = await conn.execute(_FIRST, [list(trace_ids), list(conversation_ids)])
+            return [trace_id for (trace_id,) in await cursor.fetchall()]
+
+
+async def delete_expired_waiters(pool: Pool) -> None:
+    """Delete places that dead workers have left, an hour after they expired."""
+    async with using(pool) as conn:
+        await conn.execute(_FORGET)
+
+
+_CHANNEL = "waiting_line"
+
+# Two that join at the same moment may both find the last place free: the bounds need not be exact.
+_JOIN = """
+INSERT INTO waiting_line (trace_id, conversation_id, account_id, place, worker, expires_at)
+OVERRIDING SYSTEM VALUE
+SELECT %(trace)s, %(conversation)s, %(account)s, extract(epoch FROM %(asked_at)s::timestamptz) * 1000000,
+       %(worker)s, clock_timestamp() + make_interval(secs => %(seconds)s)
+ WHERE EXISTS (SELECT FROM waiting_line WHERE trace_id = %(trace)s)
+    OR ((SELECT count(*) FROM waiting_line
+          WHERE conversation_id = %(conversation)s AND expires_at > clock_timestamp()) < %(in_conversation)s
+    AND (SELECT count(*) FROM waiting_line
+          WHERE account_id = %(account)s AND expires_at > clock_timestamp()) < %(in_account)s)
+ON CONFLICT (trace_id) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
+"""
+
+_GO_BEFORE = """
+INSERT INTO waiting_line (trace_id, conversation_id, place, worker, expires_at) OVERRIDING SYSTEM VALUE
+VALUES (%s, %s, 0, %s, clock_timestamp() + make_interval(secs => %s))
+ON CONFLICT (trace_id) DO UPDATE SET worker = excluded.worker, expires_at = excluded.expires_at
+"""
+
+_FIRST = """
+SELECT asked.trace_id FROM unnest(%s::text[], %s::text[]) AS asked (trace_id, conversation_id)
+  LEFT JOIN waiting_line mine ON mine.trace_id = asked.trace_id
+ WHERE NOT EXISTS (
+       SELECT FROM waiting_line other
+        WHERE other.conversation_id = asked.conversation_id AND other.trace_id <> asked.trace_id
+          AND other.expires_at > clock_timestamp()
+          AND (mine.trace_id IS NULL OR (other.place, other.trace_id) < (mine.place, mine.trace_id)))
+"""
+
+_LEAVE = """
+WITH gone AS (DELETE FROM waiting_line WHERE trace_id = %s RETURNING conversation_id)
+SELECT pg_notify(%s, conversation_id) FROM gone
+"""
+
+_RENEW = """
+UPDATE waiting_line SET expires_at = clock_timestamp() + make_interval(secs => %s)
+ WHERE worker = %s AND trace_id = ANY(%s)
+"""
+
+_FORGET = "DELETE FROM waiting_line WHERE expires_at < clock_timestamp() - interval '1 hour'"

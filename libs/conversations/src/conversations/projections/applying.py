@@ -1,0 +1,144 @@
+"""From the log to facts for projections, and from facts into their tables; what cannot be taken is parked."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import psycopg
+
+from contracts import events
+from contracts.text import cleaned
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.owners import NAMING, Owners
+from conversations.projections.projection import LoggedFact, Projection
+from runtime.postgres import Connection
+
+Placed = LogEntry | LoggedFact
+
+_TAGS: Mapping[str, type[events.Fact]] = {events.tag_of(each): each for each in events.EVENTS}
+
+
+class FactBatch(msgspec.Struct):
+    """The facts of a stretch of the log for one projection."""
+
+    facts: list[LoggedFact] = msgspec.field(default_factory=list)
+    unreadable: list[tuple[Placed, Exception]] = msgspec.field(default_factory=list)
+
+    def behind(self, position: int) -> "FactBatch":
+        """Without what is at `position` or before it."""
+        return FactBatch(
+            [fact for fact in self.facts if fact.position > position],
+            [pair for pair in self.unreadable if pair[0].position > position],
+        )
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A stretch of the log behind `start` up to `end`: how many entries, and the facts for each, by name."""
+
+    start: int
+    size: int
+    end: int
+    batches: dict[str, FactBatch]
+
+
+class Reader:
+    """Reads the log for some projections. An event that none of them takes is neither sent nor decoded."""
+
+    def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
+        self._log = log
+        self._owners = Owners(log)
+        self._projections = tuple(projections)
+        self._takers = {tag: tuple(p for p in projections if cls in p.takes) for tag, cls in _TAGS.items()}
+        self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
+
+    async def read(self, after: int, limit: int, until: int | None = None) -> Page | None:
+        """Up to `limit` entries behind `after`, none behind `until`; None where there are none.
+
+        Raises StoreUnavailable.
+        """
+        entries = await self._log.read(after, limit, without=self._unwanted)
+        if until is not None and entries and entries[-1].position > until:
+            entries = [entry for entry in entries if entry.position <= until]
+        if not entries:
+            return None
+        accounts = await self._owners.of(entries)
+        batches = {each.name: FactBatch() for each in self._projections}
+        for entry in entries:
+            # A tag of before an upcast, or an unheard one, may be of any type.
+            takers = self._takers.get(entry.topic, self._projections)
+            if takers:
+                _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
+        return Page(after, len(entries), entries[-1].position, batches)
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An event that a projection could not take, and why: no content of it."""
+
+    position: int
+    conversation_id: str
+    reason: str
+
+
+async def take(conn: Connection, projection: Projection, batch: FactBatch, stored_as: str) -> list[Refused]:
+    """Bring it into the table that `conn` finds, in its open transaction; what it cannot take is parked."""
+    refused = [*batch.unreadable, *await _apply(conn, projection, batch.facts)]
+    return [await _park(conn, stored_as, entry, error) for entry, error in refused]
+
+
+def _hand_out(
+    batches: Mapping[str, FactBatch], takers: Sequence[Projection], entry: LogEntry, account_id: str | None
+) -> None:
+    try:
+        if account_id is None:
+            raise UnreadableEvent(entry.topic, "nothing says whose its conversation is")  # noqa: TRY301
+        fact = LoggedFact(entry.position, entry.conversation_id, account_id, entry.event)
+    except UnreadableEvent as error:
+        for each in takers:
+            batches[each.name].unreadable.append((entry, error))
+        return
+    kind = type(fact.event)
+    for each in takers:
+        if kind in each.takes:
+            batches[each.name].facts.append(fact)
+
+
+async def _apply(
+    conn: Connection, projection: Projection, facts: Sequence[LoggedFact]
+) -> list[tuple[Placed, Exception]]:
+    """All at once; if one of them cannot be taken, half by half, to find it."""
+    if not facts:
+        return []
+    try:
+        async with conn.transaction():
+            for statement, parameters in projection.changes(facts):
+                await conn.execute(statement, parameters)
+    except REFUSALS as error:
+        if len(facts) == 1:
+            return [(facts[0], error)]
+        middle = len(facts) // 2
+        return [
+            *await _apply(conn, projection, facts[:middle]),
+            *await _apply(conn, projection, facts[middle:]),
+        ]
+    return []
+
+
+async def _park(conn: Connection, stored_as: str, entry: Placed, error: Exception) -> Refused:
+    refused = Refused(entry.position, entry.conversation_id, _reason(error))
+    await conn.execute(_PARK, [stored_as, *msgspec.structs.astuple(refused)])
+    return refused
+
+
+def _reason(error: Exception) -> str:
+    """Of the server's words only the first line: its details repeat what the row holds."""
+    batches = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    return cleaned(batches or str(error))[:500]
+
+
+# What the server or psycopg says of a value that does not fit its column.
+REFUSALS = (UnreadableEvent, psycopg.DataError, psycopg.IntegrityError, UnicodeError)
+
+_PARK = """
+INSERT INTO parked_events (projection, position, conversation_id, reason) VALUES (%s, %s, %s, %s)
+ON CONFLICT (projection, position) DO UPDATE SET reason = excluded.reason, at = excluded.at
+"""

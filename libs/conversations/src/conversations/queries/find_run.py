@@ -1,0 +1,101 @@
+"""From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from psycopg import sql
+
+from contracts.values import Form
+from conversations.aggregate.conversation import Run, fold
+from conversations.database import using
+from conversations.event_store.log import Log
+from runtime.postgres import Pool
+
+_PAGE = 500
+
+# Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
+INDEX = """
+CREATE FUNCTION trace_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' $$;
+CREATE INDEX conversation_events_trace_idx ON conversation_events (trace_of_event(state))
+    WHERE topic = 'run_started.v1';
+"""
+
+ENDS = """
+CREATE INDEX conversation_events_end_idx ON conversation_events (trace_of_event(state))
+    WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
+"""
+"""By which `Log` knows where to stop: the primary key does not tell a run's end from its other rows."""
+
+BEGUN = sql.SQL("""EXISTS (
+    SELECT 1 FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
+)""")
+"""SQL for whether the log has a run of a trace, which is to be formatted in."""
+
+BEGUN_AT = sql.SQL("""(
+    SELECT min(originator_version) - 1 FROM conversation_events
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
+)""")
+"""SQL for the version of its user message, behind which it first started; null where the log has no run."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
+    still stands in line.
+    """
+
+    conversation_id: str
+    account_id: str
+    begun_at: int | None
+    form: Form | None
+
+
+async def find_run(pool: Pool, trace_id: str) -> Found | None:
+    """The run of a trace, or the request in line before a busy conversation. Raises StoreUnavailable.
+
+    None where it is unknown or erased, or no worker has taken the request up yet.
+    """
+    async with using(pool) as conn:
+        row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
+    if row is None or row[1] is None:
+        return None
+    return Found(conversation_id=row[0], account_id=row[1], begun_at=row[2], form=row[3])
+
+
+async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
+    """A run out of the log, with its conversation's id. Raises StoreUnavailable, UnreadableEvent.
+
+    None where it is unknown or erased, or has not begun.
+    """
+    found = await find_run(pool, trace_id)
+    if found is None or found.begun_at is None:
+        return None
+    rows = await Log(pool).rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
+    own = (event for row in rows if (event := row.event).trace_id == trace_id)
+    run = fold(found.conversation_id, own).run(trace_id)
+    return None if run is None else (found.conversation_id, run)
+
+
+_FIND = """
+SELECT conversation_id,
+       (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM conversation_events
+         WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
+       version - 1, form
+  FROM (SELECT originator_id AS conversation_id, originator_version AS version,
+               convert_from(state, 'UTF8')::json ->> 'form' AS form
+          FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s
+         UNION ALL
+        SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
+ ORDER BY version LIMIT 1
+"""
+
+
+async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
+    """Every conversation of the log, or of one account, by id; those erased too. Raises StoreUnavailable."""
+    after = ""
+    while page := await log.conversation_ids(after, _PAGE):
+        accounts = {} if account_id is None else await log.accounts_of(page)
+        for each in page:
+            if account_id is None or accounts.get(each) == account_id:
+                yield each
+        after = page[-1]

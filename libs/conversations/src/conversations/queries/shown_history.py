@@ -1,0 +1,118 @@
+"""Conversations by what their callers show of them, for doors whose clients send the whole history each time.
+
+A run's start holds a hash of all that was shown with its message. So a history finds its conversation by all
+but its last reply, and that reply is compared with what is saved. Content alone finds nothing: the hash is of
+the account, the agent and the caller's own key for the conversation too.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import LiteralString
+
+import msgspec
+
+from contracts import events, wire
+from contracts.values import ShownMessage
+from conversations.database import using
+from conversations.event_store import mapper
+from runtime.postgres import Pool
+
+_LOOKED_AT = 8
+"""So many runs that were asked for with the same are looked at, the newest first: replies made anew."""
+
+_EVENTS = 15
+"""So many tell of a reply, and of what was asked behind it in vain."""
+
+FUNCTION = """
+CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'shown_sha256' $$;
+"""
+
+INDEXES: dict[str, LiteralString] = {
+    "conversation_events_shown_idx": """
+    ON conversation_events (shown_with_event(state), notification_id)
+ WHERE topic = 'run_started.v1' AND shown_with_event(state) IS NOT NULL
+""",
+}
+
+
+class Continued(msgspec.Struct, frozen=True):
+    """A conversation that is as it was shown. `reply_id` is of the message that it ends with."""
+
+    conversation_id: str
+    reply_id: str
+
+
+class Digests(msgspec.Struct, frozen=True):
+    """Of the texts of `messages`, 64 hexadecimal digits each.
+
+    `before_reply` is of those before the last reply, where all but one message end with a reply.
+    """
+
+    messages: str
+    before_reply: str | None
+
+
+def digests_of(messages: Sequence[ShownMessage]) -> Digests:
+    """In one pass: a caller may show a megabyte. Blanks around a text make no difference."""
+    digest, before_reply = hashlib.sha256(), None
+    reply = len(messages) - 2
+    for index, message in enumerate(messages):
+        if index == reply and message.role == "assistant":
+            before_reply = digest.hexdigest()
+        digest.update(wire.encode((message.role, message.content.strip())))
+    return Digests(digest.hexdigest(), before_reply)
+
+
+def hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
+    """What is stored of what was shown: 64 hexadecimal digits."""
+    return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
+
+
+async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
+    """The conversation that ends with `reply`, to what was asked for with the hash `asked`.
+
+    Behind it `message` may have been asked before, in vain: runs that failed before they said anything. None
+    where there is no such conversation, or it has gone on since. Raises StoreUnavailable, UnreadableEvent.
+    """
+    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+        rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
+    for conversation_id, trace_id, topics, states in rows:
+        saved = [mapper.event_of(*each) for each in zip(topics or (), states or (), strict=True)]
+        match saved:
+            case [events.MessageSaved(trace_id=own, role="assistant") as last, *tries] if (
+                own == trace_id and last.content.strip() == reply.strip() and _in_vain(tries, message)
+            ):
+                return Continued(conversation_id, last.message_id)
+    return None
+
+
+def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
+    """Whether these are questions for `message` alone, each with the end of its run behind it."""
+    return len(tries) % 2 == 0 and all(
+        isinstance(question, events.MessageSaved)
+        and question.content.strip() == message.strip()
+        and isinstance(end, events.RunFailed | events.RunCancelled)
+        for question, end in zip(tries[::2], tries[1::2], strict=True)
+    )
+
+
+# Text behind the reply is of a run that said something.
+_BEHIND = """
+SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
+  FROM (SELECT originator_id, originator_version, trace_of_event(state) AS trace_id FROM conversation_events
+         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s
+         ORDER BY notification_id DESC LIMIT %s) AS begun,
+       LATERAL (
+         SELECT array_agg(topic ORDER BY originator_version) AS topics,
+                array_agg(state ORDER BY originator_version) AS states
+           FROM (SELECT * FROM conversation_events
+                  WHERE originator_id = begun.originator_id AND originator_version > begun.originator_version
+                    AND (topic LIKE 'message_saved.v%%' OR topic IN ('run_failed.v1', 'run_cancelled.v1')
+                         OR topic LIKE 'delta.v%%' AND originator_version > (
+                            SELECT min(originator_version) FROM conversation_events
+                             WHERE originator_id = begun.originator_id
+                               AND originator_version > begun.originator_version
+                               AND topic LIKE 'message_saved.v%%'))
+                  ORDER BY originator_version LIMIT %s) AS page) AS behind
+"""

@@ -1,0 +1,144 @@
+"""A conversation as its readers are shown it, row by row out of the log: none of it is folded.
+
+A page costs what it shows, however long the conversation is, and is as new as the log itself.
+"""
+
+from datetime import datetime
+
+import msgspec
+from psycopg import sql
+
+from contracts import events
+from conversations.database import EVENTS_TABLE, using
+from conversations.event_store import mapper
+from runtime.postgres import Pool
+
+
+class Thread(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that exists; `version` is that of its last event."""
+
+    conversation_id: str
+    account_id: str
+    version: int
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A saved message, and its place in the conversation."""
+
+    version: int
+    message: events.MessageSaved
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages that follow each other, the oldest first; `more` of them come behind."""
+
+    messages: tuple[Said, ...]
+    more: bool
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """How many messages there are, the first and the last of them, and when the conversation began."""
+
+    started_at: str
+    count: int
+    first: events.MessageSaved
+    last: events.MessageSaved
+
+
+async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
+    """A conversation by its id; None where it is unknown or erased. Raises StoreUnavailable.
+
+    It takes as long for one of a hundred events as for one of a hundred thousand.
+    """
+    async with using(pool) as conn:
+        row = await (await conn.execute(_FIND, [conversation_id, conversation_id])).fetchone()
+    if row is None:
+        return None
+    return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
+
+
+async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
+    """The version of the last event that had been stored at a time, 0 for none. Raises StoreUnavailable."""
+    async with using(pool) as conn:
+        row = await (await conn.execute(_FIRST_BEHIND, [thread.conversation_id, time])).fetchone()
+    behind = None if row is None else row[0]
+    return thread.version if behind is None else int(behind) - 1
+
+
+async def messages_of(
+    pool: Pool, conversation_id: str, *, after: int, until: int, limit: int, max_bytes: int
+) -> Page:
+    """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
+    `max_bytes` of stored JSON.
+
+    Raises StoreUnavailable, UnreadableEvent.
+    """
+    parameters = [conversation_id, after, until, limit + 1, max_bytes]
+    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+        rows = await (await cursor.execute(_MESSAGES, parameters)).fetchall()
+    kept = rows[:limit]
+    return Page(
+        messages=tuple(Said(version, _message(topic, state)) for version, topic, state, _ in kept),
+        more=bool(rows) and rows[0][3] > len(kept),
+    )
+
+
+async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | None:
+    """The conversation up to a version; None before its first message.
+
+    Raises StoreUnavailable, UnreadableEvent.
+    """
+    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+        named = {"id": conversation_id, "until": until}
+        rows = await (await cursor.execute(_SUMMARY, named)).fetchall()
+    found = [mapper.event_of(topic, state) for topic, state, _ in rows]
+    messages = [event for event in found if isinstance(event, events.MessageSaved)]
+    if not messages:
+        return None
+    return Summary(started_at=found[0].at, count=rows[0][2], first=messages[0], last=messages[-1])
+
+
+def _message(topic: str, state: bytes) -> events.MessageSaved:
+    event = mapper.event_of(topic, state)
+    assert isinstance(event, events.MessageSaved)
+    return event
+
+
+_TABLE = sql.Identifier(EVENTS_TABLE)
+_IS_MESSAGE = sql.SQL("topic LIKE 'message_saved.v%%'")
+
+_FIND = sql.SQL("""
+SELECT convert_from(first.state, 'UTF8')::json ->> 'account_id', last.originator_version
+  FROM (SELECT state FROM {table} WHERE originator_id = %s ORDER BY originator_version LIMIT 1) AS first,
+       (SELECT originator_version, topic FROM {table} WHERE originator_id = %s
+         ORDER BY originator_version DESC LIMIT 1) AS last
+ WHERE last.topic <> 'conversation_erased.v1'
+""").format(table=_TABLE)
+
+_FIRST_BEHIND = sql.SQL("""
+SELECT min(originator_version) FROM {table}
+ WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s
+""").format(table=_TABLE)
+
+# The size of a value that is stored out of line is known without fetching it.
+_MESSAGES = sql.SQL("""
+SELECT originator_version, topic, state, found FROM (
+  SELECT *, count(*) OVER () AS found,
+         sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
+    FROM (SELECT originator_version, topic, state FROM {table}
+           WHERE originator_id = %s AND {is_message} AND originator_version > %s AND originator_version <= %s
+           ORDER BY originator_version LIMIT %s) AS page
+) AS measured WHERE before < %s ORDER BY originator_version
+""").format(table=_TABLE, is_message=_IS_MESSAGE)
+
+_SUMMARY = sql.SQL("""
+WITH said AS MATERIALIZED (
+  SELECT originator_version AS version FROM {table}
+   WHERE originator_id = %(id)s AND {is_message} AND originator_version <= %(until)s
+)
+SELECT topic, state, (SELECT count(*) FROM said) FROM {table}
+ WHERE originator_id = %(id)s AND originator_version IN (
+  (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
+  (SELECT min(version) FROM said), (SELECT max(version) FROM said))
+ ORDER BY originator_version
+""").format(table=_TABLE, is_message=_IS_MESSAGE)

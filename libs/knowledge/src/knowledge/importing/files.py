@@ -1,0 +1,161 @@
+"""Files as drafts: which there are, what each one is, and why one cannot be read."""
+
+import codecs
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from knowledge.documents import Kind, tidy
+from knowledge.errors import Unreadable
+from knowledge.importing.drafts import Draft
+
+MOST_BYTES = 16 * 1024 * 1024
+
+KINDS: dict[str, Kind] = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".txt": "text",
+    ".text": "text",
+    ".rst": "text",
+    ".adoc": "text",
+}
+_DECLARED = re.compile(
+    rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE
+)
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file by the name that its document gets: "docs/guide/pay.md" for a file in the folder `docs`.
+
+    `content` is there already for what was piped in; `reason` for what is not to be read.
+    """
+
+    name: str
+    path: Path | None = None
+    content: bytes | None = None
+    reason: str | None = None
+
+
+def find(paths: Iterable[Path]) -> Iterator[Found]:
+    """The files named, and those in the folders named, each folder in the order of its names.
+
+    In folders hidden files are left out, files of other kinds are told with a reason, and links to folders
+    are not followed. A file that is named is taken as text whatever its ending.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        for found in _below(path) if path.is_dir() else [_named(path)]:
+            if found.reason is None and found.name in seen:
+                yield msgspec.structs.replace(found, reason="has the name of another file of this import")
+            else:
+                seen.add(found.name)
+                yield found
+
+
+def piped(stream: BinaryIO, name: str) -> Found:
+    """Standard input as a file; `name` says what it is, by its ending, and which document."""
+    return Found(name, content=stream.read(MOST_BYTES + 1))
+
+
+def draft_of(found: Found) -> Draft:
+    """The file's content. Raises Unreadable."""
+    if found.reason is not None:
+        raise Unreadable(found.name, found.reason)
+    kind = KINDS.get(Path(found.name).suffix.lower(), "text")
+    text = _decoded(found.name, _content(found), is_html=kind == "html")
+    return Draft(name=found.name, text=text, kind=kind)
+
+
+def _named(path: Path) -> Found:
+    return Found(_name(path.name), path=path)
+
+
+def _below(folder: Path) -> Iterator[Found]:
+    """A folder that cannot be listed is told as one that cannot be read."""
+    root = folder.resolve()
+    failed: list[OSError] = []
+    for current, folders, files in os.walk(folder, onerror=failed.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = Path(root.name, Path(current).relative_to(folder))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield _in_folder(Path(current, name), (below / name).as_posix())
+    for error in failed:
+        yield Found(_name(str(error.filename)), reason=_why(error))
+
+
+def _in_folder(path: Path, name: str) -> Found:
+    if path.suffix.lower() not in KINDS:
+        return Found(_name(name), reason=f"is of another kind than {', '.join(KINDS)}")
+    return Found(_name(name), path=path)
+
+
+def _content(found: Found) -> bytes:
+    """All of it, and never more than the bound is held in memory."""
+    content = found.content
+    if content is None:
+        assert found.path is not None
+        try:
+            if not found.path.is_file():
+                raise Unreadable(found.name, "is no file" if found.path.exists() else "does not exist")
+            with found.path.open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise Unreadable(found.name, _why(error)) from None
+    if len(content) > MOST_BYTES:
+        raise Unreadable(found.name, f"is larger than {MOST_BYTES // 1024**2} MiB")
+    return content
+
+
+def _decoded(name: str, content: bytes, *, is_html: bool) -> str:
+    """By its byte order mark, as UTF-8, or as an HTML file says itself."""
+    encoding = next((encoding for mark, encoding in _MARKS if content.startswith(mark)), None)
+    if encoding is None and b"\0" in content:
+        raise Unreadable(name, f"is no text: it holds a NUL byte (at {content.index(0)})")
+    try:
+        return content.decode(encoding or "utf-8")
+    except UnicodeDecodeError as error:
+        declared = _declared(content) if is_html else None
+        if declared is None:
+            byte = content[error.start]
+            raise Unreadable(
+                name, f"is not {encoding or 'UTF-8'} (byte 0x{byte:02x} at {error.start})"
+            ) from None
+    return io.TextIOWrapper(io.BytesIO(content), declared, errors="replace").read()
+
+
+def _declared(content: bytes) -> str | None:
+    """The encoding that an HTML file names, if Python knows it for text."""
+    found = _DECLARED.search(content, 0, 2048)
+    if found is None:
+        return None
+    name = found[1].decode("ascii")
+    try:
+        "".encode(name)
+    except (LookupError, UnicodeError):  # unknown, or one of Python's that are not for text
+        return None
+    return name
+
+
+def _name(path: str) -> str:
+    """A name that can be stored: file names may hold any byte."""
+    return " ".join(tidy(path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")).split())
+
+
+def _why(error: OSError) -> str:
+    return f"cannot be read: {error.strerror or error}"

@@ -1,0 +1,126 @@
+"""Documents and their chunks in the tables."""
+
+from collections.abc import Sequence
+
+import msgspec
+import psycopg
+
+from contracts.admin_errors import NotFound
+from knowledge.audit import Note
+from knowledge.importing.drafts import CutDocument, Row
+from runtime.postgres import Connection
+
+_PORTION = 500  # so that each statement stays well within its time
+
+
+class Base(msgspec.Struct, frozen=True):
+    """What the import has to know of a knowledge base."""
+
+    knowledge_base_id: str
+    number: int
+    language: str
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is stored of a document, its chunks aside. Goes into audit rows."""
+
+    knowledge_base_id: str
+    name: str
+    title: str
+    url: str
+    kind: str
+    characters: int
+    chunks: int
+    digest: str
+
+
+async def find_base(conn: Connection, account_id: str, knowledge_base_id: str) -> Base:
+    """The account's knowledge base. Raises NotFound, for another account's too."""
+    cursor = await conn.execute(
+        "SELECT number, language FROM knowledge_bases WHERE account_id = %s AND knowledge_base_id = %s",
+        [account_id, knowledge_base_id],
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("knowledge base", knowledge_base_id)
+    return Base(knowledge_base_id, *row)
+
+
+async def find_known(conn: Connection, document_id: str, *, lock: bool = False) -> Known | None:
+    """The document as it is stored; `lock` holds its row until the transaction ends."""
+    cursor = await conn.execute(_KNOWN + ("FOR UPDATE" if lock else ""), [document_id])
+    row = await cursor.fetchone()
+    return None if row is None else Known(*row)
+
+
+async def replace(conn: Connection, base: Base, document: CutDocument, note: Note) -> Known | None:
+    """Store the document in the open transaction, instead of what there was; returns what there was.
+
+    Chunks that are the same stay. Raises NotFound where the knowledge base is gone by now.
+    """
+    before = await find_known(conn, document.document_id, lock=True)
+    after = Known(
+        knowledge_base_id=base.knowledge_base_id,
+        name=document.name,
+        title=document.title,
+        url=document.url,
+        kind=document.kind,
+        characters=document.characters,
+        chunks=len(document.rows),
+        digest=document.digest.hex(),
+    )
+    try:
+        await conn.execute(_PUT, msgspec.structs.asdict(after) | {"document_id": document.document_id})
+    except psycopg.errors.ForeignKeyViolation:
+        raise NotFound("knowledge base", base.knowledge_base_id) from None
+    ids = [row.chunk_id for row in document.rows]
+    await conn.execute(
+        "DELETE FROM chunks WHERE document_id = %s AND chunk_id <> ALL(%s)", [document.document_id, ids]
+    )
+    for start in range(0, len(document.rows), _PORTION):
+        await _put_chunks(conn, base, document.document_id, document.rows[start : start + _PORTION])
+    action = "create" if before is None else "change"
+    await note(conn, action, "document", document.document_id, before=before, after=after)
+    return before
+
+
+async def _put_chunks(conn: Connection, base: Base, document_id: str, rows: Sequence[Row]) -> None:
+    columns = {name: [getattr(row, name) for row in rows] for name in Row.__struct_fields__}
+    await conn.execute(
+        _PUT_CHUNKS,
+        columns
+        | {
+            "document": document_id,
+            "base": base.knowledge_base_id,
+            "mark": f"#{base.number}",
+            "language": f"pg_catalog.{base.language}",
+        },
+    )
+
+
+_KNOWN = """
+SELECT knowledge_base_id, name, title, url, kind, characters, chunks, encode(digest, 'hex')
+  FROM documents WHERE document_id = %s
+"""
+
+_PUT = """
+INSERT INTO documents (document_id, knowledge_base_id, name, title, url, kind, digest, characters, chunks)
+VALUES (%(document_id)s, %(knowledge_base_id)s, %(name)s, %(title)s, %(url)s, %(kind)s,
+        decode(%(digest)s, 'hex'), %(characters)s, %(chunks)s)
+ON CONFLICT (document_id) DO UPDATE SET
+    title = excluded.title, url = excluded.url, kind = excluded.kind, digest = excluded.digest,
+    characters = excluded.characters, chunks = excluded.chunks, imported_at = now()
+"""
+
+_PUT_CHUNKS = """
+INSERT INTO chunks (chunk_id, document_id, knowledge_base_id, position, title, text, words)
+SELECT chunk_id, %(document)s, %(base)s, position, title, text,
+       setweight(to_tsvector(%(language)s::regconfig, title_words), 'A')
+           || setweight(to_tsvector(%(language)s::regconfig, text_words), 'B')
+           || array_to_tsvector(ARRAY[%(mark)s::text])
+  FROM unnest(%(chunk_id)s::text[], %(position)s::integer[], %(title)s::text[], %(text)s::text[],
+              %(title_words)s::text[], %(text_words)s::text[])
+       AS new (chunk_id, position, title, text, title_words, text_words)
+ON CONFLICT (chunk_id) DO UPDATE SET position = excluded.position
+ WHERE chunks.position <> excluded.position
+"""

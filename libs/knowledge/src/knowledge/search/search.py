@@ -1,0 +1,211 @@
+"""The passages of a knowledge base that speak of what is asked, best first.
+
+By full text: a passage counts by the words of the question that it holds, rare ones for more (the inverse
+document frequency of BM25), and among equals by how often and where. A question in whole sentences so finds
+what most of its telling words stand in. Words in quotes have to stand together, if they do so anywhere.
+
+By embeddings too, where there is an embedder: the two rankings are joined by reciprocal rank fusion.
+"""
+
+from collections.abc import Sequence
+
+from contracts.admin_errors import NotFound
+from contracts.values import Source
+from knowledge.embedding import vectors
+from knowledge.embedding.embedder import Embedder
+from knowledge.errors import Disabled, EmbedderUnavailable
+from knowledge.search import words
+from knowledge.search.passages import Passage
+from knowledge.search.ranking import fuse
+from knowledge.search.snippets import MOST_SNIPPET, snippet
+from runtime import logs, telemetry
+from runtime.postgres import Connection, Pool, connection
+
+MOST = 50
+"""Passages at most, however many are asked for."""
+EMBED_SECONDS = 3.0
+"""How long a search waits for the embedder."""
+_LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more
+
+
+async def search(
+    pool: Pool,
+    account_id: str,
+    knowledge_base_id: str,
+    query: str,
+    top_k: int,
+    embedder: Embedder | None = None,
+    *,
+    disabled_too: bool = False,
+    embed_seconds: float = EMBED_SECONDS,
+) -> list[Passage]:
+    """At most `top_k` passages, none where none fits; `source.index` counts from 1.
+
+    `source.score` is from 0 to 1 and comparable within one answer. By full text alone it is the share of the
+    question's words, weighted by rarity, that stand in the passage, less where they stand in it but once;
+    with an embedder it is the fused rank, 1.0 for first by both. `embedder` is what `vectors.usable` gave;
+    where it does not answer in `embed_seconds` it is done without. `disabled_too` is for those who look
+    after it.
+
+    Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
+    """
+    question = words.question(query)
+    by_text = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
+    by_meaning = (
+        await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds) if embedder else None
+    )
+    ranked = by_text if by_meaning is None else fuse([[found for found, _ in by_text], by_meaning])
+    return await _passages(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
+
+
+async def load_passages(
+    pool: Pool, account_id: str, knowledge_base_id: str, sources: Sequence[Source]
+) -> list[Passage]:
+    """The passages of sources that were found before, for a run that is taken up again.
+
+    One that was changed or deleted since has its snippet for a text. Raises DatabaseUnavailable.
+    """
+    if not sources:
+        return []
+    async with connection(pool) as conn:
+        asked = {"account": account_id, "base": knowledge_base_id, "ids": [source.id for source in sources]}
+        texts = dict(await (await conn.execute(_TEXTS, asked)).fetchall())
+    return [Passage(source, texts.get(source.id, source.snippet)) for source in sources]
+
+
+async def _by_text(
+    pool: Pool, account_id: str, knowledge_base_id: str, question: words.Question, disabled_too: bool
+) -> list[tuple[str, float]]:
+    """Ids of chunks with their shares, best first."""
+    asked = {
+        "account": account_id,
+        "base": knowledge_base_id,
+        "words": question.words,
+        "phrases": " ".join(f'"{phrase}"' for phrase in question.phrases),
+    }
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_RANKED, asked)).fetchall()
+    if not rows:
+        raise NotFound("knowledge base", knowledge_base_id)
+    if rows[0][3] and not disabled_too:
+        raise Disabled(knowledge_base_id)
+    found = [row[:3] for row in rows if row[0] is not None]
+    found = [row for row in found if row[2]] or found
+    least = _LEAST * max((score for _, score, _ in found), default=0)
+    return [(chunk_id, score) for chunk_id, score, _ in found if score >= least]
+
+
+async def _by_meaning(
+    pool: Pool, knowledge_base_id: str, query: str, embedder: Embedder, seconds: float
+) -> list[str] | None:
+    """Ids of chunks, best first; None where the embedder cannot be asked."""
+    try:
+        asked = [words.shortened(query)]
+        [vector] = await vectors.embed(embedder, asked, seconds, question=True)
+        return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
+    except EmbedderUnavailable as error:
+        logs.get_logger("knowledge").warning("searched by full text alone", reason=str(error))
+        telemetry.count("agentchat.knowledge.text_only")
+        return None
+
+
+async def _passages(
+    pool: Pool, knowledge_base_id: str, question: words.Question, ranked: Sequence[tuple[str, float]]
+) -> list[Passage]:
+    """In the order of `ranked`, without those that were deleted meanwhile."""
+    if not ranked:
+        return []
+    ids = [chunk_id for chunk_id, _ in ranked]
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_CHUNKS, {"base": knowledge_base_id, "ids": ids})).fetchall()
+        held = {
+            word for row in rows if len(row[2]) > MOST_SNIPPET for word in words.searchable(row[2]).split()
+        }
+        matched = await _matching(conn, knowledge_base_id, question, held)
+    shown = {row[0]: row[1:] for row in rows}
+    return [
+        _passage(index, chunk_id, score, shown[chunk_id], matched)
+        for index, (chunk_id, score) in enumerate((entry for entry in ranked if entry[0] in shown), start=1)
+    ]
+
+
+async def _matching(
+    conn: Connection, knowledge_base_id: str, question: words.Question, held: set[str]
+) -> frozenset[str]:
+    """Those of the words that are the question's, whatever their endings."""
+    asked = {"base": knowledge_base_id, "words": question.words, "held": list(held)}
+    rows = await (await conn.execute(_MATCHING, asked)).fetchall()
+    return frozenset(word for (word,) in rows)
+
+
+def _passage(
+    index: int, chunk_id: str, score: float, shown: tuple[str, str, str, str], matched: frozenset[str]
+) -> Passage:
+    title, text, url, kind = shown
+    source = Source(
+        index=index,
+        id=chunk_id,
+        title=title,
+        url=url,
+        source_type=kind,
+        score=round(min(1.0, score), 4),
+        snippet=snippet(text, matched),
+    )
+    return Passage(source, text)
+
+
+# One row with nulls where nothing is found, none where there is no such knowledge base. Which chunks hold a
+# word comes out of the index alone (OFFSET 0 keeps it so, whatever the planner expects), and the words of the
+# many that hold a common one are not read: only the best 100, by the words that they hold, are weighed.
+_RANKED = """
+WITH base AS MATERIALIZED (
+    SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,
+           quote_literal('#' || number)::tsquery AS mark, disabled_at IS NOT NULL AS disabled
+      FROM knowledge_bases WHERE account_id = %(account)s AND knowledge_base_id = %(base)s
+), size AS (
+    SELECT coalesce(sum(chunks), 0) AS total FROM documents WHERE knowledge_base_id = %(base)s
+), word AS MATERIALIZED (
+    SELECT lexeme, mark && quote_literal(lexeme)::tsquery AS marked
+      FROM base, unnest(tsvector_to_array(to_tsvector(language, %(words)s))) AS lexeme
+), hit AS MATERIALIZED (
+    SELECT lexeme, place FROM word CROSS JOIN LATERAL (
+        SELECT ctid AS place FROM chunks WHERE words @@ marked OFFSET 0) AS held
+), weight AS MATERIALIZED (
+    SELECT lexeme, ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
+      FROM size, word LEFT JOIN hit USING (lexeme) GROUP BY lexeme, total
+), best AS (
+    SELECT place FROM hit JOIN weight USING (lexeme) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
+), scored AS (
+    SELECT chunk_id, position, words, sum(idf * often / (often + 1)) / (SELECT sum(idf) FROM weight) AS score
+      FROM base, best JOIN chunks ON chunks.ctid = best.place CROSS JOIN LATERAL (
+           SELECT idf, cardinality(positions) + 2 * cardinality(array_positions(weights, 'A')) AS often
+             FROM unnest(words) AS held (lexeme, positions, weights) JOIN weight USING (lexeme)
+      ) AS found
+     WHERE chunks.knowledge_base_id = base.knowledge_base_id
+     GROUP BY chunk_id, position, words
+)
+SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
+  FROM base LEFT JOIN scored ON true
+       CROSS JOIN LATERAL (SELECT nullif(websearch_to_tsquery(language, %(phrases)s), '')) AS phrases (phrase)
+ ORDER BY score DESC, position, chunk_id LIMIT 50
+"""
+
+_CHUNKS = """
+SELECT c.chunk_id, c.title, c.text, d.url, d.kind FROM chunks c JOIN documents d USING (document_id)
+ WHERE c.chunk_id = ANY(%(ids)s) AND c.knowledge_base_id = %(base)s
+"""
+
+_MATCHING = """
+WITH asked AS MATERIALIZED (
+    SELECT language, tsvector_to_array(to_tsvector(language, %(words)s)) AS lexemes
+      FROM (SELECT ('pg_catalog.' || language)::regconfig AS language
+              FROM knowledge_bases WHERE knowledge_base_id = %(base)s) AS base
+)
+SELECT held FROM asked, unnest(%(held)s::text[]) AS held
+ WHERE tsvector_to_array(to_tsvector(language, held)) && lexemes
+"""
+
+_TEXTS = """
+SELECT c.chunk_id, c.text FROM knowledge_bases b JOIN chunks c USING (knowledge_base_id)
+ WHERE b.account_id = %(account)s AND b.knowledge_base_id = %(base)s AND c.chunk_id = ANY(%(ids)s)
+"""

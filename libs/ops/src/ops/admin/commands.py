@@ -1,0 +1,135 @@
+"""The commands of `agentchat admin`: which route each calls, and what of it the user gives in which way."""
+
+from typing import Any
+
+import msgspec
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """`arguments` are fields of the body that are no options, `without` those that are not taken.
+
+    `body` is sent as it is. `help` is said instead of the route's summary. `whole`: the body can be JSON.
+    `most`: so many of a list unless `--limit` says otherwise. `asks` is put on a terminal before.
+    `at_version` is the route where `--version` is given.
+    """
+
+    route: str
+    help: str = ""
+    arguments: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    body: dict[str, Any] | None = None
+    whole: bool = False
+    most: int | None = None
+    asks: str = ""
+    at_version: str = ""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A group of commands, by their names."""
+
+    help: str
+    commands: dict[str, Command]
+
+
+def _switch(route: str, about: str) -> dict[str, Command]:
+    return {
+        "disable": Command(route=route, help=about, body={"disabled": True}),
+        "enable": Command(route=route, help="Undo `disable`.", body={"disabled": False}),
+    }
+
+
+_ACCOUNT, _PLAN, _KEY = "/accounts/{account_id}", "/plans/{name}", "/keys/{key_id}"
+_AGENT, _SERVERS = "/agents/{agent_id}", "/agents/{agent_id}/mcp_servers"
+_BASE = "/knowledge_bases/{knowledge_base_id}"
+
+GROUPS: dict[str, Group] = {
+    "accounts": Group(
+        "Accounts: whose agents, keys and conversations these are.",
+        {
+            "create": Command(route="POST /accounts", arguments=("name",)),
+            "list": Command(route="GET /accounts"),
+            "show": Command(route=f"GET {_ACCOUNT}"),
+            "change": Command(route=f"PATCH {_ACCOUNT}", help="Change it.", without=("disabled",)),
+            **_switch(f"PATCH {_ACCOUNT}", "Let its keys open nothing, from now on."),
+            "delete": Command(route=f"DELETE {_ACCOUNT}"),
+        },
+    ),
+    "plans": Group(
+        "Plans: what an account may use. A number that is `none` is no limit.",
+        {
+            "create": Command(route="POST /plans", arguments=("name",)),
+            "list": Command(route="GET /plans"),
+            "show": Command(route=f"GET {_PLAN}"),
+            "change": Command(route=f"PATCH {_PLAN}"),
+            "delete": Command(route=f"DELETE {_PLAN}"),
+        },
+    ),
+    "keys": Group(
+        "API keys. A key is shown once, when it is made, and on stdout alone.",
+        {
+            "create": Command(
+                route=f"POST {_ACCOUNT}/keys",
+                help="Make a key: it alone is on stdout, what is about it on stderr. --json has both.",
+            ),
+            "list": Command(route=f"GET {_ACCOUNT}/keys"),
+            "show": Command(route=f"GET {_KEY}"),
+            "rename": Command(
+                route=f"PATCH {_KEY}", help="Rename a key.", arguments=("name",), without=("disabled",)
+            ),
+            **_switch(f"PATCH {_KEY}", "Let it open nothing, from its next request on."),
+            "rotate": Command(
+                route=f"POST {_KEY}/rotate",
+                asks="Rotate {key_id}? The old key fails at once.",
+            ),
+            "revoke": Command(route=f"DELETE {_KEY}"),
+        },
+    ),
+    "agents": Group(
+        "Agents. Each change makes a version; runs name the version that answered.",
+        {
+            "create": Command(route="POST /agents", whole=True),
+            "list": Command(route="GET /agents"),
+            "show": Command(
+                route=f"GET {_AGENT}",
+                help="Show its configuration; of secrets, that they are there.",
+                at_version=f"GET {_AGENT}/versions/{{version}}",
+            ),
+            "change": Command(route=f"PATCH {_AGENT}", without=("disabled",), whole=True),
+            **_switch(f"PATCH {_AGENT}", "Let it take no messages; runs go on."),
+            "versions": Command(route=f"GET {_AGENT}/versions"),
+            "restore": Command(route=f"POST {_AGENT}/versions/{{version}}/restore"),
+            "check": Command(route=f"POST {_AGENT}/check"),
+            "delete": Command(route=f"DELETE {_AGENT}"),
+        },
+    ),
+    "agents mcp-servers": Group(
+        "An agent's tool servers; each change makes a version of the agent.",
+        {
+            "list": Command(route=f"GET {_SERVERS}"),
+            "add": Command(route=f"POST {_SERVERS}", arguments=("name", "url")),
+            "change": Command(route=f"PATCH {_SERVERS}/{{name}}"),
+            "remove": Command(route=f"DELETE {_SERVERS}/{{name}}"),
+        },
+    ),
+    "knowledge": Group(
+        "Knowledge bases, and the documents in them.",
+        {
+            "create": Command(route="POST /knowledge_bases", arguments=("account_id", "name")),
+            "list": Command(route="GET /knowledge_bases"),
+            "show": Command(route=f"GET {_BASE}"),
+            "rename": Command(
+                route=f"PATCH {_BASE}", help="Rename it.", arguments=("name",), without=("disabled",)
+            ),
+            **_switch(f"PATCH {_BASE}", "Let agents find nothing in it."),
+            "delete": Command(route=f"DELETE {_BASE}"),
+            "documents": Command(route=f"GET {_BASE}/documents"),
+            "forget": Command(route=f"DELETE {_BASE}/documents/{{document_id}}"),
+            "search": Command(route=f"GET {_BASE}/search"),
+        },
+    ),
+    "conversations": Group(
+        "Conversations. What is in them is their account's; see `agentchat chat` to read one's own.",
+        {"delete": Command(route="DELETE /conversations/{conversation_id}")},
+    ),
+}
+AUDIT = Command(route="GET /audit", most=50)

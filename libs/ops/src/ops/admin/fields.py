@@ -1,0 +1,163 @@
+"""Options of a command from the fields of a struct, and the JSON object that they come to."""
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import UNSET
+from msgspec import inspect as types
+
+from ops.admin import sources
+from ops.errors import SetupError
+
+Given = dict[str, Any]
+"""What the user gave, by the names of options; None where he gave nothing."""
+
+_SECRETS = frozenset({"provider_key"})
+_FLAGS = {"allowed_tools": "--allow", "headers": "--header"}
+_ABOUT = {
+    "allowed_tools": ("TOOL|all", "Only this tool; may be repeated."),
+    "headers": ("'Name: @env:VARIABLE'|none", "Or 'Name: @file:PATH'; may be repeated."),
+    "provider_key": ("@env:VARIABLE|@file:PATH|@ask|none", "Never the key itself: arguments can be seen."),
+}
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a struct: its options, and what they come to, which is UNSET where none is given."""
+
+    name: str
+    options: tuple[inspect.Parameter, ...]
+    take: Callable[[Given], Any]
+
+
+def fields_of(kind: type, without: Sequence[str], positional: Sequence[str]) -> list[Field]:
+    """The positional ones first, in their order."""
+    info = types.type_info(kind)
+    assert isinstance(info, types.StructType)
+    by_name = {field.name: field for field in info.fields if field.name not in without}
+    first = [_positional(by_name.pop(name)) for name in positional]
+    return first + [_by_type(field) for field in by_name.values()]
+
+
+def body_of(fields: Sequence[Field], given: Given) -> Given:
+    """The fields that were given. Raises SetupError, typer.BadParameter."""
+    found = {field.name: field.take(given) for field in fields}
+    return {name: value for name, value in found.items() if value is not UNSET}
+
+
+def read_object(text: str, named: str) -> Given:
+    """Raises SetupError, without the text: it may hold secrets."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SetupError(f"{named} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise SetupError(f"{named} must be a JSON object")
+    return value
+
+
+def option(name: str, kind: Any, *flags: str, **about: Any) -> inspect.Parameter:
+    """An option of a command, None where it is not given."""
+    hint = Annotated[kind | None, typer.Option(*flags, **about)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+
+
+def argument(name: str, metavar: str, kind: Any = str) -> inspect.Parameter:
+    """An argument of a command."""
+    hint = Annotated[kind, typer.Argument(metavar=metavar)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
+
+
+def flag(name: str) -> str:
+    """`--knowledge-base` for `knowledge_base_id`."""
+    short = name if name == "id" else name.removesuffix("_id")
+    return _FLAGS.get(name, f"--{short.replace('_', '-')}")
+
+
+def _positional(field: types.Field) -> Field:
+    metavar = field.name.removesuffix("_id").upper()
+    return Field(
+        name=field.name, options=(argument(field.name, metavar),), take=lambda given: given[field.name]
+    )
+
+
+def _by_type(field: types.Field) -> Field:
+    """One option, for a struct one for each of its fields; a list of structs is in JSON alone."""
+    name, kind = field.name, field.type
+    parts = kind.types if isinstance(kind, types.UnionType) else (kind,)
+    (plain,) = (part for part in parts if not isinstance(part, types.NoneType))
+    nullable = len(parts) > 1
+    metavar, about = _ABOUT.get(name, (None, None))
+    match plain:
+        case types.StructType():
+            return _nested(name, plain)
+        case types.VarTupleType(item_type=types.StructType()):
+            return Field(name=name, options=(), take=lambda _: UNSET)
+        case types.BoolType():
+            off = "--enabled" if name == "disabled" else f"--no-{flag(name)[2:]}"
+            made = option(name, bool, f"{flag(name)}/{off}")
+        case types.IntType() if not nullable:
+            made = option(name, int, flag(name), min=plain.ge, max=plain.le)
+        case types.VarTupleType() | types.DictType(value_type=types.StrType()):
+            made = option(name, list[str], flag(name), metavar=metavar, help=about)
+        case _:
+            metavar = metavar or _metavar(plain) + ("|none" if nullable else "")
+            made = option(name, str, flag(name), metavar=metavar, help=about)
+    return Field(name=name, options=(made,), take=lambda given: _value(plain, nullable, name, given[name]))
+
+
+def _metavar(kind: types.Type) -> str:
+    match kind:
+        case types.IntType():
+            return "N"
+        case types.LiteralType():
+            return "|".join(map(str, kind.values))
+        case types.DictType():
+            return "JSON|@file:PATH"
+        case _:
+            return "TEXT|@file:PATH"
+
+
+def _value(kind: types.Type, nullable: bool, name: str, value: Any) -> Any:
+    match kind, value:
+        case _, None:
+            return UNSET
+        case types.VarTupleType(), _:
+            return None if value == ["all"] else value
+        case types.DictType(), list():
+            return {} if value == ["none"] else sources.headers(value)
+        case _, "none" if nullable:
+            return None
+        case types.IntType(), str():
+            return _number(value)
+        case types.DictType(), _:
+            return read_object(sources.text(value, flag(name)), flag(name))
+        case _, str():
+            return sources.text(value, flag(name), secret=name in _SECRETS)
+        case _:
+            return value
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither a whole number nor `none`") from None
+
+
+def _nested(name: str, kind: types.StructType) -> Field:
+    """An option for each field of the struct; `none` for the one that it must have is null for the whole."""
+    inner = [_by_type(field) for field in kind.fields]
+    (needed,) = (field.name for field in kind.fields if field.required)
+
+    def take(given: Given) -> Any:
+        found = body_of(inner, given)
+        others = [each for each in found if each != needed]
+        if others and found.get(needed) in (None, "none"):
+            raise SetupError(f"{flag(others[0])} needs {flag(needed)}")
+        return None if found.get(needed) == "none" else found or UNSET
+
+    return Field(name=name, options=tuple(each for field in inner for each in field.options), take=take)

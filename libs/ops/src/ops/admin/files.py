@@ -1,0 +1,179 @@
+"""`agentchat admin knowledge import` and `embed`: files into a knowledge base, and what became of each."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from administration import Admin, knowledge
+from administration.routes import BY_NAME
+from administration.values import Document, PutDocument
+from knowledge.embedding import vectors
+from knowledge.errors import Unreadable
+from knowledge.importing import files
+from knowledge.importing.files import Found
+from ops.admin import show
+from ops.admin.api import Call, every, session
+from ops.admin.errors import RefusedError
+from ops.admin.options import AsJson, Yes
+from ops.admin.progress import progress, warn
+from ops.admin.removal import confirm
+from ops.admin.working import run
+from ops.chat.safe import one_line
+from ops.errors import SetupError
+
+_BASE = "/knowledge_bases/{knowledge_base_id}"
+Base = Annotated[str, typer.Argument(metavar="KB", help="A knowledge base's id.")]
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    name: str
+    reason: str
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What became of the files. `lacking` counts documents that are not embedded, or not wholly, yet."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    lacking: int = 0
+    skipped: list[Skipped] = []
+    pruned: list[str] = []
+    dry_run: bool = False
+
+
+def import_(
+    base: Base,
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER|-", help="`-` is standard input.")],
+    name: Annotated[
+        str | None, typer.Option(help="The document that `-` is; its ending says which kind: guide.md.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be read, and pruned; change nothing.")
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Import text, Markdown and HTML: files, whole folders, or standard input.
+
+    A document's name is its file's, with the folder that was named: docs/guide.md. The same name again is
+    replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
+    if nothing at all could be imported. On a database of its own or the running stack's, the embedder is the
+    one that AGENTCHAT_EMBEDDER sets.
+    """
+    if (Path("-") in paths) != (name is not None):
+        raise SetupError("`-` and --name go together: the name says which document standard input is")
+    found = [*files.find(path for path in paths if path != Path("-"))]
+    found += [] if name is None else [files.piped(sys.stdin.buffer, name)]
+    report = Report(dry_run=dry_run)
+    session(lambda call: _import(call, base, found, report), direct=not dry_run)
+    complete = not prune or _prune(base, paths, found, report, yes=yes)
+    if as_json:
+        show.as_json(report)
+    else:
+        sys.stdout.writelines(_lines(report))
+    if not complete or (report.skipped and not report.added + report.changed + report.unchanged):
+        sys.exit(1)
+
+
+def embed(
+    base: Annotated[str | None, typer.Argument(metavar="[KB]", help="One; all if unset.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Embed the passages that have no vector of the present model yet. Works on the database itself."""
+
+    async def work(admin: Admin) -> int:
+        if admin.embedder is None:
+            raise SetupError("no embedder is set (AGENTCHAT_EMBEDDER), or the database has no pgvector")
+        own = None if base is None else (await knowledge.get(admin, base)).id
+        with progress("embedding") as bar:
+            task = bar.add_task("", total=None)
+            return await vectors.embed_missing(
+                admin.pool,
+                admin.embedder,
+                knowledge_base_id=own,
+                progress=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+
+    count = run(work)
+    if as_json:
+        show.as_json({"embedded": count})
+    else:
+        sys.stdout.write(f"{count:,} passages embedded\n")
+
+
+async def _import(call: Call, base: str, found: Sequence[Found], report: Report) -> None:
+    """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
+    await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
+    with progress("importing") as bar:
+        task = bar.add_task("", total=len(found))
+        for done, file in enumerate(found, start=1):
+            bar.update(task, completed=done, description=one_line(file.name, 40))
+            if reason := await _not_put(call, base, file, report):
+                report.skipped.append(Skipped(file.name, reason))
+                warn(bar, f"skipped {file.name}: {reason}")
+    if report.lacking:
+        show.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
+
+
+async def _not_put(call: Call, base: str, file: Found, report: Report) -> str | None:
+    """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
+    try:
+        draft = await asyncio.to_thread(files.draft_of, file)
+        if report.dry_run:
+            report.added += 1
+            return None
+        body = {"knowledge_base_id": base, "new": msgspec.structs.asdict(draft)}
+        put: PutDocument = await call(BY_NAME[f"POST {_BASE}/documents"], body)
+    except Unreadable as error:
+        return error.reason
+    except RefusedError as error:
+        if error.exit_code != 2:  # else what was given has to be another
+            raise
+        return str(error).removeprefix("text: ")
+    setattr(report, put.outcome, getattr(report, put.outcome) + 1)
+    report.lacking += put.lacking is not None
+    return None
+
+
+def _prune(base: str, paths: Sequence[Path], found: Sequence[Found], report: Report, *, yes: bool) -> bool:
+    """False where it was not done: what could not be looked at may be there still."""
+    unseen = [path for path in paths if path != Path("-") and not path.exists()]
+    unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
+    if unseen:
+        show.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
+        return False
+    kept = {file.name for file in found}
+    listed: Sequence[Document] = every(f"GET {_BASE}/documents", None, knowledge_base_id=base)
+    gone = [document for document in listed if document.name not in kept]
+    if gone and not report.dry_run:
+        names = ", ".join(document.name for document in gone[:5]) + (", …" if len(gone) > 5 else "")
+        confirm(f"Delete {len(gone)} documents that are not among the files ({names})?", yes=yes)
+        session(lambda call: _delete(call, gone))
+    report.pruned = [document.name for document in gone]
+    return True
+
+
+async def _delete(call: Call, gone: Sequence[Document]) -> None:
+    for document in gone:
+        ids = {"knowledge_base_id": document.knowledge_base_id, "document_id": document.id}
+        await call(BY_NAME[f"DELETE {_BASE}/documents/{{document_id}}"], ids)
+
+
+def _lines(report: Report) -> Iterator[str]:
+    skipped, pruned = f"{len(report.skipped):,} skipped", f"{len(report.pruned):,} pruned"
+    if report.dry_run:
+        yield f"{report.added:,} would be imported, {skipped}, {pruned}\n"
+    else:
+        yield f"{report.added:,} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
+        yield f"{skipped}, {pruned}\n"
+    for name in report.pruned:
+        yield f"  {'would be pruned' if report.dry_run else 'pruned'}: {show.cell(name)}\n"

@@ -1,0 +1,76 @@
+"""What came of an operation, for people or as JSON."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from administration.usage import MonthUsage
+from administration.values import Agent, AuditRow, Document, IssuedKey, KnowledgeBase
+from contracts.messages import AgentCheck
+from knowledge.search.passages import Passage
+from ops.admin import show
+
+_COLUMNS: dict[type, str] = {
+    Agent: "id name model version disabled changed_at account_id",
+    KnowledgeBase: "id name language disabled documents chunks account_id",
+    Document: "id name title kind chunks imported_at",
+    MonthUsage: "account_id tokens limit runs failed cancelled",
+}
+"""Of lists; those of other types have all fields."""
+
+
+def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
+    """False where what was asked about is not well."""
+    well = answer.ok if isinstance(answer, AgentCheck) else True
+    if json_too:
+        show.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
+    elif kind in _BY_TYPE:
+        _BY_TYPE[kind](answer)
+    elif isinstance(answer, tuple):
+        show.things(answer, _COLUMNS.get(kind, ""))
+    else:
+        show.thing(answer)
+    return well
+
+
+def _issued(issued: IssuedKey) -> None:
+    show.note(f"key {issued.id} {issued.name!r} of account {issued.account_id}; it is shown this once:")
+    sys.stdout.write(issued.key + "\n")
+    sys.stdout.flush()
+
+
+def _passages(found: Sequence[Passage]) -> None:
+    show.things([passage.source for passage in found], "index score title snippet")
+
+
+def _audit(found: Sequence[AuditRow]) -> None:
+    rows = [
+        [row.at, row.actor, f"{row.action} {row.kind}", row.subject, _change(row.before, row.after)]
+        for row in found
+    ]
+    show.table(["WHEN", "WHO", "WHAT", "SUBJECT", "CHANGE"], rows)
+
+
+def _change(before: object, after: object) -> str:
+    """The fields that differ, or the whole row where it came or went."""
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return show.cell(after if before is None else before)
+    pairs = {name: (before.get(name), after.get(name)) for name in before | after}
+    changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return "; ".join(f"{name}: {show.cell(old)} → {show.cell(new)}" for name, (old, new) in changed.items())
+
+
+def _check(found: AgentCheck) -> None:
+    if found.servers:
+        show.things(found.servers)
+    show.things([found.provider])
+
+
+_BY_TYPE: dict[type, Callable[[Any], None]] = {
+    IssuedKey: _issued,
+    Passage: _passages,
+    AuditRow: _audit,
+    AgentCheck: _check,
+}

@@ -1,0 +1,94 @@
+"""`agentchat admin usage`."""
+
+import contextlib
+import sys
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.progress import Progress, TaskID
+
+from administration import Admin
+from administration import usage as library
+from administration.usage import MonthUsage, Verified
+from contracts.admin_errors import NotFound
+from ops.admin import show
+from ops.admin.api import ask
+from ops.admin.options import AsJson
+from ops.admin.printing import show_answer
+from ops.admin.progress import progress
+from ops.admin.working import run
+from ops.errors import SetupError
+
+_Month = Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")]
+
+
+def usage(
+    account: Annotated[
+        str | None, typer.Option(metavar="ACCOUNT", help="One, by day, agent and model.")
+    ] = None,
+    month: _Month = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Count again from the log and compare. Exit code 1 if it differs."),
+    ] = False,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="With --verify: set the limiter's count right (this month's).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens and runs of a month: of every account, or of one in detail.
+
+    --verify works on the database itself.
+    """
+    if mend and not verify:
+        raise SetupError("--mend goes with --verify")
+    if not verify:
+        _print_usage(account, month, as_json=as_json)
+        return
+    found = run(lambda admin: _verify(admin, account, month, mend=mend))
+    if as_json:
+        show.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
+    else:
+        show.things(found, "account_id logged projected cached runs mended")
+    for one in found:
+        for difference in one.differences:
+            show.note(
+                f"run {difference.trace_id}: {show.cell(difference.logged)} tokens in the log, "
+                f"{show.cell(difference.projected)} in the read model"
+            )
+    if not all(one.ok for one in found):
+        sys.exit(1)
+
+
+def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
+    asked: dict[str, Any] = {} if month is None else {"month": month}
+    if account is None:
+        show_answer(MonthUsage, ask("GET /usage", **asked), json_too=as_json)
+        return
+    found: MonthUsage = ask("GET /accounts/{account_id}/usage", account_id=account, **asked)
+    if as_json:
+        show.as_json(found)
+        return
+    show.things(found.lines)
+    limit = "no limit" if found.limit is None else f"of {found.limit:,}"
+    sys.stdout.write(f"{found.month}: {found.tokens:,} tokens ({limit}) in {found.runs:,} runs\n")
+
+
+async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[Verified]:
+    """One account, or each that has spent something; what was deleted since is limited by nothing."""
+    spent = [] if account else await library.all_accounts(admin, month)
+    found: list[Verified] = []
+    with progress("reading the log") as bar:
+        for account_id in [account] if account else [each.account_id for each in spent]:
+            task = bar.add_task(account_id, total=None)
+            with contextlib.nullcontext() if account else contextlib.suppress(NotFound):
+                advance = partial(_advance, bar, task)
+                found.append(await library.verify(admin, account_id, month, mend=mend, on_progress=advance))
+            bar.remove_task(task)
+    return found
+
+
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)

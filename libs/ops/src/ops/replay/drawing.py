@@ -1,0 +1,125 @@
+"""A conversation at a version, drawn for people: its runs, and of each the rounds, tools and sources."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from contracts.values import Source, Usage
+from conversations.aggregate.conversation import Call, Round, Run
+from conversations.queries.time_travel import Past
+from ops.chat.safe import clean, compact, one_line
+
+_STATES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
+_INPUT, _OUTPUT = 400, 2000
+
+
+def draw(console: Console, past: Past) -> None:
+    """The whole of it; texts are others' and drive no terminal."""
+    if console.is_terminal:
+        _draw(console, past)
+        return
+    with console.capture() as captured:
+        _draw(console, past)
+    for line in captured.get().splitlines():
+        console.file.write(line.rstrip() + "\n")
+
+
+def _draw(console: Console, past: Past) -> None:
+    found = past.conversation
+    place = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
+    _line(console, 0, (f"conversation {found.conversation_id}", "bold"), (f"  {place}", ""))
+    _line(console, 0, (f"account {clean(found.account_id or '-')}, begun {found.started_at or '-'}", "dim"))
+    spans = _spans(past)
+    for number, run in enumerate(found.runs, start=1):
+        console.print()
+        _draw_run(console, number, run, spans[run.trace_id])
+
+
+def draw_sources(console: Console, sources: Sequence[Source], *, indent: int) -> None:
+    """A line each."""
+    for source in sources:
+        what = f"[{source.index}] {one_line(source.title, 100)}  {one_line(source.url, 200)}"
+        _line(console, indent, (what, ""), (f"  score {source.score:.3g}", "dim"))
+
+
+def draw_call(console: Console, call: Call, *, indent: int) -> None:
+    """What was asked, and what came back."""
+    asked = f"{one_line(call.name, 100)}({compact(call.input, _INPUT)})"
+    time = "" if call.output is None else f"  {call.ms:,} ms"
+    _line(console, indent, (asked, "cyan"), (time, "dim"))
+    if call.output is None:
+        _line(console, indent + 2, ("no result yet", "yellow"))
+    else:
+        _line(console, indent + 2, (one_line(call.output, _OUTPUT), "red" if call.is_error else "dim"))
+
+
+def tokens(usage: Usage) -> str:
+    """`469 tokens (412 in, 57 out, 0 read from the provider's cache, 0 written to it)`, without the zeros."""
+    parts = [f"{usage.input_tokens:,} in", f"{usage.output_tokens:,} out"]
+    if usage.cache_read_tokens:
+        parts.append(f"{usage.cache_read_tokens:,} read from the cache")
+    if usage.cache_creation_tokens:
+        parts.append(f"{usage.cache_creation_tokens:,} written to it")
+    return f"{usage.total:,} tokens ({', '.join(parts)})"
+
+
+def _draw_run(console: Console, number: int, run: Run, span: tuple[int, int]) -> None:
+    first, last = span
+    _line(
+        console,
+        0,
+        (f"run {number}  ", "bold"),
+        (run.state, _STATES[run.state]),
+        (f"  versions {first:,} to {last:,}  {run.requested_at}  trace {run.trace_id}", "dim"),
+    )
+    attempts = f", attempt {run.attempt}" if run.attempt > 1 else ""
+    made_by = f"agent {clean(run.agent_id)} version {run.agent_version}, {one_line(run.model, 100)}"
+    _line(console, 2, (f"{made_by}, {run.form}{attempts}", "dim"))
+    _text(console, "user", run.user_text)
+    if run.sources is not None:
+        _line(console, 2, (f"{len(run.sources)} sources", "bold"))
+        draw_sources(console, run.sources, indent=4)
+    for each in run.rounds:
+        _draw_round(console, each)
+    _draw_end(console, run)
+
+
+def _draw_round(console: Console, each: Round) -> None:
+    ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {tokens(each.usage)}"
+    _line(console, 2, (f"round {each.number}", "bold"), (f"  {one_line(ended, 200)}", "dim"))
+    if each.text:
+        console.print(Padding(Text(clean(each.text).rstrip()), (0, 0, 0, 4), expand=False))
+    for call in each.calls:
+        draw_call(console, call, indent=4)
+
+
+def _draw_end(console: Console, run: Run) -> None:
+    if run.reply is not None:
+        _line(console, 2, ("saved", "bold"), (f"  message {run.reply.id}, {tokens(run.usage)}", "dim"))
+        if not run.rounds:
+            _text(console, "assistant", run.reply.content)
+    elif run.state == "failed":
+        why = f"  {run.code}: {one_line(run.detail or '', 500)}  {tokens(run.usage)}"
+        _line(console, 2, ("failed", "bold red"), (why, ""))
+    elif run.state == "cancelled":
+        _line(console, 2, ("cancelled", "bold yellow"), (f"  {tokens(run.usage)}", "dim"))
+
+
+def _text(console: Console, who: str, text: str) -> None:
+    _line(console, 2, (who, "bold"))
+    console.print(Padding(Text(clean(text)), (0, 0, 0, 4), expand=False))
+
+
+def _line(console: Console, indent: int, *parts: tuple[str, str]) -> None:
+    console.print(Padding(Text.assemble(*parts), (0, 0, 0, indent), expand=False))
+
+
+def _spans(past: Past) -> dict[str, tuple[int, int]]:
+    """The first and the last version of each run's events."""
+    spans: dict[str, tuple[int, int]] = {}
+    for entry in past.entries:
+        trace_id = entry.event.trace_id
+        spans[trace_id] = (spans.get(trace_id, (entry.version, 0))[0], entry.version)
+    return spans

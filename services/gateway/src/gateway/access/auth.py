@@ -1,0 +1,118 @@
+"""Who calls, and which agent: by X-Api-Key alone (docs/specification.md 3), and by X-Agent-Id.
+
+Other doors have headers of their own, for the same keys.
+"""
+
+from typing import Any
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
+
+from contracts.examples import AGENT
+from contracts.ids import is_uuid
+from directory.caller import AgentSummary, Caller
+from gateway.http.exchange import Exchange, of
+from gateway.http.peers import peer_of
+from gateway.http.problems import Refusal
+from gateway.openapi.described import described
+from gateway.parts import Parts, parts_of
+from runtime import telemetry
+
+REFUSED = "agentchat.keys.refused"
+"""Counts refused keys, by reason: wrong, again (wrong a moment ago), address (it has tried too many)."""
+
+KEY = {"key": list[str]()}
+"""The security requirement of operations that need the account's key (OpenAPI)."""
+
+_KEY_HEADER = b"x-api-key"
+_AGENT_HEADER = b"x-agent-id"
+_PREFIX = b"sk-"
+_MAX_KEY_BYTES = 256
+
+
+REFUSALS = ("missing_api_key", "invalid_api_key", "rate_limited")
+_AGENT_ID = {
+    "name": "X-Agent-Id",
+    "in": "header",
+    "required": True,
+    "description": "The agent to invoke: one of the account's.",
+    "schema": {"type": "string", "format": "uuid"},
+    "example": AGENT,
+}
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+@described(*REFUSALS)
+async def has_key(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard: the request has a key that counts, in X-Api-Key. Raises Refusal, DatabaseUnavailable."""
+    await authenticate(connection, key_of(of(connection.scope)))
+
+
+async def authenticate(connection: Connection, key: str) -> None:
+    """Set the connection's `auth`, the Caller. Raises Refusal: 401, 429; DatabaseUnavailable."""
+    connection.scope["auth"], _ = await caller_of(of(connection.scope), parts_of(connection), key)
+
+
+def provide_caller(request: Request[Any, Caller, Any]) -> Caller:
+    """Whose key `has_key` found."""
+    return request.auth
+
+
+async def caller_of(
+    exchange: Exchange, parts: Parts, key: str, agent_id: str | None = None
+) -> tuple[Caller, AgentSummary | None]:
+    """The caller who has `key`, and the agent if `agent_id` is one of the account's.
+
+    That a key counts is never cached. Raises Refusal: 401, and 429 for an address that tries many wrong keys;
+    DatabaseUnavailable.
+    """
+    wrong_keys = parts.wrong_keys
+    peer = peer_of(exchange, parts.trusted_proxies)
+    if wrong_keys.was_refused(key):
+        telemetry.count(REFUSED, reason="again")
+        await parts.limiter.cool_down(peer)
+        raise Refusal("invalid_api_key")
+    wait = wrong_keys.wait(peer, key)
+    if wait is not None and not await parts.key_checks.counts(key):
+        telemetry.count(REFUSED, reason="address")
+        await parts.limiter.cool_down(peer)
+        raise Refusal("rate_limited", "Too many wrong keys came from this address.", retry_after=wait)
+    found = await parts.callers.resolve(key, agent_id)
+    if found is None:
+        wrong_keys.was_wrong(peer, key)
+        telemetry.count(REFUSED, reason="wrong")
+        raise Refusal("invalid_api_key")
+    wrong_keys.was_right(key)
+    exchange.account_id = found[0].account_id
+    return found
+
+
+@described(*REFUSALS, "agent_not_found", parameters=[_AGENT_ID])
+def key_and_agent_of(exchange: Exchange) -> tuple[str, str | None]:
+    """The X-Api-Key and X-Agent-Id of the request, the latter for who reads on. Raises Refusal: 401."""
+    return key_of(exchange), _agent_id_of(exchange)
+
+
+def _agent_id_of(exchange: Exchange) -> str | None:
+    """The X-Agent-Id of the request in lower case; None where it is missing, doubled or no UUID."""
+    values = exchange.header(_AGENT_HEADER)
+    if len(values) != 1:
+        return None
+    text = values[0].decode("latin-1").lower()
+    return text if is_uuid(text) else None
+
+
+def key_of(exchange: Exchange) -> str:
+    """The X-Api-Key of the request. Raises Refusal: 401."""
+    return one_key(exchange.header(_KEY_HEADER))
+
+
+def one_key(values: list[bytes]) -> str:
+    """The key, of the values that a request gives for it. Raises Refusal: 401."""
+    if not values or not values[0]:
+        raise Refusal("missing_api_key")
+    if len(values) > 1 or len(values[0]) > _MAX_KEY_BYTES or not values[0].startswith(_PREFIX):
+        raise Refusal("invalid_api_key")
+    return values[0].decode("latin-1")

@@ -1,0 +1,62 @@
+"""Counting an account's month again where Redis does not know it: beside the requests, which do not wait.
+
+Until it is counted, requests are admitted (what Redis has forgotten stops nobody), and a metric says so.
+"""
+
+import asyncio
+
+from conversations.errors import StoreUnavailable
+from conversations.queries import month_usage
+from limits import Limiter, RedisUnavailable
+from runtime import logs, telemetry
+from runtime.postgres import Pool
+
+UNCOUNTED = "agentchat.limits.month_uncounted"
+"""Counts admissions whose month is not known, or (`known`) was counted too long ago and is counted again."""
+
+_AT_ONCE = 2
+_OVERTAKEN_SECONDS = 1.0
+_AWAY_SECONDS = 5.0
+
+
+class MonthCounts:
+    """Counts one account at a time only once, and few of them side by side. Close with `aclose`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._counting: dict[str, asyncio.Task[None]] = {}
+        self._wanted: set[str] = set()
+        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._log = logs.get_logger("gateway.months")
+
+    def request(self, limiter: Limiter, account_id: str, known: bool) -> None:
+        """An admission found the month to be counted."""
+        telemetry.count(UNCOUNTED, known=known)
+        self._wanted.add(account_id)
+        if account_id not in self._counting:
+            task = asyncio.create_task(self._count(limiter, account_id))
+            self._counting[account_id] = task
+            task.add_done_callback(lambda _: self._counting.pop(account_id, None))
+
+    async def aclose(self) -> None:
+        """Stop counting."""
+        tasks = list(self._counting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _count(self, limiter: Limiter, account_id: str) -> None:
+        """While it is wanted and comes to nothing, with pauses in which another gateway's may succeed."""
+        while account_id in self._wanted:
+            self._wanted.discard(account_id)
+            try:
+                async with self._free:
+                    if await limiter.recount_month(
+                        account_id, lambda: month_usage.month_of(self._pool, account_id)
+                    ):
+                        self._log.info("month_counted", account_id=account_id)
+                        return
+                await asyncio.sleep(_OVERTAKEN_SECONDS)
+            except (RedisUnavailable, StoreUnavailable) as error:
+                self._log.warning("month_not_counted", account_id=account_id, reason=str(error))
+                await asyncio.sleep(_AWAY_SECONDS)

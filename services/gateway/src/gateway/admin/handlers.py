@@ -1,0 +1,51 @@
+"""The handlers of the admin API: one for each route of the library's table."""
+
+from typing import Any
+
+from litestar import HttpMethod, Request, Router
+from litestar.connection import ASGIConnection
+from litestar.handlers import HTTPRouteHandler
+from litestar.handlers.base import BaseRouteHandler
+
+from administration.route import Route
+from administration.routes import ROUTES
+from contracts.admin_errors import AdminError
+from gateway.admin.answering import answer, check_token, refusal_of
+from gateway.admin.door import AdminDoor
+from gateway.http.exchange import of
+from gateway.http.responses import Answer, Problem
+from gateway.parts import parts_of
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
+    """Guard: the administrator's token. Raises Refusal."""
+    check_token(of(connection.scope), _door(connection).token)
+
+
+def router() -> Router:
+    """A handler for each route."""
+    return Router(
+        "/",
+        route_handlers=[_handler(route) for route in ROUTES],
+        guards=[has_token],
+        exception_handlers={AdminError: lambda _, error: Problem(refusal_of(error))},
+        include_in_schema=False,  # gateway.admin.described
+    )
+
+
+def _handler(route: Route) -> HTTPRouteHandler:
+    async def handle(request: Request[Any, Any, Any]) -> Answer[Any]:
+        named = {name: str(value) for name, value in request.path_params.items()}
+        return await answer(of(request.scope), route, named, _door(request).admin)
+
+    path = route.address.replace("}", ":str}")
+    made = HTTPRouteHandler(path, http_method=HttpMethod(route.method), status_code=200)
+    return made(handle)
+
+
+def _door(connection: Connection) -> AdminDoor:
+    door = parts_of(connection).admin
+    assert door is not None
+    return door

@@ -1,0 +1,46 @@
+"""What is asked of an agent, whichever door it came through."""
+
+import msgspec
+
+from contracts.values import ShownMessage
+from conversations.claims.tries import Try
+from directory.caller import AgentSummary, Caller
+
+
+class Asker(msgspec.Struct, frozen=True):
+    """Who asks. `agent` is the one that `agent_id` names, where that is one of the account's.
+
+    `form` is the name under which stored events have his way of asking.
+    """
+
+    caller: Caller
+    agent_id: str | None
+    agent: AgentSummary | None
+    form: str
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, in no client's words.
+
+    `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
+    the answer goes out as the run goes on; otherwise it is one document, once that has ended.
+
+    `form` is the name under which stored events have this way of asking.
+
+    `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
+    it is what a repeated Idempotency-Key must agree with. `attempted` is given where the client counts its
+    tries: they have one run.
+    """
+
+    form: str
+    agent_id: str
+    message: str
+    streamed: bool
+    conversation_id: str | None = None
+    prompt: str | None = None
+    unlisted: bool = False
+    history: tuple[ShownMessage, ...] = ()
+    after: str | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    attempted: Try | None = None

@@ -1,0 +1,67 @@
+"""From a request to the run that answers it: all checks, in their order (docs/design.md 6)."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from litestar import Request
+
+from conversations.claims.idempotency import Claim
+from directory.caller import Caller
+from gateway.access.admission import admit
+from gateway.access.auth import caller_of
+from gateway.chat.ask import Ask, Asker
+from gateway.chat.idempotency import key_of
+from gateway.chat.launch import launch
+from gateway.http.exchange import Exchange, of
+from gateway.parts import Parts, parts_of
+from gateway.runs.live_run import LiveRun
+from gateway.runs.registry import Runs
+
+A = TypeVar("A", bound=Ask)
+
+
+class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """What a door does of it in its own way, in this order.
+
+    `credentials` gives the key and the agent's id, where a header has one. `is_retry`: a client says that it
+    has sent this before. `form` gives the name of the answer's form. All raise Refusal.
+    """
+
+    credentials: Callable[[Exchange], tuple[str, str | None]]
+    is_retry: Callable[[Exchange], bool] = lambda _: False
+    form: Callable[[Parts, Exchange, Caller], str]
+    read: Callable[[Parts, Exchange, Asker], Awaitable[A]]
+
+    @property
+    def stages(self) -> tuple[Callable[..., Any], ...]:
+        """For `described`."""
+        return (Runs.check, self.credentials, key_of, admit, self.form, self.read, launch)
+
+
+class Started(msgspec.Struct, Generic[A], frozen=True):
+    """What was asked, and a run whose user's message is saved, with the claim under which it runs."""
+
+    ask: A
+    claim: Claim
+    run: LiveRun
+
+
+async def start(request: Request[Any, Any, Any], way: Way[A]) -> Started[A]:
+    """Key, limits and plan, headers and agent, body, conversation. HTTP 200 may go out when this returns.
+
+    One function, and no guards and dependencies of Litestar: those took a seventh of a chat's time here
+    (docs/decisions/0045). Raises Refusal, ClientGone, BusUnavailable, StoreUnavailable, DatabaseUnavailable.
+    """
+    parts, exchange = parts_of(request), of(request.scope)
+    parts.runs.check()
+    api_key, agent_id = way.credentials(exchange)
+    caller, agent = await caller_of(exchange, parts, api_key, agent_id)
+    key = await key_of(exchange, parts.pool, caller.account_id)
+    slot = await admit(parts, exchange, caller, repeats=key.repeats or way.is_retry(exchange))
+    form = way.form(parts, exchange, caller)
+    key.check()
+    async with parts.runs.receiving():
+        ask = await way.read(parts, exchange, Asker(caller, agent_id, agent, form))
+    claim, run = await launch(parts, exchange, caller, key, slot, ask)
+    return Started(ask, claim, run)

@@ -1,0 +1,160 @@
+"""Reading conversations back: lists from the read models, one conversation from the log itself.
+
+A list may be behind by the projector's second; a single conversation never is: callers read their own writes.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Router, delete, get
+from litestar.di import NamedDependency, Provide
+
+from bus import erase_conversation
+from contracts import ids
+from conversations.projections.conversations import ConversationRow, conversations_of
+from conversations.queries import threads
+from directory.caller import Caller
+from gateway.access.account_bounds import within_reads_at_once
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.conversations.rows import (
+    EXAMPLE,
+    EXAMPLE_MESSAGES,
+    EXAMPLE_PAGE,
+    ConversationPage,
+    MessagePage,
+    conversation_row,
+    message_row,
+)
+from gateway.conversations.threads import ConversationId, ShownThread, provide_thread
+from gateway.http.exchange import of
+from gateway.http.paging import CURSOR, LIMIT, Paging, next_cursor, paging_of
+from gateway.http.problems import Refusal
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.parts import parts_of
+
+PAGE_BYTES = 1024 * 1024
+"""A page of messages ends with the one that reaches this, as stored."""
+
+_VERSION = {
+    "X-Conversation-Version": {
+        "required": True,
+        "description": "How many events have led to it: a place that `at` can name later.",
+        "schema": {"type": "integer", "minimum": 1},
+        "example": 9,
+    }
+}
+
+AnyRequest = Request[Any, Any, Any]
+_Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+@described(parameters=[LIMIT, CURSOR])
+async def _provide_list_paging(request: AnyRequest) -> Paging:
+    return paging_of(of(request.scope), tuple[str, str])
+
+
+@described(parameters=[LIMIT, CURSOR])
+async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[ShownThread]) -> Paging:  # noqa: ARG001 - which comes first
+    return paging_of(of(request.scope), _Version)
+
+
+@get(
+    "/",
+    operation_id="listConversations",
+    summary="List the account's conversations, the newest first.",
+    description="The list may be behind by a moment; one conversation never is.",
+    response_description="A page of them.",
+    dependencies={"paging": Provide(_provide_list_paging)},
+)
+@described(examples={"last": EXAMPLE_PAGE})
+async def list_conversations(
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+) -> ConversationPage:
+    """GET /v1/conversations."""
+    limit = paging.limit
+    rows = await conversations_of(
+        parts_of(request).pool, caller.account_id, limit=limit + 1, before=paging.after
+    )
+    more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
+    return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+
+
+@get(
+    "/{conversation_id:str}",
+    operation_id="getConversation",
+    summary="Get one conversation, as it is or as it was.",
+    response_description="The conversation.",
+    guards=[within_reads_at_once],
+)
+@described(headers=_VERSION, examples={"conversation": EXAMPLE})
+async def get_conversation(
+    request: AnyRequest, thread: NamedDependency[ShownThread]
+) -> Answer[ConversationRow]:
+    """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
+    found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
+    if found is None:
+        raise Refusal("conversation_not_found")
+    row = conversation_row(thread.conversation_id, found)
+    return Answer(row, headers={"X-Conversation-Version": str(thread.until)})
+
+
+@get(
+    "/{conversation_id:str}/messages",
+    operation_id="listMessages",
+    summary="List a conversation's messages, the oldest first.",
+    response_description="A page of them.",
+    guards=[within_reads_at_once],
+    dependencies={"paging": Provide(_provide_message_paging)},
+)
+@described(examples={"last": EXAMPLE_MESSAGES})
+async def list_messages(
+    request: AnyRequest, thread: NamedDependency[ShownThread], paging: NamedDependency[Paging]
+) -> MessagePage:
+    """GET /v1/conversations/{conversation_id}/messages: those of now or `at` a place."""
+    page = await threads.messages_of(
+        parts_of(request).pool,
+        thread.conversation_id,
+        after=paging.after or 0,
+        until=thread.until,
+        limit=paging.limit,
+        max_bytes=PAGE_BYTES,
+    )
+    if not page.messages and paging.after is None:
+        raise Refusal("conversation_not_found")
+    rows = tuple(message_row(thread.conversation_id, each.message) for each in page.messages)
+    return MessagePage(data=rows, next_cursor=next_cursor(page.messages[-1].version if page.more else None))
+
+
+@delete(
+    "/{conversation_id:str}",
+    operation_id="deleteConversation",
+    summary="Delete a conversation for every reader, for ever.",
+    description="A run under way is cancelled first.",
+    response_description="It is gone.",
+)
+@described("conversation_not_found")
+async def delete_conversation(
+    request: AnyRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
+) -> None:
+    """DELETE /v1/conversations/{conversation_id}: at the answer it is gone for every reader.
+
+    Raises Refusal, and BusUnavailable where it is unknown whether it was erased.
+    """
+    rpc, conversation_id = parts_of(request).bus.rpc, conversation_id.lower()
+    trace_id = of(request.scope).trace_id
+    if not ids.is_uuid(conversation_id) or not await erase_conversation(
+        rpc, caller.account_id, conversation_id, trace_id=trace_id
+    ):
+        raise Refusal("conversation_not_found")
+
+
+ROUTER = Router(
+    "/v1/conversations",
+    route_handlers=[list_conversations, get_conversation, list_messages, delete_conversation],
+    guards=[has_key, within_read_rate],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
+    security=[KEY],
+    tags=["conversations"],
+)

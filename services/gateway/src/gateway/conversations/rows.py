@@ -1,0 +1,87 @@
+"""What callers are shown of conversations and messages, with an example of each."""
+
+import msgspec
+
+from contracts.events import MessageSaved
+from contracts.examples import AGENT, AT, CONVERSATION, REPLY, TRACE, USER_MESSAGE
+from contracts.values import Role
+from conversations.projections.conversations import TITLE_LENGTH, ConversationRow
+from conversations.queries.threads import Summary
+from gateway.http.paging import NextCursor
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message of a conversation; `token_count` on the assistant's only."""
+
+    id: str
+    conversation_id: str
+    role: Role
+    content: str
+    created_at: str
+    agent_id: str
+    trace_id: str
+    token_count: int | None = None
+
+
+class ConversationPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of conversations, the newest first."""
+
+    data: tuple[ConversationRow, ...]
+    next_cursor: NextCursor
+
+
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of messages, the oldest first."""
+
+    data: tuple[MessageRow, ...]
+    next_cursor: NextCursor
+
+
+def conversation_row(conversation_id: str, found: Summary) -> ConversationRow:
+    """A conversation as in the list of them."""
+    return ConversationRow(
+        conversation_id=conversation_id,
+        title=found.first.content[:TITLE_LENGTH],
+        agent_id=found.last.agent_id,
+        message_count=found.count,
+        created_at=found.started_at,
+        updated_at=found.last.at,
+    )
+
+
+def message_row(conversation_id: str, saved: MessageSaved) -> MessageRow:
+    """A message as it was saved."""
+    return MessageRow(
+        id=saved.message_id,
+        conversation_id=conversation_id,
+        role=saved.role,
+        content=saved.content,
+        created_at=saved.at,
+        agent_id=saved.agent_id,
+        trace_id=saved.trace_id,
+        token_count=saved.token_count,
+    )
+
+
+EXAMPLE = ConversationRow(
+    conversation_id=CONVERSATION,
+    title="Where is it?",
+    agent_id=AGENT,
+    message_count=2,
+    created_at=AT,
+    updated_at=AT,
+)
+_QUESTION = MessageRow(
+    id=USER_MESSAGE,
+    role="user",
+    content="Where is it?",
+    conversation_id=CONVERSATION,
+    agent_id=AGENT,
+    trace_id=TRACE,
+    created_at=AT,
+)
+_REPLY = msgspec.structs.replace(
+    _QUESTION, id=REPLY, role="assistant", content="It has shipped.", token_count=469
+)
+EXAMPLE_PAGE = ConversationPage(data=(EXAMPLE,), next_cursor=None)
+EXAMPLE_MESSAGES = MessagePage(data=(_QUESTION, _REPLY), next_cursor=None)

@@ -1,0 +1,108 @@
+"""The description of the API: as a document, and as a page on which one can try calls out.
+
+The page is Swagger UI, whose files come in the package offapi and are served from here: a browser that shows
+it asks no other host for anything.
+"""
+
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+from litestar import Request, get
+from litestar.params import FromPath
+
+from contracts import wire
+from gateway.http.problems import Refusal
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.parts import parts_of
+
+_FILES = {
+    "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
+    "swagger-ui-bundle.js": ("swagger_bundle.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+"""With these a browser runs our own files alone, and fetches nothing from elsewhere."""
+
+_PAGE = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
+<body><div id="swagger-ui"></div><noscript>See <a href="/openapi.json">openapi.json</a>.</noscript>
+<script src="/docs/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body></html>
+"""
+_START = """\
+const key = %s;
+const ui = SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  displayRequestDuration: true,
+  tryItOutEnabled: true,
+  validatorUrl: null,
+  onComplete: () => {
+    if (key) {
+      ui.preauthorizeApiKey("key", key);
+      ui.preauthorizeApiKey("bearer", key);
+    }
+  },
+});
+"""
+_BYTES = {"type": "string"}
+
+
+@get(
+    "/openapi.json",
+    operation_id="get_openapi.json",
+    summary="This document.",
+    response_description="OpenAPI 3.1.",
+    tags=["service"],
+)
+@described(content={"application/json": {"type": "object"}})
+async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
+    """As it was made at the start."""
+    return Answer(request.app.state.document)
+
+
+@get(
+    "/docs",
+    operation_id="get_docs",
+    media_type="text/html; charset=utf-8",
+    summary="This document as a page on which one can try calls out.",
+    response_description="A page.",
+    tags=["service"],
+)
+@described(content={"text/html": _BYTES})
+async def get_docs() -> Answer[Any]:
+    """The page."""
+    return Answer(_PAGE, headers=_HEADERS)
+
+
+@get("/docs/{name:str}", include_in_schema=False)
+async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Answer[Any]:
+    """What the page is made of."""
+    if name == "start.js":
+        demo = parts_of(request).demo
+        script = _START % wire.encode(demo and demo.key).decode()
+        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=_HEADERS)
+    if name not in _FILES:
+        raise Refusal("not_found")
+    file, media_type = _FILES[name]
+    return Answer(
+        _packaged(file), media_type=media_type, headers={**_HEADERS, "cache-control": "max-age=3600"}
+    )
+
+
+@cache
+def _packaged(name: str) -> bytes:
+    """A file of offapi, which is not imported: it would read all its files."""
+    return Path(str(distribution("offapi").locate_file(f"offapi/{name}"))).read_bytes()
+
+
+HANDLERS = (get_openapi, get_docs, get_docs_file)

@@ -1,0 +1,75 @@
+"""POST /openai/v1/chat/completions: a conversation is sent, its next message comes, at once or in chunks."""
+
+from datetime import datetime
+from typing import Any
+
+from litestar import Request, post
+from litestar.connection import ASGIConnection
+from litestar.handlers.base import BaseRouteHandler
+
+from contracts.examples import TRACE
+from gateway.access.auth import REFUSALS, authenticate
+from gateway.chat.launch import whole
+from gateway.chat.start import Way, start
+from gateway.doors.openai.answers import Chunks, completion_of
+from gateway.doors.openai.description import (
+    CONTENT,
+    CONVERSATION_HEADER,
+    SECURITY,
+    TAG,
+)
+from gateway.doors.openai.headers import again, api_key_of
+from gateway.doors.openai.reading import read
+from gateway.doors.openai.wire import Choice, Completion, Said, Tokens
+from gateway.http.exchange import Exchange, of
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.runs.event_stream import EventStream
+
+_EXAMPLE = Completion(
+    id=f"chatcmpl-{TRACE}",
+    created=1795253400,
+    model="Shop assistant",
+    choices=(Choice(message=Said(role="assistant", content="It has shipped.")),),
+    usage=Tokens(prompt_tokens=412, completion_tokens=57, total_tokens=469),
+)
+
+
+@described(*REFUSALS)
+async def has_bearer_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: a key that counts, where OpenAI's clients send theirs. Raises Refusal, DatabaseUnavailable."""
+    await authenticate(connection, api_key_of(of(connection.scope)))
+
+
+@described(*REFUSALS)
+def _credentials(exchange: Exchange) -> tuple[str, None]:
+    return api_key_of(exchange), None
+
+
+_WAY = Way(credentials=_credentials, is_retry=again, form=lambda *_: "openai", read=read)
+
+
+@post(
+    "/openai/v1/chat/completions",
+    status_code=200,
+    operation_id="complete",
+    summary="Send a conversation, get its next message.",
+    description="See docs/openai.md for what is passed over and what is refused.",
+    response_description="The reply; as chunks where `stream` is true, of which the last is `[DONE]`, or an "
+    "error.",
+    security=[SECURITY],
+    tags=[TAG["name"]],
+)
+@described(content=CONTENT, headers=CONVERSATION_HEADER, examples={"text": _EXAMPLE}, stages=_WAY.stages)
+async def complete(request: Request[Any, Any, Any]) -> Answer[Completion] | EventStream:
+    """The reply, as soon as it is whole or as it comes."""
+    started = await start(request, _WAY)
+    ask, claim, run = started.ask, started.claim, started.run
+    of(request.scope).headers.append((b"x-conversation-id", claim.conversation_id.encode()))
+    completion_id = f"chatcmpl-{claim.trace_id}"
+    created = int(datetime.fromisoformat(claim.now).timestamp())
+    if ask.streamed:
+        chunks = Chunks(completion_id, ask.model, created, include_usage=ask.include_usage)
+        return EventStream(run, lambda: chunks.encode(run.take()))
+    finished, updates = await whole(run)
+    return Answer(completion_of(finished, updates, completion_id, ask.model, created))

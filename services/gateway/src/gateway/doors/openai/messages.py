@@ -1,0 +1,127 @@
+"""The messages of a chat completion as texts: what was said, and what tools of the client's did.
+
+Calls of tools that ran elsewhere, and what these returned, are told to the model in words: it is to know of
+them, and cannot call those tools itself.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from contracts import wire
+from contracts.values import Role, ShownMessage
+from gateway.http.problems import invalid
+
+_INSTRUCTING = ("system", "developer")
+_OF_TOOLS = ("tool", "function")
+_NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message's content."""
+
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+
+
+class Called(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that an assistant elsewhere called. `arguments` are JSON as text; `input` is a custom tool's."""
+
+    name: str = ""
+    arguments: Any = None
+    input: Any = None
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One of an assistant's `tool_calls`."""
+
+    id: str = ""
+    function: Called | None = None
+    custom: Called | None = None
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as clients send it."""
+
+    role: str
+    content: str | tuple[Part, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[Call, ...] | None = None
+    function_call: Called | None = None
+    tool_call_id: str | None = None
+
+
+def texts_of(given: Sequence[Given]) -> tuple[str, tuple[ShownMessage, ...]]:
+    """The instructions, and what was said, the user's new message last. Raises Refusal: 400."""
+    _check_last(given)
+    read = _Reading()
+    for index, message in enumerate(given):
+        read.add(message, f"messages[{index}]")
+    shown = tuple(ShownMessage(role, "".join(texts).replace(*_NUL)) for role, texts in read.said)
+    return "\n\n".join(filter(None, read.instructions)).replace(*_NUL), shown
+
+
+def _check_last(given: Sequence[Given]) -> None:
+    said = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
+    if not said or given[said[-1]].role not in ("user", *_OF_TOOLS):
+        raise invalid("messages", "The last message must be the user's.")
+    if given[said[-1]].role in _OF_TOOLS:
+        wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
+        raise invalid(f"messages[{said[-1]}].role", wrong)
+
+
+class _Reading:
+    """Texts of the assistant that follow each other are joined."""
+
+    def __init__(self) -> None:
+        self.instructions: list[str] = []
+        self.said: list[tuple[Role, list[str]]] = []
+        self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
+
+    def add(self, message: Given, place: str) -> None:
+        text = _text_of(message, place)
+        match message.role:
+            case "system" | "developer":
+                self.instructions.append(text)
+            case "user":
+                self.said.append(("user", [text]))
+            case "assistant":
+                self._answer("\n".join(filter(None, (text, *self._calls(message)))))
+            case "tool" | "function":
+                name = self._called.get(message.tool_call_id or "") or message.name or "?"
+                self.said.append(("user", [f"[Tool result {name}: {text}]"]))
+            case _:
+                known = "This must be system, developer, user, assistant or tool."
+                raise invalid(f"{place}.role", known)
+
+    def _answer(self, text: str) -> None:
+        if self.said and self.said[-1][0] == "assistant":
+            self.said[-1][1].append(text)
+        elif text:
+            self.said.append(("assistant", [text]))
+
+    def _calls(self, message: Given) -> list[str]:
+        calls = list(message.tool_calls or ())
+        if message.function_call is not None:
+            calls.append(Call(function=message.function_call))
+        told = []
+        for call in calls:
+            called = call.function or call.custom or Called()
+            self._called[call.id] = called.name
+            given = called.arguments if called.input is None else called.input
+            text = given if isinstance(given, str) else wire.encode(given).decode()
+            told.append(f"[Tool call {called.name}: {text}]")
+        return told
+
+
+def _text_of(message: Given, place: str) -> str:
+    if not isinstance(message.content, tuple):
+        return message.content or ""
+    texts = []
+    for part in message.content:
+        if part.type not in ("text", "refusal"):
+            raise invalid(f"{place}.content", f"Only text can be read here, not {part.type[:40]}.")
+        texts.append((part.text if part.type == "text" else part.refusal) or "")
+    return "\n".join(texts)

@@ -1,0 +1,52 @@
+"""Pages of lists: `limit` and `cursor` of a query, and the cursor of the next page."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from gateway.http import query
+from gateway.http.exchange import Exchange
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+LIMIT = {
+    "name": "limit",
+    "in": "query",
+    "description": "The most that a page holds; one of messages may end before it, by bytes.",
+    "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+}
+CURSOR = {
+    "name": "cursor",
+    "in": "query",
+    "description": "The `next_cursor` of the page before; empty or absent for the first page.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]*$"},
+}
+
+NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last page.")]
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """Which page is asked for: at most `limit` rows behind the position `after`, None for the first page."""
+
+    limit: int
+    after: Any
+
+
+def paging_of(exchange: Exchange, position: type[Any]) -> Paging:
+    """The page that the query asks for; `position` is the type of positions in this list. Raises Refusal."""
+    given = query.parameters(exchange, "limit", "cursor")
+    limit = query.whole_number("limit", given.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
+    if not given.get("cursor"):
+        return Paging(limit, None)
+    data = query.position_of(given["cursor"])
+    try:
+        after = msgspec.json.decode(data.replace(b"\\u0000", b"?"), type=position)  # no position holds NUL
+    except (ValueError, msgspec.DecodeError):
+        raise query.wrong_cursor() from None
+    return Paging(limit, after)
+
+
+def next_cursor(position: object) -> str | None:
+    """The cursor of the page behind `position`; None for None."""
+    return None if position is None else query.cursor_of(msgspec.json.encode(position))

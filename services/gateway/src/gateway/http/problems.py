@@ -1,0 +1,111 @@
+"""Refusals, and their one form: application/problem+json (RFC 9457) with our code and trace_id."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from contracts import errors, http, wire
+from contracts.problems import problem
+from gateway.http.exchange import Exchange
+
+MEDIA_TYPE = b"application/problem+json"
+_LINGER_BYTES = 16 * 1024 * 1024
+_LINGER_SECONDS = 2.0
+# RFC 9110 section 11.6.1 asks for a challenge with every 401; the scheme is our own.
+_CHALLENGE = (b"www-authenticate", b'X-Api-Key realm="agent-chat"')
+
+
+Words = Callable[["Refusal", str], tuple[list[tuple[bytes, bytes]], bytes]]
+"""From a refusal and its trace to the headers of the answer, but for that of its trace, and the body."""
+
+
+class Wording(msgspec.Struct, frozen=True, kw_only=True):
+    """How refusals are worded at all addresses that begin with `prefix`, as bodies of the type `body`."""
+
+    prefix: str
+    words: Words
+    body: type
+
+
+class Refusal(Exception):  # noqa: N818 - an outcome
+    """The request ends with the status of `code`. `detail` says what is wrong with this one request."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str | None = None,
+        *,
+        fields: Sequence[http.FieldError] = (),
+        retry_after: int | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> None:
+        self.row = errors.error(code)
+        super().__init__(self.row.code)
+        self.detail = detail or self.row.advice
+        self.fields = tuple(fields)
+        self.retry_after = retry_after if retry_after is not None else self.row.retry_after
+        self.headers = tuple(headers)
+
+
+def invalid(field: str, message: str) -> Refusal:
+    """400 for one field or header."""
+    return Refusal(
+        "invalid_request", f"{field}: {message}", fields=[http.FieldError(field=field, message=message)]
+    )
+
+
+def _body_of(refusal: Refusal, trace_id: str) -> bytes:
+    """The problem document."""
+    return wire.encode(problem(refusal.row.code, refusal.detail, trace_id, refusal.fields))
+
+
+def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Our own words, as `Words`."""
+    data = _body_of(refusal, trace_id)
+    return headers_of(refusal, MEDIA_TYPE, data, _CHALLENGE), data
+
+
+def headers_of(
+    refusal: Refusal, media_type: bytes, data: bytes, challenge: tuple[bytes, bytes]
+) -> list[tuple[bytes, bytes]]:
+    """Those that every wording has; `challenge` goes with a 401 that brings none of its own."""
+    headers = [(b"content-type", media_type), (b"content-length", str(len(data)).encode()), *refusal.headers]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.row.status == 401 and not any(name == challenge[0] for name, _ in refusal.headers):
+        headers.append(challenge)
+    return headers
+
+
+async def answer(exchange: Exchange, refusal: Refusal) -> None:
+    """Send the refusal. Where a body may still be on its way, the connection ends with it.
+
+    An answer that has begun cannot be taken back: then the connection is dropped.
+    """
+    if exchange.status is not None:
+        exchange.abort()
+        return
+    headers, data = exchange.words(refusal, exchange.trace_id)
+    if not exchange.unread:
+        await exchange.start(refusal.row.status, headers)
+        await exchange.body(data)
+        return
+    await exchange.start(refusal.row.status, [*headers, (b"connection", b"close")])
+    await exchange.body(data, more=True)
+    await _linger(exchange)
+    await exchange.body(b"")
+
+
+async def _linger(exchange: Exchange) -> None:
+    """Read on for a moment: closing on unread bytes resets the connection, and the answer may be lost."""
+    read = 0
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while read < _LINGER_BYTES:
+                message = await exchange.receive()
+                read += len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return

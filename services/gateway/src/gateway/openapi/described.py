@@ -1,0 +1,68 @@
+"""What a function means for the OpenAPI document, beyond what its types say.
+
+Guards, providers of dependencies, stages and handlers carry it. An operation is what Litestar makes of its
+handler, with what its guards, the providers of what it takes, the stages that it goes through by itself, and
+the handler itself carry (`gateway.openapi.generated`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ATTRIBUTE = "openapi_description"
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """`refusals` are codes of `contracts.errors` that the function ends requests with.
+
+    `parameters` are Parameter Objects of what it reads strictly, where Litestar must not read it. `body` is
+    the Request Body Object. `headers` are Header Objects: of a handler those of its success, of others those
+    of all answers behind them. `content` has the schemas of the success by media type, where its
+    type does not say it, `examples` values to encode, or texts, by their names. `stages` are functions that
+    the handler calls, described themselves, in the order of the checks.
+    """
+
+    refusals: tuple[str, ...] = ()
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, Any] = {}
+    content: Mapping[str, Any] = {}
+    examples: Mapping[str, Any] = {}
+    stages: tuple[Callable[..., Any], ...] = ()
+
+
+def described(
+    *refusals: str,
+    parameters: Iterable[Mapping[str, Any]] = (),
+    body: Mapping[str, Any] | None = None,
+    headers: Mapping[str, Any] | None = None,
+    content: Mapping[str, Any] | None = None,
+    examples: Mapping[str, Any] | None = None,
+    stages: tuple[Callable[..., Any], ...] = (),
+) -> Callable[[F], F]:
+    """Describe a guard, a provider, a stage, or a handler (below Litestar's own decorator); twice adds up."""
+
+    def describe(function: F) -> F:
+        before = description_of(function)
+        added = Description(
+            refusals=(*refusals, *before.refusals),
+            parameters=(*parameters, *before.parameters),
+            body=body or before.body,
+            headers={**before.headers, **(headers or {})},
+            content=content or before.content,
+            examples=examples or before.examples,
+            stages=stages or before.stages,
+        )
+        setattr(function, _ATTRIBUTE, added)
+        return function
+
+    return describe
+
+
+def description_of(function: Any) -> Description:
+    """What the function carries; nothing where it was not described."""
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Description) else Description()

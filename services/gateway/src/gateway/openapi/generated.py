@@ -1,0 +1,129 @@
+"""Operations from handlers: what Litestar generates, completed by what `described` says."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.spec import Reference
+from litestar.plugins import OpenAPISchemaPlugin
+from litestar.routes import HTTPRoute
+from litestar.types import ControllerRouterHandler
+
+from contracts import wire
+from gateway.doors import wording_at
+from gateway.openapi.answers import EVERYWHERE, TRACE_ID, refusals
+from gateway.openapi.described import Description, description_of
+
+Json = dict[str, Any]
+
+
+class Structs(OpenAPISchemaPlugin):
+    """Structs are references; `types` are those that were met, whose schemas are msgspec's own to make."""
+
+    def __init__(self) -> None:
+        self.types: dict[type, None] = {}
+
+    def is_plugin_supported_field(self, field_definition: Any) -> bool:
+        """Whether it is a Struct."""
+        return not field_definition.is_union and field_definition.is_subclass_of(msgspec.Struct)
+
+    def to_openapi_schema(self, field_definition: Any, schema_creator: Any) -> Any:
+        """A reference. Litestar wants the schema behind it registered; what that holds does not matter."""
+        self.types[field_definition.annotation] = None
+        registry = schema_creator.schema_registry
+        registry.get_schema_for_field_definition(field_definition)
+        reference = registry.get_reference_for_field_definition(field_definition)
+        assert isinstance(reference, Reference)
+        return reference
+
+
+def generate(routes: Sequence[ControllerRouterHandler]) -> tuple[Json, tuple[type, ...]]:
+    """The path items of these routes, and the Structs that they refer to."""
+    structs = Structs()
+    config = OpenAPIConfig(title="", version="")
+    app = Litestar(routes, openapi_config=config, plugins=[structs], logging_config=None)
+    paths: Json = app.openapi_schema.to_schema()["paths"]
+    for path, method, handler in _handlers(app):
+        if path in paths and method in paths[path]:
+            paths[path][method] = _completed(paths[path][method], path, handler)
+    return paths, tuple(structs.types)
+
+
+def _handlers(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
+    for route in app.routes:
+        if isinstance(route, HTTPRoute):
+            for method, (handler, _) in route.route_handler_map.items():
+                yield route.path_format, method.lower(), handler
+
+
+def _completed(operation: Json, path: str, handler: HTTPRouteHandler) -> Json:
+    own, before = description_of(handler.fn), [*_before(handler)]
+    every = [*before, own]
+    given = [_plain(each) for each in operation.get("parameters", ())]
+    parameters = [*given, *(each for one in every for each in one.parameters)]
+    bodies = [each.body for each in every if each.body is not None]
+    return {
+        "security": [],
+        **_plain(operation),
+        **({"parameters": parameters} if parameters else {}),
+        **({"requestBody": bodies[0]} if bodies else {}),
+        "responses": _answers(operation["responses"], str(handler.status_code), path, own, before),
+    }
+
+
+def _answers(
+    generated: Json, status: str, path: str, own: Description, before: Sequence[Description]
+) -> Json:
+    """By status: the success, what else the handler says that it answers, and the refusals."""
+    common = {name: header for each in before for name, header in each.headers.items()}
+    codes = [*EVERYWHERE, *(code for each in (*before, own) for code in each.refusals)]
+    answers = refusals(*codes, headers=common, wording=wording_at(path))
+    success = _success(generated[status], {**common, **own.headers}, own)
+    for other, answer in generated.items():
+        if other in answers and other != "400":  # which Litestar adds for errors that it does not meet here
+            answers[other]["content"] |= answer["content"]
+            answers[other]["description"] = f"{answer['description']}; {answers[other]['description']}"
+    return dict(sorted({**answers, status: success}.items()))
+
+
+def _before(handler: HTTPRouteHandler) -> Iterator[Description]:
+    """Of the guards, and of the providers of what is taken, each behind those of what it takes itself; then
+    of the stages.
+    """
+    yield from map(description_of, handler.resolve_guards())
+    providers = handler.resolve_dependencies()
+    found: dict[str, Description] = {}
+
+    def visit(names: Iterable[str]) -> None:
+        for name in names:
+            if name in providers and name not in found:
+                visit(providers[name].parsed_fn_signature.parameters)
+                found[name] = description_of(providers[name].dependency)
+
+    visit(handler.parsed_fn_signature.parameters)
+    yield from found.values()
+    yield from map(description_of, description_of(handler.fn).stages)
+
+
+def _success(answer: Json, headers: Mapping[str, Any], own: Description) -> Json:
+    success = {**answer, "headers": {**TRACE_ID, **headers}}
+    if own.content:
+        success["content"] = {media_type: {"schema": schema} for media_type, schema in own.content.items()}
+    for media_type, content in success.get("content", {}).items():
+        is_text = media_type.startswith("text/")
+        chosen = {name: value for name, value in own.examples.items() if isinstance(value, str) == is_text}
+        content["examples"] = {name: {"value": _json(value)} for name, value in chosen.items()}
+    return success
+
+
+def _plain(described: Json) -> Json:
+    """Without what says nothing."""
+    return {name: value for name, value in described.items() if (name, value) != ("deprecated", False)}
+
+
+def _json(value: Any) -> Any:
+    return value if isinstance(value, str) else json.loads(wire.encode(value))

@@ -1,0 +1,7 @@
+"""All handlers of the public API, by feature."""
+
+from gateway import conversations, docs, doors, status
+from gateway.traces.cancel import cancel
+from gateway.traces.events import events
+
+ROUTES = (*doors.HANDLERS, cancel, events, conversations.ROUTER, *status.HANDLERS, *docs.HANDLERS)

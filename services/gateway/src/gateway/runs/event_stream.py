@@ -1,0 +1,114 @@
+"""A run as a stream of server-sent events: writing, pings, slow and vanished readers.
+
+The run's subscription belongs to the caller, outside of anything that a disconnect ends
+(docs/reliability.md HTTP).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from litestar import Response
+from litestar.types import Scope
+
+from contracts import sse
+from contracts.timings import PING_SECONDS
+from gateway.http.exchange import SEND_SECONDS, Exchange, of
+from runtime import failpoints
+
+
+class Followed(Protocol):
+    """What is read: `wait` for more of it. `gone` is set once nobody reads any more.
+
+    `on_updates`, where it is given, is called when there is something to take before the end: it says whether
+    it has been taken, so that nobody needs to be woken.
+    """
+
+    gone: bool
+    on_tick: Callable[[float], None] | None
+    on_updates: Callable[[], bool] | None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is no more to take."""
+
+    async def wait(self) -> None:
+        """Return when there is something to take, or `gone` was set, or `nudge` was called."""
+
+    def nudge(self) -> None:
+        """Wake the reader."""
+
+    def leave(self) -> None:
+        """Set `gone`, and wake the reader."""
+
+
+class EventStream(Response[None]):
+    """A stream as an answer. What `take` gives at a time goes out in one write."""
+
+    def __init__(self, run: Followed, take: Callable[[], bytes]) -> None:
+        super().__init__(None)
+        self._run = run
+        self._take = take
+
+    def to_asgi_response(self, *_: Any, **__: Any) -> Any:
+        """The application that sends it, on the connection itself."""
+
+        async def send(scope: Scope, *_: Any, **__: Any) -> None:
+            await _Writing(of(scope), self._run, self._take).serve()
+
+        return send
+
+
+class _Writing:
+    def __init__(self, exchange: Exchange, run: Followed, take: Callable[[], bytes]) -> None:
+        self._exchange = exchange
+        self._run = run
+        self._take = take
+        self._time = asyncio.get_running_loop().time
+        self._silent_since = self._time()
+        self._sending_since: float | None = None
+        self._ping = False
+        self._wrote = False  # since the last tick, past the task
+
+    async def serve(self) -> None:
+        """Send the whole answer; returns after the final event, or when the client has gone."""
+        await self._exchange.start(200, [*sse.HEADERS])
+        self._run.on_tick = self._tick
+        self._run.on_updates = self._write
+        while not self._run.gone:
+            data = self._take()
+            if self._run.ended:
+                failpoints.reach("gateway-before-last-event")
+                await self._send(data, more=False)
+                return
+            if self._ping and not data:
+                data = sse.PING
+            if data:
+                await self._send(data, more=True)
+            await self._run.wait()
+
+    def _write(self) -> bool:
+        """Send what there is at once. A client who is slow is sent what has come when he is ready again."""
+        if not self._exchange.write(b""):
+            return False
+        if data := self._take():
+            self._exchange.write(data)
+            self._wrote = True
+        return True
+
+    async def _send(self, data: bytes, *, more: bool) -> None:
+        self._sending_since = self._time()
+        await self._exchange.body(data, more=more)
+        self._sending_since = None
+        self._silent_since = self._time()
+        self._ping = False
+
+    def _tick(self, now: float) -> None:
+        if self._wrote:
+            self._wrote, self._silent_since = False, now
+        elif self._sending_since is None:
+            if now - self._silent_since >= PING_SECONDS:
+                self._ping = True
+                self._run.nudge()
+        elif now - self._sending_since >= SEND_SECONDS:
+            self._exchange.abort()

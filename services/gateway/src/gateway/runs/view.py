@@ -1,0 +1,325 @@
+"""The live view of one run: frames in, updates for a reader out. Pure.
+
+Frames may be late, twice, out of a stopped worker, or missing. What is missing is asked for (`wants_repair`);
+what cannot be had any more is taken from the saved message: late, never wrong (docs/design.md 5).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from contracts import frames
+from contracts.updates import (
+    CANCELLED,
+    INTERRUPTED,
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Cut, Message, Source, Usage
+from conversations.aggregate.canonical_stream import end_of, replayed
+from conversations.aggregate.conversation import Round, Run
+from gateway.runs.progress import TextProgress, ToolProgress
+
+_HELD_FRAMES = 20_000
+_GONE = Broken("conversation_not_found", "There is no such conversation.")
+
+
+class View:
+    """State of the view. `wants_repair`: frames are missing; `wants_log`: only the log can tell the rest.
+    `blind`: text was missed, and what follows it has no place until the log, the offset of a later piece, or
+    the saved message tells.
+
+    A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
+    `publication`: how often the request was published by now; what became of earlier ones does not count.
+    `refused`: a worker has ended it before its start, and it never begins.
+    """
+
+    def __init__(self, *, streaming: bool = True, publication: int = 1) -> None:
+        self.started = False
+        self.ended = False
+        self.refused = False
+        self.wants_repair = False
+        self.wants_log = False
+        self._streaming = streaming
+        self._publication = publication
+        self._attempt = 0
+        self._next = 1
+        self._held: dict[int, frames.Frame] = {}  # frames of the attempt, behind a gap
+        self.blind = False
+        self._later: list[frames.Delta] = []  # behind text that was missed
+        self._placed = 1  # the attempt whose offsets count: its beginning is known
+        self._said = TextProgress()
+        self._tools = ToolProgress()
+        self._round = 1
+        self._sourced = False
+        self._completed: frames.Completed | None = None  # waits for tool outputs out of the log
+
+    def feed(self, frame: frames.Frame) -> list[Update]:
+        """The updates that one more frame brings."""
+        updates: list[Update] = []
+        if self.ended or (frame.seq and frame.attempt < self._attempt):
+            return updates
+        match frame:
+            case frames.Completed() | frames.Failed():
+                self._start(updates)
+                self._apply(frame, updates)
+            case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
+                pass
+            case frames.Queued():
+                updates.append(Waiting())
+            case frames.Refused():
+                self.refused = True
+                self._end(Broken(frame.code, frame.message), updates)
+            case _ if frame.seq:
+                self._take_numbered(frame, updates)
+        return updates
+
+    def feed_all(self, found: Iterable[frames.Frame]) -> list[Update]:
+        """The updates of the frames that TRACES keeps of the trace, from its first one on.
+
+        What is missing even there is gone: the view goes on without it.
+        """
+        updates: list[Update] = []
+        self.wants_repair = False
+        if self.ended:
+            return updates
+        known = View(streaming=self._streaming, publication=self._publication)
+        replayed = [update for frame in found for update in known.feed(frame)]
+        known._skip_gap(replayed)
+        if self._said.begins("".join(update.text for update in replayed if isinstance(update, Text))):
+            self._adopt(known, replayed, updates)
+        self._skip_gap(updates)
+        return updates
+
+    def feed_log(self, run: Run | None) -> list[Update]:
+        """The updates that the log brings: the acceptance, text that was missed, the run's end."""
+        updates: list[Update] = []
+        if run is None or self.ended:
+            return updates
+        if run.state != "running" and not self.started:
+            return self._retell(run)
+        self._start(updates)
+        self._take_sources(run.sources, updates)
+        self._take_rounds(run.rounds, updates)
+        if run.state == "completed" and run.reply is not None:
+            self._finish(run.reply, run.usage, run.cut, updates)
+        elif run.state != "running":
+            self._end(end_of(run), updates)
+        elif self.blind and self._said.begins(run.text):
+            self._say(run.text[self._said.length :], updates)
+            self._place_later(updates)
+        self.wants_log = self._completed is not None and not self.ended
+        return updates
+
+    def _take_rounds(self, rounds: Iterable[Round], updates: list[Update]) -> None:
+        """The calls of recorded rounds. A round that comes behind text yet to be told begins with its own."""
+        before = 0
+        for each in rounds:
+            if self._said.length == before:
+                self._begin_round(each.number, updates)
+            before += len(each.text)
+            for call in each.calls:
+                self._call(call.call_id, call.name, call.input, updates)
+                if call.output is not None:
+                    self._tools.returned(call.call_id, call.output)
+                    self._return(call.call_id, call.is_error, call.output, updates)
+
+    def feed_erased(self) -> list[Update]:
+        """The conversation was erased: what ran in it was cancelled before."""
+        updates: list[Update] = []
+        if not self.ended:
+            self._end(CANCELLED if self.started else _GONE, updates)
+        return updates
+
+    def _retell(self, run: Run) -> list[Update]:
+        """All of a run that ended before anything of it was told."""
+        self.started = self.ended = True
+        self.wants_repair = self.wants_log = False
+        return [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
+
+    def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
+        if frame.attempt > self._attempt:
+            self._attempt, self._next = frame.attempt, 1
+            self._held.clear()
+            self._later.clear()
+        if frame.seq > self._next and self._streaming:
+            if len(self._held) < _HELD_FRAMES:
+                self._held[frame.seq] = frame
+            self.wants_repair = True
+        elif frame.seq >= self._next:
+            self._apply_in_turn(frame, updates)
+            self._release_held(updates)
+
+    def _release_held(self, updates: list[Update]) -> None:
+        while self._held and not self.ended and (held := self._held.pop(self._next, None)):
+            self._apply_in_turn(held, updates)
+
+    def _is_earlier(self, frame: frames.Queued | frames.Refused) -> bool:
+        """Whether it is about an earlier publication of the request."""
+        return 0 < frame.attempt < self._publication
+
+    def _skip_gap(self, updates: list[Update]) -> None:
+        """Go on with the frames behind a gap that nothing fills."""
+        if self._held and not self.ended:
+            self.blind = True
+            self.wants_log = True
+            for seq in sorted(self._held):
+                if not self.ended:
+                    self._apply_in_turn(self._held[seq], updates)
+        self._held.clear()
+
+    def _adopt(self, known: "View", replayed: list[Update], updates: list[Update]) -> None:
+        """Go on from where `known` is, whose updates begin with what was said here."""
+        behind = self._said.length
+        for update in replayed:
+            match update:
+                case Waiting():
+                    updates.append(update)
+                case Text():
+                    self._say(update.text[behind:], updates)
+                    behind = max(0, behind - len(update.text))
+                case ToolStarted():
+                    self._call(update.call_id, update.name, update.input, updates)
+                case ToolReturned():
+                    self._return(update.call_id, update.is_error, update.output, updates)
+                case NextRound():
+                    self._begin_round(update.number, updates)
+                case Sources():
+                    self._take_sources(update.sources, updates)
+                case Started():
+                    self._start(updates)
+        if known._completed is not None:
+            self._completed, self.wants_log = known._completed, True
+        if (known._attempt, known._next) > (self._attempt, self._next):
+            self._held = {
+                seq: frame
+                for seq, frame in self._held.items()
+                if frame.attempt == known._attempt and seq >= known._next
+            }
+            self._attempt, self._next = known._attempt, known._next
+            self.blind, self._later, self._placed = known.blind, known._later, known._placed
+            self.wants_log = self.wants_log or known.wants_log
+        match replayed[-1:]:
+            case [Finished() as last]:
+                self._finish(last.message, last.usage, last.cut, updates)
+            case [Broken() as last]:
+                self.refused = known.refused
+                self._end(last, updates)
+            case _:
+                self._release_held(updates)
+
+    def _apply_in_turn(self, frame: frames.Frame, updates: list[Update]) -> None:
+        self._next = frame.seq + 1
+        self._start(updates)
+        self._apply(frame, updates)
+
+    def _apply(self, frame: frames.Frame, updates: list[Update]) -> None:
+        match frame:
+            case frames.Delta():
+                self._place(frame, updates)
+            case frames.Resumed():
+                self._resume(frame, updates)
+            case frames.SourcesFound():
+                self._take_sources(frame.sources, updates)
+            case frames.ToolCalled():
+                self._begin_round(frame.round or 1, updates)
+                self._call(frame.call_id, frame.name, frame.input, updates)
+            case frames.ToolReturned():
+                self._return(frame.call_id, frame.is_error, None, updates)
+            case frames.Completed():
+                self._complete(frame, updates)
+            case frames.Failed():
+                self._end(Broken(frame.code, frame.message), updates)
+            case _:
+                pass
+
+    def _start(self, updates: list[Update]) -> None:
+        if not self.started:
+            self.started = True
+            updates.append(Started())
+
+    def _say(self, text: str, updates: list[Update], number: int = 1) -> None:
+        if text and self._streaming:
+            self._begin_round(number, updates)
+            self._said.add(text)
+            updates.append(Text(text))
+
+    def _place(self, frame: frames.Delta, updates: list[Update]) -> None:
+        """Say what of a piece was not said yet, unless text before it was missed."""
+        if not self._streaming:
+            return
+        if frame.offset is None or frame.attempt != self._placed:
+            if not self.blind:
+                self._say(frame.text, updates, frame.round)
+        elif frame.offset > self._said.length:
+            self.wants_log = self.wants_log or not self.blind
+            self.blind = True
+            if len(self._later) < _HELD_FRAMES:
+                self._later.append(frame)
+        else:
+            self.blind = False
+            self._say(frame.text[self._said.length - frame.offset :], updates, frame.round)
+
+    def _place_later(self, updates: list[Update]) -> None:
+        later, self._later = self._later, []
+        for frame in later:
+            self._place(frame, updates)
+
+    def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
+        """Another worker goes on behind `frame.offset`: that must be where this view stands."""
+        if not self._streaming:
+            return
+        self._placed = frame.attempt
+        if frame.offset > self._said.length:
+            self.blind = True
+            self.wants_repair = True
+            self.wants_log = True
+        elif (frame.offset, frame.sha256) == (self._said.length, self._said.sha256):
+            self.blind = False
+        else:
+            self._end(INTERRUPTED, updates)
+
+    def _take_sources(self, sources: tuple[Source, ...] | None, updates: list[Update]) -> None:
+        if sources is not None and not self._sourced and self._said.length == 0:
+            self._sourced = True
+            updates.append(Sources(sources))
+
+    def _call(self, call_id: str, name: str, given: dict[str, Any], updates: list[Update]) -> None:
+        if self._tools.call(call_id, name, given):
+            updates.append(ToolStarted(call_id, name, given))
+
+    def _return(self, call_id: str, is_error: bool, output: str | None, updates: list[Update]) -> None:
+        if self._tools.ended(call_id):
+            updates.append(ToolReturned(call_id, is_error, output))
+
+    def _begin_round(self, number: int, updates: list[Update]) -> None:
+        if number > self._round:
+            self._round = number
+            updates.append(NextRound(number))
+
+    def _complete(self, frame: frames.Completed, updates: list[Update]) -> None:
+        if len(self._tools) < frame.tool_calls:
+            self._completed = frame
+            self.wants_log = True
+        else:
+            self._finish(frame.message, frame.usage, frame.cut, updates)
+
+    def _finish(self, message: Message, usage: Usage, cut: Cut | None, updates: list[Update]) -> None:
+        """Say what the saved content has more than was said; where that is not its beginning, all is lost."""
+        if not self._said.begins(message.content):
+            return self._end(INTERRUPTED, updates)
+        self._say(message.content[self._said.length :], updates)
+        self.ended = True
+        updates.append(Finished(message, self._tools.finished(), usage, cut))
+        return None
+
+    def _end(self, last: Finished | Broken, updates: list[Update]) -> None:
+        self.ended = True
+        updates.append(last)

@@ -1,0 +1,48 @@
+"""POST /v1/chat/{trace_id}/cancel: the end of a run, asked for at whichever gateway."""
+
+from typing import Any
+
+from litestar import Request, post
+from litestar.di import NamedDependency, Provide
+
+from contracts import http
+from contracts.examples import TRACE
+from contracts.messages import CancelRequested
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.http.problems import Refusal
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.parts import parts_of
+from gateway.traces.owned_run import TraceId, run_of
+
+
+@post(
+    "/v1/chat/{trace_id:str}/cancel",
+    status_code=202,
+    operation_id="cancelChat",
+    summary="Cancel a run that is under way or in line.",
+    description="Its stream ends with the error `cancelled`, a waiting JSON call with 409 `cancelled`; "
+    "the text so far is saved.",
+    response_description="It is being cancelled.",
+    guards=[has_key, within_read_rate, without_body],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[KEY],
+    tags=["chat"],
+)
+@described("not_found", "run_ended", examples={"cancelling": http.Cancelling(trace_id=TRACE)})
+async def cancel(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
+) -> http.Cancelling:
+    """202 for a run under way or a request in line, 404 for what is not the account's, 409 for what ended.
+
+    The worker that has the run ends it, and the log says how: one that was about to end may do so yet.
+    """
+    parts = parts_of(request)
+    found = await run_of(parts, caller, trace_id)
+    has_begun = found.begun_at is not None
+    if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
+        raise Refusal("run_ended")
+    await parts.bus.traces.cancel(CancelRequested(trace_id=trace_id, account_id=caller.account_id))
+    return http.Cancelling(trace_id=trace_id)

@@ -1,0 +1,38 @@
+"""The run that a path names, if it is the caller's."""
+
+from typing import Annotated
+
+from litestar.openapi.spec import Example
+from litestar.params import PathParameter
+
+from contracts import ids
+from contracts.examples import TRACE
+from conversations.queries.find_run import Found, find_run
+from directory.caller import Caller
+from gateway.http.problems import Refusal
+from gateway.parts import Parts
+
+TraceId = Annotated[
+    str,
+    PathParameter(
+        description="The X-Trace-Id of the request that began the run.",
+        schema_extra={"pattern": "^[0-9a-f]{32}$"},
+        examples=[Example(value=TRACE)],
+    ),
+]
+
+
+async def run_of(parts: Parts, caller: Caller, trace_id: str) -> Found:
+    """The caller's run or request in line.
+
+    Raises Refusal, in the same words for every reason that it is not found; StoreUnavailable.
+    """
+    found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
+    if found is None or found.account_id != caller.account_id:
+        raise no_such_run()
+    return found
+
+
+def no_such_run() -> Refusal:
+    """What is said of a run that does not exist, is another account's, or was erased."""
+    return Refusal("not_found", "There is no such run.")

@@ -1,0 +1,127 @@
+"""Talk that needs no tool, as a table of what is said and answered; and what the system prompt orders."""
+
+import re
+
+import msgspec
+
+from model_demo.shop import documents, words
+from model_demo.shop.memory import Memory
+from model_demo.wire.requests import Tool
+
+_YOU_ARE = re.compile(r"\b(?:You are|Your name is)\s+([^\n.;:!?]{2,120})")
+_ONLY = re.compile(
+    r"\b(?:reply|answer|respond)\s+(?:(?:only|always|just|exactly|with|the|single|one|words?)\s*)+:?\s*"
+    r"(?:[\"“]([^\"”\n]{1,400})[\"”]|((?-i:[A-Z][A-Z0-9_-]{1,60}))\b)",
+    re.IGNORECASE,
+)
+_AROUND = re.compile(
+    r"\b(begin|end) (?:(?:each|every|your) )?(?:reply|answer|it) with [\"“]([^\"”\n]{1,400})[\"”]",
+    re.IGNORECASE,
+)
+_QUOTED_LENGTH, _SHOWN_LENGTH, _SHOWN_TOOLS = 200, 80, 3
+
+_STORY = """\
+Every morning, before the first customer wakes, the lamps of the demo shop come on one after the other. \
+The tents stand in a row, the boots wait in their boxes, and the kettle in the back room begins to sing.
+
+The first order of the day is always a small one. Somebody far away has a torn glove, or a birthday to \
+remember. It is packed as carefully as the heavy ones: paper, a note, a label, and a pat on the lid. By noon \
+the shop is loud. Boxes slide, scanners chirp, and the courier asks for a pen, as he has done every day for \
+years. A backpack leaves for the mountains.
+
+In the evening the last parcel is counted and the lamps go out again. Only the little light above the order \
+book stays on, in case somebody asks, late at night, where their parcel is. And somebody always does."""
+
+_ANSWERS = {
+    r"(?:hi|hello|hey|good (?:morning|afternoon|evening))(?: there)?(?:,? \w+)?": (
+        "Hello{name}! I am {identity}. {offer}"
+    ),
+    r"how are you(?: doing)?(?: today)?": "Very well, thank you. How can I help?",
+    r"(?:many )?(?:thanks|thank you)\b.*|great|perfect|ok": "You are welcome! Is there anything else?",
+    r"(?:good ?bye|bye|see you|good night)(?: bye| later| soon)?": "Goodbye, and thank you for visiting!",
+    r"who are you|what(?:'s| is) your name": "I am {identity}.",
+    r"(?:what|which) model are you|are you (?:an? )?(?:real|human|person|bot|robot|ai)\b.*": (
+        "I am {identity}, played by an offline demo model: rules, not a language model, and no person."
+    ),
+    r"(?:what are|tell me|show me) your instructions|what is your (?:system )?prompt": "{instructions}",
+    r"(?:can you )?help(?: me)?|(?:what|how) can you (?:do|help)(?: me)?(?: with)?": "{abilities}",
+    r"(?:say|repeat(?: after me)?)(?: (?:only|just|exactly))?:?\s*(?:[\"“](.+)[\"”]|(?<=: )(.+))": "{said}",
+    r"(?:tell|write|give)(?: me)? (?:a|an|another)(?: \w+)? (?:story|poem|tale|text)\b.*": _STORY,
+}
+"""What is said as a whole message, and the answer."""
+_RECALL = re.compile(
+    r"(?:what(?:'s| is| are| was)|tell me|do you (?:know|remember)) (my|the|our) ([\w' -]{2,60})"
+)
+
+
+class Persona(msgspec.Struct, frozen=True):
+    """What the system prompt orders. `identity` completes "I am ..."; `around`: what replies begin and end
+    with; `only` is to be the whole reply."""
+
+    prompt: str
+    identity: str
+    around: dict[str, str]
+    only: str | None
+
+    def says(self, text: str) -> str:
+        """A reply as the prompt wants it."""
+        return self.only or " ".join(filter(None, [self.around.get("begin"), text, self.around.get("end")]))
+
+
+def persona(system: str) -> Persona:
+    """The persona of a system prompt; documents in it are no part of the prompt."""
+    prompt = documents.without(system)
+    name, only = _YOU_ARE.search(prompt), _ONLY.search(_AROUND.sub(" ", prompt))
+    around = {where.lower(): said for where, said in _AROUND.findall(prompt)}
+    identity = name[1].strip(" ,") if name else "the assistant of the demo shop"
+    return Persona(prompt, identity, around, only[1] or only[2] if only else None)
+
+
+def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str | None:
+    """The answer to a message that is small talk as a whole; none for every other message."""
+    text = " ".join(question.split()).strip(" .!?")
+    for pattern, reply in _ANSWERS.items():
+        if match := re.fullmatch(rf"(?:(?:please|hi|hello|hey),? )?(?:{pattern})", text, re.IGNORECASE):
+            prompt = words.shortened(who.prompt, _QUOTED_LENGTH)
+            return reply.format(
+                name=f", {known.name}" if known.name else "",
+                identity=who.identity,
+                offer=_offer(tools, _SHOWN_TOOLS),
+                abilities=_offer(tools, len(tools)),
+                instructions=f'My instructions begin: "{prompt}"'
+                if prompt
+                else "I was given no instructions.",
+                said=next(filter(None, match.groups()), ""),
+            )
+    match = _RECALL.fullmatch(text.lower())
+    return _recalled(match[1], match[2], known) if match else None
+
+
+def _recalled(owner: str, subject: str, known: Memory) -> str | None:
+    """Something that was told earlier: "my colour is blue"."""
+    if value := known.facts.get(" ".join(words.stems(subject))):
+        return f"{'The' if owner == 'the' else 'Your'} {subject} is {value}."
+    return "You have not told me your name yet." if (owner, subject) == ("my", "name") else None
+
+
+def noted(question: str, known: Memory) -> str | None:
+    """A kind word for a message that tells a name, or something else to be remembered."""
+    if known.name and known.name in question:
+        return f"Nice to meet you, {known.name}! What can I do for you?"
+    said = set(words.stems(question))
+    tells = not question.endswith("?") and any(said.issuperset(fact.split()) for fact in known.facts)
+    return "Good to know; I will remember that." if tells else None
+
+
+def lost(question: str, tools: list[Tool]) -> str:
+    """The answer where nothing else fits."""
+    shown = words.shortened(" ".join(question.split()), _SHOWN_LENGTH)
+    offer = _offer(tools, _SHOWN_TOOLS)
+    return f'I am an offline demo model and have no good answer to "{shown}". {offer}'
+
+
+def _offer(tools: list[Tool], most: int) -> str:
+    if not tools:
+        return "I can chat, remember what you tell me, and answer from documents that I am given."
+    more = [f"{len(tools) - most} things more"] if len(tools) > most else []
+    return f"I can help with this: {words.listed([words.label(tool.name) for tool in tools[:most]] + more)}."

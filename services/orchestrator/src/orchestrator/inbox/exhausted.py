@@ -1,0 +1,79 @@
+"""Messages that were delivered too often: the bus copies them to DEAD; a run that did not get on is ended."""
+
+from bus import Exhausted
+from contracts import subjects, wire
+from contracts.messages import ChatRequested, ToolFinished, ToolRequested
+from contracts.timings import RUN_SECONDS
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.turn import Ended, fail, got_on
+from conversations.errors import UnreadableEvent
+from orchestrator.opening.unreadable import end_unread
+from orchestrator.parts import Parts
+from orchestrator.run.clock import RunClock
+from orchestrator.run.endings import end_frame, heard, settle
+from orchestrator.run.log import run_of
+from orchestrator.tools.requested import error_output
+from runtime import logs
+
+
+class StillHeld(Exception):  # noqa: N818 - a state of things
+    """A worker is at the run: what becomes of its request is for later."""
+
+
+async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
+    """Handle one message. Raises StillHeld, StoreUnavailable, BusUnavailable: then it is handled again."""
+    logs.get_logger("exhausted").error(
+        "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
+    )
+    try:
+        if exhausted.stream == subjects.TOOLS:
+            await _fail_tool(parts, wire.decode_message(ToolRequested, exhausted.data))
+        else:
+            await _fail_run(parts, wire.decode_message(ChatRequested, exhausted.data))
+    except ValueError:
+        return
+
+
+async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
+    await parts.bus.traces.finish_tool(
+        ToolFinished(
+            trace_id=request.trace_id,
+            call_id=request.call_id,
+            output=error_output("The tool could not be run; its outcome is unknown."),
+            is_error=True,
+            ms=0,
+        )
+    )
+
+
+async def _fail_run(parts: Parts, request: ChatRequested) -> None:
+    held = await parts.leases.acquire(request.trace_id)
+    if held is None:
+        raise StillHeld(request.trace_id)
+    try:
+        run = await _ended(parts, request, RunClock(held.now))
+        if run is None:
+            return
+        await settle(parts, request.account_id, run)  # its last worker may have died before it did so
+        await parts.bus.traces.publish_frame(request.trace_id, end_frame(run))
+    finally:
+        await parts.leases.release(request.trace_id, held)
+
+
+async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run | None:
+    """The request's run, ended by now; None where it has not begun, or is left to the sweeper."""
+    try:
+        conversation = await parts.store.load(request.conversation_id)
+    except UnreadableEvent:
+        opening = await end_unread(parts, request, clock.now())
+        return opening.run if isinstance(opening, Ended) else None
+    run = conversation.run(request.trace_id)
+    if run is None:
+        return None
+    if got_on(run) and clock.seconds_since(run.requested_at) < RUN_SECONDS:
+        logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
+        return None  # hand-overs have used up its deliveries; its next request has new ones
+    now = clock.now()
+    end = fail(run, "internal_error", "The request could not be worked on.", now)
+    end = (*await heard(parts, run, now), *end)
+    return run_of(await parts.store.append(conversation, end), request.trace_id)

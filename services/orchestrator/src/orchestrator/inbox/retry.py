@@ -1,0 +1,61 @@
+"""A request that this worker cannot answer is put back, for another worker or for later."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict, WaiterLost
+from orchestrator.opening.taking import LeaseHeld
+from orchestrator.parts import Parts
+from orchestrator.run.endings import release
+from orchestrator.run.interruption import Interrupted
+from orchestrator.stages import Received, Taken
+from runtime import logs
+from runtime.postgres import DatabaseUnavailable
+
+_LOST_SECONDS = 2.0
+_LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
+_LEASED_LATER_SECONDS = 15.0
+
+
+@asynccontextmanager
+async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
+    """Have the request in hand while the block runs; what the block raises puts it back."""
+    deliveries = received.delivery.attempt
+    parts.register.enter(received)
+    try:
+        yield
+    except LeaseHeld:
+        await received.delivery.nak(_leased_delay(deliveries))
+    except Interrupted as interrupted:
+        seconds = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
+        await _put_back(parts, received, interrupted.reason, seconds)
+    except (VersionConflict, WaiterLost):
+        await _put_back(parts, received, "lost", _LOST_SECONDS)
+    except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:
+        await _put_back(parts, received, str(error), _away_delay(parts, deliveries))
+    except Exception:  # noqa: BLE001 - the outermost frame of a request
+        logs.get_logger("inbox").exception("request_broke")
+        await _put_back(parts, received, "broke", _away_delay(parts, deliveries))
+    finally:
+        parts.register.remove(received)
+
+
+async def _put_back(parts: Parts, received: Received, reason: str, seconds: float) -> None:
+    """Not another frame: whoever takes it next goes on from the log."""
+    logs.get_logger("inbox").info("request_put_back", reason=reason)
+    stage = parts.register.stage_of(received)
+    if isinstance(stage, Taken):
+        await release(parts, stage)
+    await received.delivery.nak(seconds)
+
+
+def _leased_delay(deliveries: int) -> float:
+    """Seconds until a request is worth looking at whose lease is held: soon at first, as its holder may have
+    died; then so that a run's ten minutes take fewer than the 50 deliveries that a message has.
+    """
+    return _LEASED_SECONDS[deliveries - 1] if deliveries <= len(_LEASED_SECONDS) else _LEASED_LATER_SECONDS
+
+
+def _away_delay(parts: Parts, deliveries: int) -> float:
+    seconds = parts.timings.put_back_seconds
+    return seconds[min(deliveries, len(seconds)) - 1]

@@ -1,0 +1,72 @@
+"""What is done every few seconds for all that a worker holds: leases, places, slots, signs of life, load."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from contracts import frames
+from conversations.errors import StoreUnavailable
+from orchestrator.lease.load import report_load
+from orchestrator.parts import Parts
+from orchestrator.stages import Running, Taken, Waiting
+from runtime import logs
+
+
+async def beat(parts: Parts) -> None:
+    """For ever. Each kind has its own pace, so that one that waits holds up no other."""
+    timings = parts.timings
+    renew, again = timings.renew_seconds, timings.renew_again_seconds
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_every(renew, lambda: _renew_leases(parts), again=again))
+        group.create_task(_every(renew, lambda: _renew_waiters(parts)))
+        group.create_task(_every(renew, lambda: _hold_slots(parts)))
+        group.create_task(_every(timings.load_seconds, lambda: report_load(parts)))
+        group.create_task(parts.leases.keep_noting())
+        group.create_task(_every(timings.alive_look_seconds, lambda: _say_alive(parts)))
+
+
+async def _every(seconds: float, work: Callable[[], Awaitable[None]], *, again: float | None = None) -> None:
+    """`again`: how soon after Postgres did not answer."""
+    pause = seconds
+    while True:
+        await asyncio.sleep(pause)
+        pause = seconds
+        try:
+            await work()
+        except StoreUnavailable as error:
+            logs.get_logger("heartbeat").warning("not_renewed", reason=str(error))
+            pause = seconds if again is None else again
+        except Exception:  # noqa: BLE001 - the outermost loop: without it every run here would be lost
+            logs.get_logger("heartbeat").exception("beat_failed")
+
+
+async def _renew_leases(parts: Parts) -> None:
+    """What another worker has taken stops without a further word."""
+    parts.register.lose(await parts.leases.renew())
+
+
+async def _renew_waiters(parts: Parts) -> None:
+    await parts.line.renew()
+
+
+async def _hold_slots(parts: Parts) -> None:
+    await parts.limiter.hold(
+        [
+            (stage.request.account_id, stage.trace_id)
+            for stage in parts.register
+            if isinstance(stage, Taken) and not isinstance(stage, Waiting)
+        ]
+    )
+
+
+async def _say_alive(parts: Parts) -> None:
+    parts.register.give_up()
+    for stage in parts.register:
+        if not isinstance(stage, Taken) or not stage.lease.is_live:
+            continue
+        match stage:
+            case Running():
+                await stage.channel.say_alive()
+            case Waiting():
+                await parts.bus.traces.publish_frame(stage.trace_id, frames.Alive(seq=0, attempt=0))
+            case _:
+                pass

@@ -1,0 +1,55 @@
+"""Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
+
+Nothing can go on from what is not known, but a run's end can be stored behind it. A worker of another version
+may be able to read on: the request is left to others first, a few times.
+"""
+
+from contracts.messages import ChatRequested
+from conversations.aggregate.conversation import evolve_all
+from conversations.aggregate.turn import NOT_FOUND, Ended, Refusal, fail
+from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.event_store import mapper
+from orchestrator import stages
+from orchestrator.parts import Parts
+from orchestrator.run.log import run_of
+from orchestrator.stages import Taken
+from runtime import logs
+
+_DELIVERIES = 3
+
+
+async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.Ended | Refusal:
+    """What becomes of a request whose conversation could not be read.
+
+    Raises that error again while another worker is to have a try, and StoreUnavailable.
+    """
+    if taken.delivery.attempt < _DELIVERIES:
+        raise error
+    logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
+    outcome = await end_unread(parts, taken.request, taken.clock.now())
+    return taken.ended(outcome.run) if isinstance(outcome, Ended) else outcome
+
+
+async def end_unread(parts: Parts, request: ChatRequested, now: str) -> Ended | Refusal:
+    """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
+
+    Raises StoreUnavailable.
+    """
+    while True:
+        conversation = await parts.store.load_readable(request.conversation_id)
+        if conversation.erased or conversation.account_id not in (None, request.account_id):
+            return NOT_FOUND
+        run = conversation.run(request.trace_id)
+        if run is None:
+            return Refusal(code="internal_error", message=mapper.UNREADABLE)
+        end = fail(run, "internal_error", mapper.UNREADABLE, now)
+        ended = Ended(run=run_of(evolve_all(conversation, end), request.trace_id))
+        if not end:
+            return ended
+        try:
+            await parts.store.append_stored(
+                conversation.conversation_id, conversation.version, mapper.stored(end)
+            )
+        except VersionConflict:
+            continue
+        return ended

@@ -1,0 +1,130 @@
+"""Waiting for a busy conversation: first come, first served, for thirty seconds, in no run slot.
+
+Whose turn it is needs a run slot of the account again: while all are taken he waits on, first in line.
+"""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+
+from contracts import frames
+from contracts.timings import LINE_SECONDS
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.turn import Refusal, Wait
+from conversations.errors import StoreUnavailable, WaitingLineFull
+from conversations.leases.waiting_line import LOOK_SECONDS
+from orchestrator.opening.deciding import decide
+from orchestrator.opening.slots import NoSlot, give_back
+from orchestrator.parts import Parts
+from orchestrator.run.endings import CANCELLED
+from orchestrator.run.interruption import Interrupted
+from orchestrator.stages import Ended, Opened, Taken
+
+_SLOT_SECONDS = 1.0
+_BUSY = "Another message of this conversation is being answered."
+_FULL = "Too many messages wait for this conversation, or for others of the account."
+_NO_SLOT = "The account had no run to spare when the message's turn came."
+
+
+async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Refusal:
+    """Take a place in line, say `Queued`, and hold no slot until the request's turn has come and is decided.
+
+    Where it raises, the request is put back: its place is kept for who takes it up next. Raises Interrupted,
+    WaiterLost, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    """
+    request = taken.request
+    taken.delivery.free_slot()
+    try:
+        await parts.line.join(
+            request.conversation_id, request.trace_id, request.requested_at, request.account_id
+        )
+        if isinstance(why, Wait):
+            await give_back(parts, taken)
+        await parts.bus.traces.publish_frame(request.trace_id, frames.Queued(seq=0, attempt=request.attempt))
+        return await _decided(parts, parts.register.enter(taken.waiting()), why)
+    except WaitingLineFull:
+        return _busy(why, _FULL)
+    except BaseException:
+        parts.line.keep(request.trace_id)
+        raise
+
+
+async def leave_line(parts: Parts, taken: Taken) -> None:
+    """Give up the place that the request has here, or had at another worker; else it has to expire."""
+    with suppress(StoreUnavailable):
+        await parts.line.leave(taken.trace_id)
+
+
+async def _decided(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Refusal:
+    try:
+        while conversation := await taken.interruption.allowed(partial(_turn, parts, taken, why)):
+            outcome = await decide(parts, taken, conversation, first_in_line=True, waited=True)
+            if not isinstance(outcome, Wait | NoSlot):
+                return outcome
+            why = outcome
+            if isinstance(why, Wait):
+                await give_back(parts, taken)  # another run was faster
+    except Interrupted as interrupted:
+        if interrupted.reason != "cancelled":
+            raise
+        return Refusal(code="cancelled", message=CANCELLED)
+    return _busy(why, _BUSY)
+
+
+def _busy(why: Wait | NoSlot, message: str) -> Refusal:
+    """Of a request whose turn did not come: without a run slot, it may not have been for the conversation."""
+    if isinstance(why, NoSlot):
+        return Refusal(code=why.code, message=_NO_SLOT)
+    return Refusal(code="conversation_busy", message=message)
+
+
+async def _turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Conversation | None:
+    """The conversation once nobody is before this request and no run is under way; None when time is up.
+
+    One that was refused a run slot first waits a little; not for a slot that cannot be free in time. Raises
+    StoreUnavailable.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LINE_SECONDS - taken.clock.seconds_since(taken.request.requested_at)
+    if isinstance(why, NoSlot):
+        if loop.time() + why.retry_after_s > end:
+            return None
+        await asyncio.sleep(_SLOT_SECONDS)
+    while await parts.line.until_first(taken.trace_id, end - loop.time()):
+        conversation = await parts.store.load(taken.request.conversation_id)
+        active = _other(conversation, taken)
+        if active is None:
+            return conversation
+        if loop.time() >= end:
+            return None
+        await _end_of(parts, taken, active, end)
+    return None
+
+
+def _other(conversation: Conversation, taken: Taken) -> Run | None:
+    """The run of another request that is under way."""
+    active = conversation.active
+    return None if active is None or active.trace_id == taken.trace_id else active
+
+
+async def _end_of(parts: Parts, taken: Taken, run: Run, end: float) -> None:
+    """Return when that run has ended, or at `end`. Its worker says so, unless it is dead or NATS away."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def hear(frame: frames.Frame) -> None:
+        if isinstance(frame, frames.Completed | frames.Failed):
+            ended.set()
+
+    following = await parts.bus.traces.follow_trace(run.trace_id, hear)
+    try:
+        while not ended.is_set() and loop.time() < end:
+            # It may have ended before it was followed.
+            active = _other(await parts.store.load(taken.request.conversation_id), taken)
+            if active is None or active.trace_id != run.trace_id:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(LOOK_SECONDS, end - loop.time())):
+                    await ended.wait()
+    finally:
+        await following.close()

@@ -1,0 +1,77 @@
+"""An agent's output type: what it asks of the model, and what it asks of the reply (docs/design.md 6).
+
+`text`: as the model writes it; nothing is added. `markdown`: the model is asked to. `json`: the provider
+enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
+"""
+
+import msgspec
+
+from directory.agents import AgentConfig
+from directory.parameters import max_tokens
+from orchestrator.models import Model, ModelFailure, Reply
+from orchestrator.output.schema_checks import SchemaChecks
+
+_MARKDOWN = "Format your reply in Markdown (CommonMark, with tables where they help)."
+_JSON = (
+    "Your reply is read by a program: reply with one JSON document and nothing else, without a code fence, "
+    "that satisfies this JSON Schema:\n"
+)
+
+
+class Output:
+    """What one agent version is to put out. `schema` is that of its JSON, None for other types."""
+
+    def __init__(self, agent: AgentConfig, checks: SchemaChecks, model: Model, base_url: str) -> None:
+        self._agent = agent
+        self._checks = checks
+        self.schema = agent.output_schema if agent.output_type == "json" else None
+        self._told = self.schema is not None and not model.enforces(base_url, agent.parameters, self.schema)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether a reply is sent only when it is whole and checked."""
+        return self._agent.output_type == "json"
+
+    def instructed(self, system_prompt: str) -> str:
+        """The system prompt, told the form of the reply where the provider does not enforce it."""
+        if self._agent.output_type == "markdown":
+            return f"{system_prompt}\n\n{_MARKDOWN}".lstrip()
+        if self._told:
+            return f"{system_prompt}\n\n{_JSON}{msgspec.json.encode(self.schema).decode()}".lstrip()
+        return system_prompt
+
+    def prepare(self) -> None:
+        """Have ready what the check of the reply needs."""
+        if self.is_json:
+            self._checks.warm()
+
+    async def check(self, reply: Reply, text: str) -> None:
+        """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
+        problem = await self._checks.problem(self._agent, text)
+        if not problem:
+            return
+        if reply.stop_reason == "max_tokens":
+            limit = max_tokens(self._agent.provider, self._agent.parameters)
+            bound = "the model's limit" if limit is None else f"max_tokens ({limit})"
+            raise ModelFailure(
+                "output_invalid",
+                f"The reply reached {bound} before its JSON was whole.",
+                kind="cut",
+            )
+        if reply.stop_reason == "model_context_window_exceeded":
+            raise ModelFailure(
+                "output_invalid",
+                "The reply reached the end of the model's context window before its JSON was whole.",
+                kind="cut",
+            )
+        if reply.stop_reason == "stop_sequence":
+            raise ModelFailure(
+                "output_invalid",
+                "The reply was ended by a stop sequence before its JSON was whole.",
+                kind="cut",
+            )
+        raise ModelFailure(
+            "output_invalid",
+            f"The reply is not the JSON that the agent is to give: {problem}.",
+            kind="schema",
+        )

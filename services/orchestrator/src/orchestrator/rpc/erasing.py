@@ -1,0 +1,164 @@
+"""What else writes to a conversation than its runs: erasing it, on its account's command.
+
+A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
+whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+from bus import BusUnavailable
+from contracts import events, subjects, wire
+from contracts.messages import CancelRequested, EraseAnswered, EraseConversation, EraseOutcome
+from contracts.timings import ERASE_SECONDS
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.aggregate.turn import cancel
+from conversations.database import server_now
+from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict
+from conversations.queries.month_usage import spent_of
+from orchestrator.parts import Parts
+from orchestrator.run.endings import end_frame, settle
+from orchestrator.run.log import run_of
+from runtime import logs
+
+QUEUE = "orchestrators"
+_LOOK_SECONDS = 0.1
+
+
+class Commands:
+    """Answers commands, any number at a time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._running = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    async def handle(self, data: bytes) -> bytes:
+        """Take one command to its end. Raises msgspec.DecodeError for what is none."""
+        command = wire.decode_message(EraseConversation, data)
+        with (
+            self._counted(),
+            logs.bound(
+                trace_id=command.trace_id,
+                conversation_id=command.conversation_id,
+                account_id=command.account_id,
+            ),
+        ):
+            outcome = await self._outcome(command)
+            logs.get_logger("commands").info("erase_answered", outcome=outcome)
+            return wire.encode(EraseAnswered(outcome=outcome))
+
+    async def wait_until_none(self) -> None:
+        """Return when none is being worked on."""
+        await self._none.wait()
+
+    async def _outcome(self, command: EraseConversation) -> EraseOutcome:
+        try:
+            async with asyncio.timeout(ERASE_SECONDS):
+                return "erased" if await erase(self._parts, command) else "not_found"
+        except (StoreUnavailable, BusUnavailable, TimeoutError) as error:
+            logs.get_logger("commands").warning("not_erased", reason=str(error))
+            return "unavailable"
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._running += 1
+        self._none.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._none.set()
+
+
+@contextlib.asynccontextmanager
+async def serving_commands(parts: Parts) -> AsyncIterator[None]:
+    """Serve commands while the block runs; what was begun is brought to its end."""
+    commands = Commands(parts)
+    serving = await parts.bus.rpc.serve(subjects.ALL_COMMANDS, QUEUE, commands.handle)
+    try:
+        yield
+    finally:
+        await serving.close()
+        await commands.wait_until_none()
+
+
+async def erase(parts: Parts, command: EraseConversation) -> bool:
+    """Erase a conversation. Whether this command has erased it, now or when it was given before.
+
+    Raises StoreUnavailable, BusUnavailable.
+    """
+    found = await _load(parts, command)
+    if not _is_there(found, command):
+        return found.erased_by == command.trace_id
+    async with _before_all_others(parts, command):
+        await _cancel_run(parts, command)
+        while True:
+            conversation = await _load(parts, command)
+            if not _is_there(conversation, command):
+                # Another command was first; or it was this one, and nobody has heard of it.
+                return conversation.erased_by == command.trace_id
+            with contextlib.suppress(VersionConflict):
+                await _end_and_erase(parts, command, conversation)
+                return True
+
+
+def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
+    return conversation.account_id == command.account_id and not conversation.erased
+
+
+async def _load(parts: Parts, command: EraseConversation) -> Conversation:
+    try:
+        return await parts.store.load(command.conversation_id)
+    except UnreadableEvent:
+        return await parts.store.load_readable(command.conversation_id)
+
+
+@contextlib.asynccontextmanager
+async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncIterator[None]:
+    """Have no other run begin while the block runs: who waits in line finds the conversation gone."""
+    try:
+        await parts.line.go_before_all(command.conversation_id, command.trace_id)
+        yield
+    finally:
+        with contextlib.suppress(StoreUnavailable):
+            await parts.line.leave(command.trace_id)
+
+
+async def _cancel_run(parts: Parts, command: EraseConversation) -> None:
+    """Have the worker of the run under way end it, as long as it lives and there is patience."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + parts.timings.erase_cancel_seconds
+    asked: set[str] = set()
+    while loop.time() < end:
+        run = (await _load(parts, command)).active
+        if run is None or not await parts.leases.alive(run.trace_id):
+            return
+        if run.trace_id not in asked:
+            asked.add(run.trace_id)
+            await parts.bus.traces.cancel(
+                CancelRequested(trace_id=run.trace_id, account_id=command.account_id)
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _end_and_erase(parts: Parts, command: EraseConversation, conversation: Conversation) -> None:
+    """Raises VersionConflict where a run has gone on meanwhile."""
+    now = await server_now(parts.pool)
+    run = conversation.active
+    ended = evolve_all(conversation, cancel(run, now) if run is not None else ())
+    erasure = events.ConversationErased(
+        trace_id=command.trace_id, at=now, account_id=command.account_id, spent=spent_of(ended)
+    )
+    await parts.store.append(conversation, [erasure])
+    if run is not None:
+        await _tell_end(parts, command.account_id, run_of(ended, run.trace_id))
+
+
+async def _tell_end(parts: Parts, account_id: str, run: Run) -> None:
+    """What the run's own worker would have done."""
+    await settle(parts, account_id, run)
+    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))

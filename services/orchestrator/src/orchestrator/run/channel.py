@@ -1,0 +1,149 @@
+"""The live side of a run: its frames, numbered, and the text of the round that is being said."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from contracts import events, frames
+from contracts.timings import ALIVE_SECONDS
+from conversations.aggregate.conversation import Run
+from orchestrator.run.resume import AlreadySent
+from runtime import failpoints
+
+_FRAME_CHARACTERS = 64 * 1024
+
+
+class FrameSink(Protocol):
+    """Where frames go: the bus behind a fence, for a run that has readers."""
+
+    async def ready(self, frame: frames.Frame) -> None:
+        """Return when it may be sent. Raises Interrupted where that is not this worker's to do any more."""
+
+    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        """Send it. Never waits and never raises."""
+
+
+class TraceChannel:
+    """Frames of one attempt. Publishing never fails: readers repair what they miss.
+
+    What sends a frame raises Interrupted where another worker may have the run.
+    """
+
+    def __init__(
+        self, sink: FrameSink, trace_id: str, attempt: int, *, alive_seconds: float = ALIVE_SECONDS
+    ) -> None:
+        self.attempt = attempt
+        self.round = 0
+        self._sink = sink
+        self._trace_id = trace_id
+        self._alive_seconds = alive_seconds
+        self._seq = 0
+        self._parts: list[str] = []
+        self._before = 0  # code points of earlier rounds
+        self._length = 0
+        self._cuts: list[int] = []
+        self._loop = asyncio.get_running_loop()
+        self._last_sent = self._loop.time()
+
+    async def accept(self, conversation_id: str) -> None:
+        """The first frame of the first attempt."""
+        await self.send(frames.Accepted(seq=0, attempt=0, conversation_id=conversation_id))
+
+    async def resume(self, conversation_id: str, run: Run, already: AlreadySent) -> None:
+        """The first frames of a later attempt: where it goes on, and what was recorded but not sent.
+
+        The text that they sent of the next round is kept, should the run end before that begins.
+        """
+        self.begin_round(len(run.rounds) + 1, already.text, already.cuts)
+        sent = run.text + already.text
+        self._before = len(run.text)
+        digest = hashlib.sha256(sent.encode()).hexdigest()
+        await self.send(
+            frames.Resumed(seq=0, attempt=0, conversation_id=conversation_id, offset=len(sent), sha256=digest)
+        )
+        if run.sources is not None and not already.sourced:
+            await self.send(frames.SourcesFound(seq=0, attempt=0, sources=run.sources))
+        for each in run.rounds:
+            for call in each.calls:
+                if call.call_id not in already.called:
+                    await self.send(_called(each.number, call.call_id, call.name, call.input))
+                if call.output is not None and call.call_id not in already.returned:
+                    await self.send(_returned(call.call_id, call.is_error))
+
+    async def announce(self, done: Sequence[events.Event]) -> None:
+        """Send the frames of events that are in the log now."""
+        for event in done:
+            match event:
+                case events.ToolCalled():
+                    await self.send(_called(event.round, event.call_id, event.name, event.input))
+                case events.ToolReturned():
+                    await self.send(_returned(event.call_id, event.is_error))
+                case events.SourcesRetrieved():
+                    await self.send(frames.SourcesFound(seq=0, attempt=0, sources=event.sources))
+                case events.ModelReplied():
+                    self._end_round()
+                case _:
+                    pass
+
+    async def send(self, frame: frames.Frame) -> None:
+        """Publish a frame of this attempt; its seq and attempt are set here."""
+        await self._sink.ready(frame)
+        self._seq += 1  # behind the wait, during which others may be sent
+        self._last_sent = self._loop.time()
+        await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
+
+    def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
+        """What is said from now on is of this round; `sent` of it is out already."""
+        self.round = number
+        self._parts = [sent] if sent else []
+        self._length = len(sent)
+        self._cuts = list(cuts)
+
+    def _end_round(self) -> None:
+        """It is in the log."""
+        self._before += self._length
+        self.begin_round(0)
+
+    async def say(self, text: str) -> None:
+        """Send the next piece of the round's text: whatever has come in since the last piece, as one."""
+        for start in range(0, len(text), _FRAME_CHARACTERS):
+            piece = text[start : start + _FRAME_CHARACTERS]
+            offset = self._before + self._length
+            await self.send(frames.Delta(seq=0, attempt=0, round=self.round, text=piece, offset=offset))
+            self._parts.append(piece)
+            self._length += len(piece)
+            self._cuts.append(self._length)
+            failpoints.reach("orchestrator-said")
+
+    @property
+    def said(self) -> str:
+        """The text of the round so far, in whichever attempt it was said."""
+        return "".join(self._parts)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Where its frames ended, in code points."""
+        return tuple(self._cuts)
+
+    def said_events(self, now: str) -> tuple[events.Delta, ...]:
+        """The text of the round under way, as its one event; () where none was said."""
+        text = self.said
+        if not text:
+            return ()
+        return (events.Delta(trace_id=self._trace_id, at=now, round=self.round, text=text, cuts=self.cuts),)
+
+    async def say_alive(self) -> None:
+        """To be called every second or so: a quiet run is heard of every `alive_seconds`."""
+        if self._loop.time() - self._last_sent >= self._alive_seconds:
+            await self.send(frames.Alive(seq=0, attempt=0))
+
+
+def _called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:
+    return frames.ToolCalled(seq=0, attempt=0, round=round_, call_id=call_id, name=name, input=given)
+
+
+def _returned(call_id: str, is_error: bool) -> frames.ToolReturned:
+    return frames.ToolReturned(seq=0, attempt=0, call_id=call_id, is_error=is_error)

@@ -1,0 +1,87 @@
+"""The log of a run: what is stored of it, and the only append to it once it is open."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Protocol
+
+from contracts import events
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.event_store.store import ConversationStore
+from conversations.leases.leases import Leases
+from orchestrator.stages import Opened
+from runtime import failpoints
+
+_APPEND_SECONDS = 10.0
+_APPEND_AGAIN_SECONDS = 0.25
+_NOTE_SECONDS = 1.0
+_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
+
+
+class Log(Protocol):
+    """Where a run is recorded: the event store (`RunLog`), or memory alone (`rpc.recorded`)."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """As far as it is recorded."""
+
+    @property
+    def run(self) -> Run:
+        """As far as it is recorded."""
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        """Record these behind what is there."""
+
+
+class RunLog:
+    """`conversation` is as far as it is stored."""
+
+    def __init__(self, store: ConversationStore, leases: Leases, opened: Opened) -> None:
+        self.conversation = opened.conversation
+        self._store = store
+        self._leases = leases
+        self._lease = opened.lease
+        self._trace_id = opened.trace_id
+
+    @property
+    def run(self) -> Run:
+        """The run as far as it is stored."""
+        return run_of(self.conversation, self._trace_id)
+
+    async def append(self, new: Sequence[events.Event]) -> None:
+        """Append, again and again for some seconds if Postgres is away: the store knows its own events.
+
+        The end of the run releases its lease in the same statement.
+        Raises VersionConflict where another worker has the run, StoreUnavailable.
+        """
+        loop = asyncio.get_running_loop()
+        ends = isinstance(new[-1], _ENDS)
+        end = loop.time() + _APPEND_SECONDS
+        while True:
+            try:
+                failpoints.reach("orchestrator-before-append")
+                release = self._leases.ending(self._trace_id, self._lease) if ends else None
+                self.conversation = await self._store.append(self.conversation, new, release=release)
+                if release is not None:
+                    self._leases.ended(self._trace_id, self._lease)
+                failpoints.reach("orchestrator-appended")
+            except StoreUnavailable:
+                if loop.time() > end:
+                    raise
+                await asyncio.sleep(_APPEND_AGAIN_SECONDS)
+            else:
+                return
+
+    async def note(self, event: events.Event) -> None:
+        """Append what nobody depends on, once and within a second."""
+        with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self._store.append(self.conversation, [event])
+
+
+def run_of(conversation: Conversation, trace_id: str) -> Run:
+    """The run of a request that was opened."""
+    run = conversation.run(trace_id)
+    assert run is not None, "an opened request has a run"
+    return run

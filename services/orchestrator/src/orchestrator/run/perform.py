@@ -1,0 +1,169 @@
+"""The steps of a run, done: each returns the events that are to be appended for it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from contracts import events
+from contracts.ids import reply_id
+from contracts.values import ToolSpec, Usage
+from conversations.aggregate.conversation import Call, Conversation, Run, evolve_all
+from conversations.aggregate.history import Histories, prompt_for
+from conversations.aggregate.turn import CallModel, Retrieve, RunTools, Step, conclude
+from directory.agents import AgentConfig
+from orchestrator.models import ModelCall, ModelFailure, Reply
+from orchestrator.models.continuation import with_text
+from orchestrator.models.prefix import prompt_sha256, tools_sha256
+from orchestrator.output.output import Output
+from orchestrator.run.channel import TraceChannel
+from orchestrator.run.clock import RunClock
+from orchestrator.run.cost import RoundCost
+from orchestrator.run.log import Log, run_of
+from orchestrator.run.reply import Replies
+from orchestrator.run.resume import AlreadySent
+from orchestrator.run.retrieval import Retriever
+from orchestrator.tools.listing import ToolListings
+from orchestrator.tools.requested import asked_for, sendable
+from runtime import failpoints
+
+
+class Tools(Protocol):
+    """What runs the calls of a run: `tool_calls.ToolCalls`, or what a log holds of them."""
+
+    async def run(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.ToolReturned, ...]:
+        """What the calls of a round came to, in their order."""
+
+    def recorded(self, run: Run) -> None:
+        """The log has what these calls of the run came to."""
+
+
+class Performer:
+    """Performs the steps of one attempt at the log's run.
+
+    `already` is what earlier attempts have sent of the next round.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        agent: AgentConfig,
+        replies: Replies,
+        listings: ToolListings,
+        histories: Histories,
+        tools: Tools,
+        channel: TraceChannel,
+        clock: RunClock,
+        cost: RoundCost,
+        already: AlreadySent,
+        retriever: Retriever,
+        output: Output,
+    ) -> None:
+        self._log = log
+        self._agent = agent
+        self._replies = replies
+        self._listings = listings
+        self._histories = histories
+        self._tools = tools
+        self._channel = channel
+        self._clock = clock
+        self._cost = cost
+        self._already = already
+        self._retriever = retriever
+        self._output = output
+        self._offered: dict[str, ToolSpec] | None = None
+
+    async def perform(self, step: Step) -> Sequence[events.Event]:
+        """Do one step. Raises ModelFailure, ToolsUnavailable."""
+        run = self._log.run
+        match step:
+            case CallModel():
+                self._tools.recorded(run)
+                return await self._call_model(run, step)
+            case RunTools():
+                return await self._tools.run(step.round, step.calls, await self.offered())
+            case Retrieve():
+                found = await self._retriever.find(run.user_text)
+                return (events.SourcesRetrieved(trace_id=run.trace_id, at=self._clock.now(), sources=found),)
+
+    async def offered(self) -> dict[str, ToolSpec]:
+        """The agent's tools by the names that the model sees, the same for the whole attempt."""
+        if self._offered is None:
+            self._offered = {spec.name: spec for spec in await self._listings.of(self._agent)}
+        return self._offered
+
+    async def _call_model(self, run: Run, step: CallModel) -> Sequence[events.Event]:
+        already, self._already = self._already, AlreadySent()
+        self._channel.begin_round(step.round, already.text, already.cuts)
+        if already.text and run.on_interruption == "fail":
+            raise ModelFailure("generation_interrupted", "The reply was interrupted.")
+        offered = await self.offered()
+        system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = "\n\n".join(filter(None, (system, run.instructions)))
+        prompt = prompt_for(
+            self._log.conversation,
+            run.trace_id,
+            tools_offered=bool(offered),
+            documents=await self._retriever.documents(run.sources),
+            provider=self._agent.provider,
+            histories=self._histories,
+        )
+        call = ModelCall(
+            model=run.model,
+            system=self._output.instructed(self._retriever.instructed(system)),
+            messages=prompt.messages,
+            earlier=prompt.earlier,
+            parameters=self._agent.parameters,
+            tools=tuple(offered.values()),
+            use_tools=step.tools,
+            output_schema=self._output.schema,
+        )
+        self._output.prepare()
+        failpoints.reach("orchestrator-before-model")
+        meter = self._cost.begin(step.round)
+        reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")
+        return self._recorded(run, step, call, reply, meter.usage)
+
+    def _recorded(
+        self, run: Run, step: CallModel, call: ModelCall, reply: Reply, usage: Usage
+    ) -> Sequence[events.Event]:
+        offered = {spec.name: spec for spec in call.tools}
+        now, said = self._clock.now(), self._channel.said
+        blocks = sendable(reply.blocks, _call_ids(self._log.conversation))
+        bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
+        replied = events.ModelReplied(
+            trace_id=run.trace_id,
+            at=now,
+            round=step.round,
+            blocks=_kept(blocks, said, tools=step.tools, as_said=not self._output.is_json),
+            stop_reason=reply.stop_reason,
+            usage=usage,
+            provider=self._agent.provider,
+            prompt_sha256=prompt_sha256(call),
+            tools_sha256=tools_sha256(call),
+        )
+        done: list[events.Event] = [*self._channel.said_events(now), replied]
+        done += asked_for(replied, offered, bad_inputs)
+        after = run_of(evolve_all(self._log.conversation, done), run.trace_id)
+        done += conclude(after, message_id=reply_id(run.trace_id), now=now)
+        return done
+
+
+def _call_ids(conversation: Conversation) -> set[str]:
+    """Every call of the thread: providers want ids that are unique in all that they are shown."""
+    return {call.call_id for run in conversation.runs for each in run.rounds for call in each.calls}
+
+
+def _kept(
+    blocks: tuple[dict[str, Any], ...], said: str, *, tools: bool, as_said: bool
+) -> tuple[dict[str, Any], ...]:
+    """The blocks that go back to the model: without calls where none were allowed, and with the text that
+    was said, which is more than the reply's own where it went on with an interrupted one.
+    """
+    if not tools:
+        blocks = tuple(block for block in blocks if block["type"] != "tool_use")
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    if not as_said or text == said:
+        return blocks
+    return with_text(blocks, said)

@@ -1,0 +1,122 @@
+"""What is known of a request, stage by stage: received, taken, opened, running, ended.
+
+Each is made once and stays as it is; a function that is given one may rely on all that it has.
+"""
+
+from typing import TypedDict
+
+import msgspec
+
+from bus import Delivery
+from contracts.messages import ChatRequested
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.errors import UnreadableEvent
+from conversations.leases.leases import Lease
+from directory.agents import AgentConfig
+from orchestrator.run.channel import TraceChannel
+from orchestrator.run.clock import RunClock
+from orchestrator.run.interruption import Interruption
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What a request was found with. It may be old: the version of the conversation says so at its append."""
+
+    conversation: Conversation | UnreadableEvent
+    first_in_line: bool
+    agent: AgentConfig | None
+
+
+class _TakenFields(TypedDict):
+    request: ChatRequested
+    delivery: Delivery
+    interruption: Interruption
+    lease: Lease
+    clock: RunClock
+    found: Found
+
+
+class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A request out of the queue, which other workers may have too. `interruption` is this delivery's own."""
+
+    request: ChatRequested
+    delivery: Delivery
+    interruption: Interruption
+
+    @property
+    def trace_id(self) -> str:
+        """The request's id in everything that is said about it."""
+        return self.request.trace_id
+
+    def taken(self, lease: Lease, found: Found) -> "Taken":
+        """This worker has the lease, and has read what decides about the request."""
+        return Taken(
+            request=self.request,
+            delivery=self.delivery,
+            interruption=self.interruption,
+            lease=lease,
+            clock=RunClock(lease.now),
+            found=found,
+        )
+
+
+class Taken(Received, frozen=True, kw_only=True, eq=False):
+    """A request whose lease this worker has: it is to be answered here, or put back."""
+
+    lease: Lease
+    clock: RunClock
+    found: Found
+
+    def released(self) -> Received:
+        """Nothing is held for it any more but its delivery."""
+        return Received(request=self.request, delivery=self.delivery, interruption=self.interruption)
+
+    def waiting(self) -> "Waiting":
+        """Its caller was told to wait."""
+        return Waiting(**_taken(self))
+
+    def opened(self, conversation: Conversation, agent: AgentConfig) -> "Opened":
+        """Its run is in the log, with an attempt of this worker."""
+        return Opened(**_taken(self), conversation=conversation, agent=agent)
+
+    def ended(self, run: Run, channel: TraceChannel | None = None) -> "Ended":
+        """Its run has ended in the log."""
+        return Ended(**_taken(self), run=run, channel=channel)
+
+
+class Waiting(Taken, frozen=True, kw_only=True, eq=False):
+    """In line before its conversation, without a slot among the account's runs."""
+
+
+class Opened(Taken, frozen=True, kw_only=True, eq=False):
+    """An attempt at a run that the log has just begun: `conversation` as it is then."""
+
+    conversation: Conversation
+    agent: AgentConfig
+
+    def running(self, channel: TraceChannel) -> "Running":
+        """The attempt is under way, and its frames go through `channel`."""
+        return Running(**_taken(self), conversation=self.conversation, agent=self.agent, channel=channel)
+
+
+class Running(Opened, frozen=True, kw_only=True, eq=False):
+    """An attempt that readers hear of."""
+
+    channel: TraceChannel
+
+
+class Ended(Taken, frozen=True, kw_only=True, eq=False):
+    """A run that has ended in the log, which is to be made known: by its `channel` if an attempt was made."""
+
+    run: Run
+    channel: TraceChannel | None
+
+
+def _taken(stage: Taken) -> _TakenFields:
+    return {
+        "request": stage.request,
+        "delivery": stage.delivery,
+        "interruption": stage.interruption,
+        "lease": stage.lease,
+        "clock": stage.clock,
+        "found": stage.found,
+    }

@@ -1,0 +1,233 @@
+"""The tools of one run: asked for side by side, and collected when all have answered or time is up.
+
+A call whose result was lost is asked for again only if the tool may run twice; what is not known to have
+run, or not, is told to the model as unknown.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+
+from opentelemetry.trace import Span, SpanKind, use_span
+
+from bus import Bus, BusUnavailable, Subscription
+from contracts import events
+from contracts.messages import ToolFinished, ToolRequested
+from contracts.text import cleaned
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
+from contracts.values import ToolSpec
+from conversations.aggregate.conversation import Call, Run
+from directory.agents import AgentConfig
+from orchestrator.run.clock import RunClock, later
+from orchestrator.tools.requested import error_output
+from runtime import failpoints, genai, telemetry
+
+_LOOK_AGAIN_SECONDS = 5.0
+_RECORD_SECONDS = 2.0
+_SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
+
+
+class ToolCalls:
+    """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        agent: AgentConfig,
+        run: Run,
+        clock: RunClock,
+        run_ends_at: str,
+        *,
+        tool_seconds: float = TOOL_SECONDS,
+        slack_seconds: float = TOOL_SLACK_SECONDS,
+    ) -> None:
+        self._queues = bus.queues
+        self._traces = bus.traces
+        self._agent = agent
+        self._trace_id = run.trace_id
+        # An earlier attempt may have asked for these, and they may have run.
+        self._earlier = {call.call_id for each in run.rounds for call in each.calls}
+        self._clock = clock
+        self._run_ends_at = run_ends_at
+        self._tool_seconds = tool_seconds
+        self._begin_seconds = tool_seconds + slack_seconds
+        self._following: Subscription | None = None
+        self._results: dict[str, ToolFinished] = {}
+        self._news = asyncio.Event()
+        self._asked: dict[str, float] = {}
+        self._unsent: dict[str, ToolRequested] = {}
+        self._spans: dict[str, Span] = {}
+        self._recording: set[asyncio.Task[None]] = set()
+
+    async def run(
+        self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
+    ) -> tuple[events.ToolReturned, ...]:
+        """What the calls of a round came to, in their order: asked for now, and waited for."""
+        if self._following is None:
+            self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
+        if not self._earlier.isdisjoint(call.call_id for call in calls):
+            await self._look()
+        await self._ask([call for call in calls if self._is_to_be_asked(call, offered)], offered)
+        await self._wait({call.call_id: self._awaited_until(call) for call in calls})
+        failpoints.reach("orchestrator-tools-returned")
+        return tuple(self._returned(round_number, call) for call in calls)
+
+    def _is_to_be_asked(self, call: Call, offered: Mapping[str, ToolSpec]) -> bool:
+        if call.call_id not in self._earlier:
+            return True
+        return call.call_id not in self._results and _may_repeat(offered.get(call.name))
+
+    async def _ask(self, calls: Sequence[Call], offered: Mapping[str, ToolSpec]) -> None:
+        """Have these calls run. Nothing is awaited but that they are queued."""
+        for call in calls:
+            spec = offered[call.name]
+            deadline = self._deadline(call)
+            self._asked[call.call_id] = self._answered_by(deadline)
+            self._spans[call.call_id] = _span(call)
+            self._unsent[call.call_id] = ToolRequested(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                account_id=self._agent.account_id,
+                agent_id=self._agent.agent_id,
+                agent_version=self._agent.version,
+                server=spec.server,
+                tool=spec.tool,
+                input=call.input,
+                timeout_s=self._tool_seconds,
+                deadline=deadline,
+            )
+        failpoints.reach("orchestrator-before-tool-request")
+        await self._send()
+        failpoints.reach("orchestrator-tool-requested")
+
+    def _deadline(self, call: Call) -> str:
+        """Until when it may begin: counted from its event, which a worker that was paused since cannot renew.
+
+        One of an earlier attempt is asked for anew, from now on, and may be run twice.
+        """
+        began = self._clock.now() if call.call_id in self._earlier else call.at
+        return min(later(began, self._begin_seconds), self._run_ends_at)
+
+    def _answered_by(self, deadline: str) -> float:
+        """The loop's time by which a call with this deadline has an answer, if it gets one."""
+        left = TOOL_ANSWER_SECONDS - self._clock.seconds_since(deadline)
+        return asyncio.get_running_loop().time() + left
+
+    def _awaited_until(self, call: Call) -> float:
+        """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
+        asked = self._asked.get(call.call_id)
+        return asked or self._answered_by(later(call.at, self._begin_seconds))
+
+    def recorded(self, run: Run) -> None:
+        """The log has `run`: have large results that are in there leave the bus, in the background.
+
+        Of a run that has ended no result is needed any more.
+        """
+        needed = {
+            call.call_id
+            for each in run.rounds
+            for call in each.calls
+            if call.output is None and run.state == "running"
+        }
+        for result in tuple(self._results.values()):
+            if len(result.output) > _SHORT_CHARACTERS and result.call_id not in needed:
+                del self._results[result.call_id]
+                task = asyncio.create_task(self._record(result))
+                self._recording.add(task)
+                task.add_done_callback(self._recording.discard)
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._recording:
+            await asyncio.wait(self._recording, timeout=_RECORD_SECONDS)
+        for span in self._spans.values():
+            span.end()
+        if self._following is not None:
+            await self._following.close()
+
+    async def _record(self, result: ToolFinished) -> None:
+        with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
+            await self._traces.record_tool(result)
+
+    def _take(self, result: ToolFinished) -> None:
+        if result.recorded:
+            return
+        self._results[result.call_id] = result
+        self._news.set()
+        span = self._spans.pop(result.call_id, None)
+        if span is not None:
+            span.end()
+
+    async def _send(self) -> None:
+        """What the bus does not confirm stays to be sent again: it knows a request by its id."""
+        waiting = list(self._unsent.values())
+        outcomes = await asyncio.gather(*map(self._request, waiting), return_exceptions=True)
+        for request, outcome in zip(waiting, outcomes, strict=True):
+            if outcome is None:
+                self._unsent.pop(request.call_id, None)
+            elif not isinstance(outcome, BusUnavailable):
+                raise outcome
+
+    async def _request(self, request: ToolRequested) -> None:
+        span = self._spans.get(request.call_id) or telemetry.tracer().start_span("execute_tool")
+        with use_span(span, record_exception=False, set_status_on_exception=False):
+            await self._queues.request_tool(request)
+
+    async def _look(self) -> None:
+        """What was said while nobody followed, or while NATS was away."""
+        with contextlib.suppress(BusUnavailable):
+            for result in (await self._traces.tool_results_of(self._trace_id)).values():
+                self._take(result)
+
+    async def _wait(self, until: Mapping[str, float]) -> None:
+        """Until all of these calls have a result, or the loop's time that each is awaited until has come."""
+        loop = asyncio.get_running_loop()
+        while missing := until.keys() - self._results.keys():
+            left = max(until[call_id] for call_id in missing) - loop.time()
+            if left <= 0:
+                await self._look()  # a worker that was paused has not read what came meanwhile
+                return
+            self._news.clear()
+            try:
+                async with asyncio.timeout(min(left, _LOOK_AGAIN_SECONDS)):
+                    await self._news.wait()
+            except TimeoutError:
+                await self._send()
+                await self._look()
+
+    def _returned(self, round_number: int, call: Call) -> events.ToolReturned:
+        result = self._results.get(call.call_id)
+        if result is None:
+            result = ToolFinished(
+                trace_id=self._trace_id,
+                call_id=call.call_id,
+                output=error_output(f"The tool {call.name} timed out; its outcome is unknown."),
+                is_error=True,
+                ms=int(self._tool_seconds * 1000),
+            )
+        return events.ToolReturned(
+            trace_id=self._trace_id,
+            at=self._clock.now(),
+            round=round_number,
+            call_id=call.call_id,
+            output=cleaned(result.output),
+            is_error=result.is_error,
+            ms=result.ms,
+        )
+
+
+def _may_repeat(spec: ToolSpec | None) -> bool:
+    return spec is not None and (spec.read_only or spec.idempotent)
+
+
+def _span(call: Call) -> Span:
+    return telemetry.tracer().start_span(
+        f"{genai.EXECUTE_TOOL} {call.name}",
+        kind=SpanKind.CLIENT,
+        attributes={
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: call.name,
+            genai.TOOL_CALL_ID: call.call_id,
+            genai.TOOL_TYPE: "function",
+        },
+    )

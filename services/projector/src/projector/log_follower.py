@@ -1,0 +1,66 @@
+"""The loop of everything that follows the log: step by step, then wait for the next append."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from bus import BusUnavailable, FeedConflict
+from conversations.errors import StoreUnavailable
+from runtime.logs import get_logger
+
+POLL_SECONDS = 1.0
+"""Should a notification be missed, an event is found after this time."""
+
+_RETRY_SECONDS = 0.5
+_BEHIND_SECONDS = 30.0
+
+Step = Callable[[], Awaitable[int]]
+
+
+class Behind(Exception):  # noqa: N818 - a state, said in a health check
+    """A follower has not come to the end of the log for too long."""
+
+
+class LogFollower:
+    """Calls `step` over and over. It returns how much there was: less than `batch` at the end of the log."""
+
+    def __init__(self, name: str, step: Step, batch: int, *, poll_seconds: float = POLL_SECONDS) -> None:
+        self._name = name
+        self._step = step
+        self._batch = batch
+        self._poll_seconds = poll_seconds
+        self._appended = asyncio.Event()
+        self._at_end = time.monotonic()
+        self._logger = get_logger("projector.log_follower")
+
+    def wake(self) -> None:
+        """There may be something new."""
+        self._appended.set()
+
+    async def run(self) -> None:
+        """Until cancelled. What is away is asked again and again."""
+        self._at_end = time.monotonic()
+        while True:
+            self._appended.clear()
+            try:
+                found = await self._step()
+            except (StoreUnavailable, BusUnavailable, FeedConflict) as error:
+                self._logger.warning("cannot_follow", follower=self._name, reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            if found < self._batch:
+                self._at_end = time.monotonic()
+                await self._wait()
+
+    def check(self) -> None:
+        """Raises Behind."""
+        behind = time.monotonic() - self._at_end
+        if behind > _BEHIND_SECONDS:
+            raise Behind(f"{self._name} has not been at the end of the log for {behind:.0f} s")
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._poll_seconds):
+                await self._appended.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,174 @@
+"""A ToolRequested becomes a ToolFinished: find the tool, call it, render what came back."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+from mcp_types import CallToolResult
+from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
+
+from contracts import messages
+from runtime import genai, logs, telemetry
+from tool_runner.calls.output import error_output, rendered
+from tool_runner.faults import Fault, Kind, ToolFailed
+from tool_runner.redaction import redacted_json
+from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.tools.listing import is_allowed
+from tool_runner.tools.tool import Tool
+
+_CANCELLED = 10_000
+
+
+@dataclass(eq=False)
+class _Call:
+    """A call under way, and why it ends if its scope does."""
+
+    run: tuple[str, str]
+    scope: asyncio.Timeout
+    why: Kind = "stopped"
+
+    def end(self, why: Kind) -> None:
+        self.why = why
+        if not self.scope.expired():
+            self.scope.reschedule(asyncio.get_running_loop().time())
+
+
+class Executor:
+    """Runs the calls of this process."""
+
+    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
+        self.interrupted = False
+        self._agents = agents
+        self._servers = servers
+        self._running: set[_Call] = set()
+        self._cancelled: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._log = logs.get_logger("execute")
+
+    def interrupt(self) -> None:
+        """End the calls that run, and those that begin from now on, as `stopped`."""
+        self.interrupted = True
+        for call in self._running:
+            call.end("stopped")
+
+    def cancel(self, asked: messages.CancelRequested) -> None:
+        """End the calls of a run that its caller has cancelled, and those that would begin later."""
+        run = (asked.account_id, asked.trace_id)
+        self._cancelled[run] = None
+        if len(self._cancelled) > _CANCELLED:
+            self._cancelled.popitem(last=False)
+        for call in self._running:
+            if call.run == run:
+                call.end("cancelled")
+
+    async def server(self, request: messages.ToolRequested) -> Server:
+        """Where a call goes, if the agent may use that tool. Raises ToolFailed, DatabaseUnavailable."""
+        for config in await self._agents.servers(request.account_id, request.agent_id, request.agent_version):
+            if config.name == request.server and is_allowed(config, request.tool):
+                return self._servers.get(request.account_id, config)
+        raise ToolFailed("not_offered", "no such server, or not allowed")
+
+    async def tool(self, server: Server, request: messages.ToolRequested, deadline: float) -> Tool:
+        """The tool as the server lists it now. Raises ToolFailed."""
+        async with self._boundary(request):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    tool = (await server.tools()).get(request.tool)
+            except TimeoutError as error:
+                raise ToolFailed("timeout", "no listing") from error
+        if tool is None:
+            raise ToolFailed("not_offered", "not listed by the server")
+        return tool
+
+    async def run(
+        self, server: Server, tool: Tool, request: messages.ToolRequested, deadline: float
+    ) -> CallToolResult:
+        """Call the tool, until `deadline` on the loop's clock. Raises ToolFailed."""
+        with _span(server, request):
+            async with self._boundary(request):
+                return await server.call(tool, request.input, deadline)
+
+    def finished(
+        self,
+        request: messages.ToolRequested,
+        outcome: CallToolResult | Fault,
+        began: float,
+        secrets: Sequence[str] = (),
+    ) -> messages.ToolFinished:
+        """What to tell, in words that a model may read; `began` is on `time.perf_counter()`.
+
+        `secrets` are not among them, whatever the server said.
+        """
+        ms = round((time.perf_counter() - began) * 1000)
+        match outcome:
+            case Fault():
+                output = error_output(outcome.words)
+                fault, detail = str(outcome.kind), outcome.detail
+            case CallToolResult():
+                output = rendered(outcome)
+                fault, detail = ("tool_error" if outcome.is_error else ""), ""
+        output = redacted_json(output, secrets)
+        if fault:
+            _mark(get_current_span(), fault)
+        self._log.info(
+            "tool_finished",
+            call_id=request.call_id,
+            server=request.server,
+            tool=request.tool,
+            ms=ms,
+            chars=len(output),
+            fault=fault,
+            detail=detail,
+        )
+        return messages.ToolFinished(
+            trace_id=request.trace_id, call_id=request.call_id, output=output, is_error=bool(fault), ms=ms
+        )
+
+    @asynccontextmanager
+    async def _boundary(self, request: messages.ToolRequested) -> AsyncIterator[None]:
+        """Around what strangers answer: it can be interrupted, and nothing but ToolFailed comes out."""
+        call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
+        if self.interrupted:
+            raise ToolFailed("stopped")
+        if call.run in self._cancelled:
+            raise ToolFailed("cancelled")
+        self._running.add(call)
+        try:
+            async with call.scope:
+                yield
+        except TimeoutError as error:
+            raise ToolFailed(call.why) from error
+        except ToolFailed:
+            raise
+        except Exception as error:  # a fault of the MCP client must not bring the message back again
+            self._log.exception("client_failed")
+            raise ToolFailed("protocol", type(error).__name__) from error
+        finally:
+            self._running.discard(call)
+
+
+@contextmanager
+def _span(server: Server, request: messages.ToolRequested) -> Iterator[Span]:
+    """The MCP client's span; its context goes to the server, in the call's `_meta`."""
+    attributes = {
+        genai.MCP_METHOD_NAME: "tools/call",
+        genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+        genai.TOOL_NAME: request.tool,
+        genai.MCP_PROTOCOL_VERSION: server.protocol_version,
+    }
+    with telemetry.tracer().start_as_current_span(
+        f"tools/call {request.tool}", kind=SpanKind.CLIENT, attributes=attributes
+    ) as span:
+        try:
+            yield span
+        except ToolFailed as failed:
+            _mark(span, failed.fault.kind)
+            raise
+
+
+def _mark(span: Span, fault: str) -> None:
+    span.set_attribute(genai.ERROR_TYPE, fault)
+    span.set_status(StatusCode.ERROR)

@@ -1,0 +1,280 @@
+"""The work queue TOOLS: a delivery becomes a call, and its result is published before it is acknowledged.
+
+A call is acknowledged after its result was published, so that it comes again when its runner has died. One
+that may be repeated is then run again. Any other has a row in the journal from before it ran, and is not.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+
+import msgspec
+from mcp_types import CallToolResult
+
+from bus import Bus, BusUnavailable, Delivery
+from contracts import messages, subjects, wire
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_MOST_SECONDS, TOOL_TURN_SECONDS
+from journal import Execution, Journal
+from runtime import failpoints, genai, logs, telemetry
+from runtime.fair_slots import FairSlots, SlotsClosed
+from runtime.postgres import DatabaseUnavailable
+from tool_runner.calls.executor import Executor
+from tool_runner.calls.result_quota import ResultQuota
+from tool_runner.calls.slots import Slots
+from tool_runner.clock import DatabaseClock, moment
+from tool_runner.faults import Fault, ToolFailed
+from tool_runner.servers.pool import Server
+
+_PUBLISH_SECONDS = 30.0
+_PUBLISH_AGAIN_SECONDS = 0.25
+HELD_PER_SLOT = 8
+"""Messages that this process has in hand for each slot: they wait here for turns of their accounts."""
+_WAITED_SECONDS = 0.1
+# What an account has beyond its share of the messages in hand goes back to the queue, so many times.
+_PUT_BACK_SECONDS = (0.5, 1.0, 2.0, 4.0)
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class CallHandler:
+    """Handles deliveries of TOOLS."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        executor: Executor,
+        journal: Journal,
+        clock: DatabaseClock,
+        quota: ResultQuota,
+        slots: int,
+    ) -> None:
+        self._bus = bus
+        self._executor = executor
+        self._journal = journal
+        self._clock = clock
+        self._quota = quota
+        self._held = FairSlots(slots * HELD_PER_SLOT)
+        self._slots = Slots(slots)
+        self._log = logs.get_logger("calls")
+
+    def close(self) -> None:
+        """Put back what waits for its turn; what runs goes on."""
+        self._slots.close()
+
+    async def handle(self, delivery: Delivery) -> None:
+        """Work off one message. Raises BusUnavailable, DatabaseUnavailable: it is then delivered again."""
+        try:
+            request = _decoded(delivery.data)
+        except ValueError as error:
+            await self._dead_letter(delivery, str(error))
+            return
+        attributes = {
+            genai.OPERATION_NAME: genai.EXECUTE_TOOL,
+            genai.TOOL_NAME: request.tool,
+            genai.TOOL_CALL_ID: request.call_id,
+            genai.TOOL_TYPE: "extension",
+            genai.AGENT_ID: request.agent_id,
+        }
+        with (
+            logs.bound(trace_id=request.trace_id, account_id=request.account_id),
+            telemetry.tracer().start_as_current_span(
+                f"execute_tool {request.tool}",
+                context=telemetry.extract(delivery.headers),
+                attributes=attributes,
+            ),
+        ):
+            if not self._held.try_take(request.account_id):
+                await self._put_back(delivery, request)
+                return
+            try:
+                await self._work(delivery, request)
+            finally:
+                self._held.release(request.account_id)
+
+    async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
+        if delivery.attempt > 1 and await self._finished_before(request):
+            return
+        failpoints.reach("tool-runner-received")
+        began = time.perf_counter()
+        outcome: CallToolResult | Fault | None
+        secrets: Sequence[str] = ()
+        try:
+            left = await self._seconds_left(request)
+            server = await self._executor.server(request)
+            secrets = server.secrets
+            with server.in_use():
+                outcome = await self._in_turn(delivery, request, server, left)
+        except ToolFailed as failed:
+            outcome = await self._unless_begun(delivery, request, failed.fault)
+        if outcome is not None:
+            finished = self._executor.finished(request, outcome, began, secrets)
+            size = len(wire.encode(finished))
+            if not self._quota.take(request.account_id, size, time.monotonic()):
+                finished = self._executor.finished(request, Fault("crowded"), began)
+            failpoints.reach("tool-runner-called")
+            await self._publish(finished)
+            failpoints.reach("tool-runner-published")
+
+    async def _seconds_left(self, request: messages.ToolRequested) -> float:
+        """How long somebody waits for the call. Raises ToolFailed if nobody does any more.
+
+        Also BusUnavailable, DatabaseUnavailable.
+        """
+        left = await self._clock.seconds_until(request.deadline) if request.deadline else math.inf
+        if left <= 0:
+            raise ToolFailed("late")
+        if await self._bus.traces.is_cancelled(request.trace_id):
+            raise ToolFailed("cancelled")
+        return left
+
+    async def _in_turn(
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, left: float
+    ) -> CallToolResult | Fault | None:
+        """What came of the call, once it is its account's turn; None if it is not this process's to tell.
+
+        Raises ToolFailed where it did not begin here.
+        """
+        loop = asyncio.get_running_loop()
+        came = loop.time()
+        ends = came + left
+        try:
+            async with asyncio.timeout_at(min(came + TOOL_TURN_SECONDS, ends)):
+                await self._slots.take(request.account_id, server)
+        except SlotsClosed:
+            await delivery.nak()
+            return None
+        except TimeoutError as error:
+            telemetry.count("agentchat.tools.waited", begun=False)
+            raise ToolFailed("busy", f"waited {loop.time() - came:.1f} s") from error
+        try:
+            if (waited := loop.time() - came) >= _WAITED_SECONDS:
+                telemetry.count("agentchat.tools.waited", begun=True)
+                self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
+            seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
+            return await self._outcome(delivery, request, server, min(loop.time() + seconds, ends))
+        finally:
+            self._slots.release(request.account_id, server)
+
+    async def _outcome(
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
+    ) -> CallToolResult | Fault | None:
+        """What came of the call, by `until` (loop time); None if it is not this process's to tell.
+
+        Raises ToolFailed where it did not begin here.
+        """
+        try:
+            tool = await self._executor.tool(server, request, until)
+        except ToolFailed as failed:
+            if failed.fault.kind != "stopped":
+                raise
+            await delivery.nak()
+            return None
+        try:
+            if not tool.repeatable and not await self._begin(delivery, request, until):
+                return None
+            return await self._executor.run(server, tool, request, until)
+        except ToolFailed as failed:
+            if failed.fault.kind == "stopped" and tool.repeatable:
+                await delivery.nak()
+                return None
+            return msgspec.structs.replace(failed.fault, writing=not tool.repeatable)
+
+    async def _begin(self, delivery: Delivery, request: messages.ToolRequested, until: float) -> bool:
+        """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
+
+        Raises ToolFailed where it is not to be run: Postgres does not answer, its time is up, or it was begun
+        before and nobody knows what came of it. Raises DatabaseUnavailable where it may have been begun.
+        """
+        loop = asyncio.get_running_loop()
+        failpoints.reach("tool-runner-before-journal")
+        try:
+            execution = await self._journal.begin(
+                request.trace_id,
+                request.call_id,
+                deadline=None if request.deadline is None else moment(request.deadline),
+                seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
+            )
+        except DatabaseUnavailable as error:
+            if delivery.attempt > 1:
+                raise
+            raise ToolFailed("not_started", str(error)) from error
+        if execution is None or (execution.mine and loop.time() >= until):
+            raise ToolFailed("late")
+        if execution.mine:
+            failpoints.reach("tool-runner-journaled")
+            return True
+        if await self._is_published_or_running(delivery, request, execution):
+            return False
+        raise ToolFailed("lost", f"begun by {execution.runner}")
+
+    async def _unless_begun(
+        self, delivery: Delivery, request: messages.ToolRequested, fault: Fault
+    ) -> Fault | None:
+        """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be told.
+
+        A runner that began it may have died or been paused since. Raises DatabaseUnavailable.
+        """
+        execution = await self._journal.find(request.trace_id, request.call_id)
+        if execution is None:
+            return fault
+        if await self._is_published_or_running(delivery, request, execution):
+            return None
+        return Fault("lost", f"begun by {execution.runner}", writing=True)
+
+    async def _is_published_or_running(
+        self, delivery: Delivery, request: messages.ToolRequested, execution: Execution
+    ) -> bool:
+        """Whether a call that was begun before has its result, or may get it: then the call is put back."""
+        self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
+        if await self._finished_before(request):
+            return True
+        if execution.seconds_left > 0:
+            await delivery.nak(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+            return True
+        return False
+
+    async def _finished_before(self, request: messages.ToolRequested) -> bool:
+        return request.call_id in await self._bus.traces.tool_results_of(request.trace_id)
+
+    async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
+        telemetry.count("agentchat.tools.put_back")
+        seconds = next(iter(_PUT_BACK_SECONDS[delivery.attempt - 1 :]), math.inf)
+        left = await self._clock.seconds_until(request.deadline) if request.deadline else TOOL_TURN_SECONDS
+        if seconds < left:
+            await delivery.nak(seconds)
+        else:
+            busy = Fault("busy", f"put back {delivery.attempt - 1} times")
+            fault = await self._unless_begun(delivery, request, busy)
+            if fault is not None:
+                await self._publish(self._executor.finished(request, fault, time.perf_counter()))
+
+    async def _publish(self, finished: messages.ToolFinished) -> None:
+        """Publish a result, through a NATS outage too: what is not published here is lost."""
+        give_up_at = time.monotonic() + _PUBLISH_SECONDS
+        while True:
+            try:
+                await self._bus.traces.finish_tool(finished)
+            except BusUnavailable:
+                if self._executor.interrupted or time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(_PUBLISH_AGAIN_SECONDS)
+            else:
+                return
+
+    async def _dead_letter(self, delivery: Delivery, reason: str) -> None:
+        self._log.error("request_undecodable", reason=reason)
+        payload = delivery.data.decode("utf-8", "replace")
+        await self._bus.queues.dead_letter(
+            messages.DeadLettered(
+                stream=subjects.TOOLS, subject=delivery.subject, reason=reason, payload=payload
+            )
+        )
+        await delivery.term()
+
+
+def _decoded(data: bytes) -> messages.ToolRequested:
+    """Raises ValueError for what is no JSON, no request, or no time."""
+    request = wire.decode_message(messages.ToolRequested, data)
+    if request.deadline is not None:
+        moment(request.deadline)
+    return request

@@ -1,0 +1,180 @@
+"""The one door to tool servers' HTTP: judged addresses, bounded bytes, an absolute deadline.
+
+A failure becomes an answer with status 502, and its Fault is left in the exchange: an exception out of a
+transport would end the MCP session, and with it every other call on it.
+"""
+
+import asyncio
+import contextlib
+import re
+import ssl
+from collections.abc import AsyncIterable
+
+import httpcore2
+import httpx2
+import msgspec
+
+from net_guard import Guard
+from net_guard.network import CONNECT_SECONDS, ERRORS, GuardedBackend
+from runtime.fair_slots import KeySlots
+from tool_runner.faults import Fault
+from tool_runner.http.body import BoundedBody
+from tool_runner.http.exchange import Exchange, current
+from tool_runner.http.network import fault_of
+
+# Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
+_KEEPALIVE_SECONDS = 4.0
+_CONNECTIONS = 32
+_PROBE_SECONDS = 3.0
+_REDIRECTS = (301, 302, 303, 307, 308)
+_ANSWERS = ("application/json", "text/event-stream")
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
+
+
+class _Sent(msgspec.Struct):
+    """What the transport needs to know of an outgoing message."""
+
+    method: str = ""
+    id: int | str | None = None
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
+
+    def __init__(self, guard: Guard, account_id: str, tls: ssl.SSLContext, large: KeySlots) -> None:
+        self.session_lost = False
+        self._guard = guard
+        self._large = large
+        self._notices: set[asyncio.Task[None]] = set()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=_CONNECTIONS,
+            max_keepalive_connections=_CONNECTIONS,
+            keepalive_expiry=_KEEPALIVE_SECONDS,
+            network_backend=GuardedBackend(guard, account_id),
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of the MCP client. Raises nothing but cancellation."""
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            # The standing stream for a server's own messages: nothing here listens to them.
+            return httpx2.Response(405)
+        await request.aread()
+        sent = _sent(request)
+        if sent.method == "notifications/cancelled":
+            # Not awaited: the client sends nothing else meanwhile, and this server may hang.
+            self._post_aside(request)
+            return httpx2.Response(202)
+        exchange = current()
+        if exchange.fault is not None and exchange.fault.final:
+            return httpx2.Response(502)
+        deadline = exchange.deadline
+        if sent.method == "server/discover":
+            # Older servers do not know this method, and some never answer what they do not know.
+            deadline = min(deadline, asyncio.get_running_loop().time() + _PROBE_SECONDS)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._answer(request, sent, exchange)
+        except ERRORS as error:
+            fault = fault_of(error)
+            if deadline == exchange.deadline or fault.final:
+                exchange.fail(fault)
+        return httpx2.Response(502)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for notice in tuple(self._notices):
+            notice.cancel()
+        with contextlib.suppress(*ERRORS):
+            await self._pool.aclose()
+
+    async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: Exchange) -> httpx2.Response:
+        url = request.url
+        self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
+        response = await self._pool.handle_async_request(
+            httpcore2.Request(
+                method=request.method,
+                url=httpcore2.URL(
+                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+                ),
+                headers=request.headers.raw,
+                content=request.content,
+                extensions={"timeout": {"connect": CONNECT_SECONDS}},
+            )
+        )
+        received = httpx2.Headers(response.headers)
+        fault = _judged(sent, response.status, _media_type(received))
+        if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
+            self.session_lost = True
+            if response.status == 404:
+                fault = Fault("expired")
+        if fault is None:
+            exchange.answered()
+        else:
+            exchange.fail(fault)
+        assert isinstance(response.stream, AsyncIterable)
+        return httpx2.Response(
+            response.status,
+            headers=_kept(url, response.status, received),
+            stream=BoundedBody(response.stream, exchange, self._large, received.get("content-encoding", "")),
+        )
+
+    def _post_aside(self, request: httpx2.Request) -> None:
+        async def post() -> None:
+            exchange = Exchange(asyncio.get_running_loop().time() + CONNECT_SECONDS)
+            with contextlib.suppress(*ERRORS):
+                async with asyncio.timeout_at(exchange.deadline):
+                    response = await self._answer(request, _Sent(), exchange)
+                    await response.aclose()
+
+        task = asyncio.create_task(post())
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
+
+
+def _sent(request: httpx2.Request) -> _Sent:
+    try:
+        return msgspec.json.decode(request.content, type=_Sent)
+    except msgspec.DecodeError:
+        return _Sent()
+
+
+def _judged(sent: _Sent, status: int, media_type: str) -> Fault | None:
+    """What a failure of the call will have to be put down to, if this answer is why."""
+    if status in (401, 403):
+        return Fault("credentials", f"HTTP {status}")
+    if status in _REDIRECTS:
+        return Fault("redirect", f"HTTP {status}")
+    if status >= 400:
+        return Fault("status", f"HTTP {status}")
+    if sent.id is not None and (status != 200 or media_type not in _ANSWERS):
+        return Fault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
+    return None
+
+
+def _kept(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
+    """The few headers that the MCP client reads. The rest (cookies, charsets) can only do harm."""
+    kept = {}
+    if media_type := _media_type(received):
+        kept["content-type"] = media_type
+    if _SESSION_ID.match(received.get("mcp-session-id", "")):
+        kept["mcp-session-id"] = received["mcp-session-id"]
+    if status in _REDIRECTS and (location := _within_origin(url, received.get("location", ""))):
+        kept["location"] = location
+    return kept
+
+
+def _media_type(received: httpx2.Headers) -> str:
+    media_type = received.get("content-type", "").partition(";")[0].strip().lower()
+    return media_type if media_type.isascii() else ""
+
+
+def _within_origin(url: httpx2.URL, location: str) -> str | None:
+    """`location` made absolute, if it is on the same scheme, host and port, else None."""
+    try:
+        target = url.join(location)
+    except (httpx2.InvalidURL, ValueError):
+        return None
+    if (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port) or target.userinfo:
+        return None
+    return str(target)

@@ -1,0 +1,32 @@
+"""The tool servers of agent versions, out of the directory, with their headers unsealed.
+
+They are read each time: an id that was deleted may come again, with the same version and other servers.
+Nothing of them goes to the bus or the log.
+"""
+
+from directory.agents import McpServer, load_agent
+from directory.errors import SealBroken
+from directory.secrets import Sealer
+from runtime.postgres import Pool
+from tool_runner.faults import ToolFailed
+
+
+class AgentServers:
+    """Reads agents for this process."""
+
+    def __init__(self, pool: Pool, sealer: Sealer) -> None:
+        self._pool = pool
+        self._sealer = sealer
+
+    async def servers(self, account_id: str, agent_id: str, version: int) -> tuple[McpServer, ...]:
+        """The servers of the account's agent that are not disabled, in its configured order.
+
+        Raises ToolFailed where there is no such agent or its headers do not open, and DatabaseUnavailable.
+        """
+        try:
+            agent = await load_agent(self._pool, account_id, agent_id, version, self._sealer)
+        except SealBroken as error:
+            raise ToolFailed("credentials", f"headers do not open: {error}") from error
+        if agent is None:
+            raise ToolFailed("not_offered", "no such agent")
+        return tuple(server for server in agent.mcp_servers if not server.disabled)

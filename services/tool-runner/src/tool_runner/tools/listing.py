@@ -1,0 +1,76 @@
+"""`chat.tools.list`: the tools of an agent version, from all its servers side by side."""
+
+import asyncio
+from collections.abc import Iterable
+
+from contracts import messages, wire
+from contracts.timings import TOOLS_LISTED_SECONDS
+from contracts.values import ToolSpec
+from directory.agents import McpServer
+from tool_runner.faults import ToolFailed
+from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.pool import ServerPool
+from tool_runner.tools.names import visible_names
+from tool_runner.tools.tool import Tool
+
+
+class Listing:
+    """Answers ListTools."""
+
+    def __init__(self, agents: AgentServers, servers: ServerPool) -> None:
+        self._agents = agents
+        self._servers = servers
+
+    async def answer(self, data: bytes) -> bytes:
+        """The bytes of a ListTools to those of its ToolsListed. Raises DecodeError, DatabaseUnavailable."""
+        return wire.encode(await self.tools_of(wire.decode_message(messages.ListTools, data)))
+
+    async def tools_of(self, request: messages.ListTools) -> messages.ToolsListed:
+        """Every tool that the agent may be offered, ordered by name, and the servers that are not there."""
+        try:
+            servers = await self._agents.servers(request.account_id, request.agent_id, request.agent_version)
+        except ToolFailed as failed:
+            reason = messages.UnavailableServer(server="*", reason=failed.fault.words)
+            return messages.ToolsListed(tools=(), unavailable=(reason,))
+        results = await asyncio.gather(*(self._listed(request.account_id, server) for server in servers))
+        found: list[tuple[str, Tool]] = []
+        unavailable = []
+        for server, result in zip(servers, results, strict=True):
+            if isinstance(result, ToolFailed):
+                unavailable.append(messages.UnavailableServer(server=server.name, reason=result.fault.words))
+            else:
+                found += [(server.name, tool) for tool in result]
+        return messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
+
+    async def _listed(self, account_id: str, config: McpServer) -> list[Tool] | ToolFailed:
+        try:
+            async with asyncio.timeout(TOOLS_LISTED_SECONDS):
+                tools = await self._servers.get(account_id, config).tools()
+        except ToolFailed as failed:
+            return failed
+        except TimeoutError:
+            return ToolFailed("timeout")
+        return [tool for tool in tools.values() if is_allowed(config, tool.name)]
+
+
+def is_allowed(config: McpServer, tool: str) -> bool:
+    """Whether the agent may use this tool of the server."""
+    return config.allowed_tools is None or tool in config.allowed_tools
+
+
+def _specs(found: Iterable[tuple[str, Tool]]) -> tuple[ToolSpec, ...]:
+    by_place = {(server, tool.name): tool for server, tool in found}
+    names = visible_names(tuple(by_place))
+    specs = (
+        ToolSpec(
+            name=names[place],
+            server=place[0],
+            tool=place[1],
+            description=tool.description,
+            input_schema=tool.input_schema,
+            read_only=tool.read_only,
+            idempotent=tool.idempotent,
+        )
+        for place, tool in by_place.items()
+    )
+    return tuple(sorted(specs, key=lambda spec: spec.name))

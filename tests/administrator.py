@@ -1,0 +1,25 @@
+"""An administrator for tests that need accounts, plans and keys, and are about something else."""
+
+import msgspec
+
+from administration import Admin, plans
+from administration.values import NewPlan, PlanChanges
+from contracts.admin_errors import Conflict
+from directory.plans import Plan
+from directory.secrets import Sealer
+from runtime.postgres import Pool
+
+SEALER = Sealer(b"k" * 32)
+
+
+def administrator(pool: Pool, actor: str = "test") -> Admin:
+    return Admin(pool=pool, sealer=SEALER, actor=actor)
+
+
+async def put_plan(pool: Pool, plan: Plan) -> None:
+    """Have there be this plan, whatever its numbers were."""
+    numbers = msgspec.structs.asdict(plan)
+    try:
+        await plans.create(administrator(pool), NewPlan(**numbers))
+    except Conflict:
+        await plans.change(administrator(pool), numbers.pop("name"), PlanChanges(**numbers))

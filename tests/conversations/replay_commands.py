@@ -1,0 +1,68 @@
+"""`agentchat replay ...` for tests, and files that it imports."""
+
+import asyncio
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import psycopg
+from typer.testing import CliRunner
+
+from contracts import ids
+from conversations.event_store.log import Log
+from conversations.projections.follower import Follower
+from conversations.projections.registry import PROJECTIONS
+from ops.errors import StackError
+from ops.main import app
+from runtime.postgres import open_pool
+from tests.admin_cli.conftest import Cli, Done
+from tests.conversations import recorded
+
+
+class Commands:
+    """`agentchat replay ...` on one database."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.admin = Cli(url)
+
+    def __call__(self, *arguments: str, stdin: bytes | None = None) -> Done:
+        kept = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
+        result = CliRunner().invoke(
+            app, ["replay", *arguments], input=stdin, env=kept | {"AGENTCHAT_DATABASE_URL": self.url}
+        )
+        if isinstance(result.exception, StackError):
+            return Done(result.exception.exit_code, result.stdout, str(result.exception))
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Done(result.exit_code, result.stdout, result.stderr)
+
+    def events(self) -> int:
+        with psycopg.connect(self.url) as conn:
+            row = conn.execute("SELECT count(*) FROM conversation_events").fetchone()
+        return int(row[0]) if row else 0
+
+    def project(self) -> None:
+        async def work() -> None:
+            async with open_pool(self.url) as pool:
+                follower = Follower(pool, Log(pool), PROJECTIONS)
+                while await follower.step():
+                    pass
+
+        asyncio.run(work())
+
+
+def mine_file(folder: Path, name: str) -> Path:
+    """A history under ids of its own, as a file."""
+    data = recorded.path(name).read_bytes()
+    lines = [json.loads(line) for line in data.splitlines()[1:-1]]
+    own = {line["event"][key] for line in lines for key in ("trace_id", "message_id") if key in line["event"]}
+    for known in own | {lines[0]["conversation_id"]}:
+        new = ids.new_id() if "-" in known else ids.new_id().replace("-", "")
+        data = data.replace(known.encode(), new.encode())
+    body = b"".join(data.splitlines(keepends=True)[:-1])
+    end = json.loads(data.splitlines()[-1]) | {"sha256": hashlib.sha256(body).hexdigest()}
+    path = folder / f"{name}.jsonl"
+    path.write_bytes(body + json.dumps(end).encode() + b"\n")
+    return path

@@ -1,0 +1,94 @@
+"""The statement that stores events, held to what the library's recorder and the single calls do."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import psycopg
+import pytest
+from eventsourcing.persistence import DataError, IntegrityError, PersistenceError, StoredEvent
+
+from contracts.ids import new_id
+from conversations.errors import UnstorableEvent, VersionConflict
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from tests.conversations.library import library_recorder
+
+pytestmark = pytest.mark.requirement("EVENT-STORE")
+
+_ERRORS: dict[type[PersistenceError], type[Exception]] = {
+    IntegrityError: VersionConflict,
+    DataError: UnstorableEvent,
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "topics"),
+    [
+        (0, 0, ["a.v1", "b.v1", "c.v1"]),
+        (2, 2, ["a.v1"]),
+        (2, 1, ["a.v1", "b.v1"]),  # at a version that is taken
+        (2, 0, ["a.v1", "b.v1", "c.v1"]),
+        (0, 3, ["a.v1", "b.v1"]),  # with a gap, which nothing in the table minds
+        (0, 0, ["run_started.v1"]),  # its state is no value of the index of traces
+        (0, 0, ["a\x00"]),
+    ],
+)
+async def test_rows_and_errors_are_those_of_the_library(
+    migrated_database_url: str,
+    store: ConversationStore,
+    log: Log,
+    before: int,
+    behind: int,
+    topics: list[str],
+) -> None:
+    state = b'{"trace_id":"\\u0000"}'
+
+    def by_the_library(conversation_id: str) -> None:
+        with library_recorder(migrated_database_url) as recorder:
+            recorder.insert_events(
+                [StoredEvent(conversation_id, each + 1, "before.v1", b"{}") for each in range(before)]
+            )
+            recorder.insert_events(
+                [
+                    StoredEvent(conversation_id, each, topic, state)
+                    for each, topic in enumerate(topics, start=behind + 1)
+                ]
+            )
+
+    async def by_us(conversation_id: str) -> None:
+        if before:
+            await store.append_stored(conversation_id, 0, [("before.v1", b"{}")] * before)
+        await store.append_stored(conversation_id, behind, [(topic, state) for topic in topics])
+
+    theirs, ours = new_id(), new_id()
+    their_error = await _raised(asyncio.to_thread(by_the_library, theirs))
+    our_error = await _raised(by_us(ours))
+    assert our_error is (their_error and _ERRORS[their_error])
+    their_rows, our_rows = await log.rows(theirs), await log.rows(ours)
+    assert [(row.version, row.topic, row.state) for row in our_rows] == [
+        (row.version, row.topic, row.state) for row in their_rows
+    ]
+    assert [row.position for row in our_rows] == sorted(row.position for row in our_rows)
+
+
+async def test_the_librarys_channel_is_notified(migrated_database_url: str, store: ConversationStore) -> None:
+    def by_the_library() -> str:
+        with library_recorder(migrated_database_url) as recorder:
+            recorder.insert_events([StoredEvent(new_id(), 1, "a.v1", b"{}")])
+            return recorder.channel_name
+
+    async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as heard:
+        channel = await asyncio.to_thread(by_the_library)
+        await heard.execute(f"LISTEN {channel}".encode())
+        await store.append_stored(new_id(), 0, [("a.v1", b"{}")])
+        notices = [(each.channel, each.payload) async for each in heard.notifies(timeout=10, stop_after=1)]
+    assert notices == [(channel, "")]
+
+
+async def _raised(call: Coroutine[Any, Any, None]) -> type[Any] | None:
+    try:
+        await call
+    except (PersistenceError, UnstorableEvent, VersionConflict) as error:
+        return type(error)
+    return None

@@ -1,0 +1,264 @@
+"""A run begun, and ended, by one statement: held to what the single calls do, and to what they refuse."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from psycopg.conninfo import conninfo_to_dict
+
+from contracts.events import Event
+from contracts.ids import new_id
+from contracts.timings import LEASE_SECONDS
+from conversations.aggregate.conversation import Conversation
+from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
+from conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.leases.leases import Lease, Leases
+from conversations.leases.waiting_line import WaitingLine
+from runtime.postgres import Pool, connection
+from tests.conversations.eating_proxy import EatingProxy
+from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
+from tests.conversations.outages import away, there_for_long
+from tests.conversations.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.requirement("LEASE")
+
+_TOLD = Condition("%b::boolean[]", width=1)
+"""The begin itself says whether it holds."""
+
+
+@pytest.fixture
+async def store(migrated_database_url: str) -> AsyncIterator[ConversationStore]:
+    async with open_store(migrated_database_url, _TOLD) as opened:
+        yield opened
+
+
+class Asked:
+    """A request for a new conversation, or for the next run of one."""
+
+    def __init__(self, conversation: Conversation | None = None) -> None:
+        self.trace_id = new_id()
+        self.conversation = conversation or Conversation(conversation_id=new_id())
+        self.events: list[Event] = [asked(self.trace_id), started(self.trace_id)]
+        if conversation is None:
+            self.events.insert(0, began())
+
+    async def begin(
+        self, store: ConversationStore, leases: Leases, *, fits: bool = True, clock_off: float = 0.0
+    ) -> tuple[Conversation, Lease] | None:
+        change = leases.taking(self.trace_id)
+        now = datetime.now(UTC) + timedelta(seconds=clock_off)
+        at = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        events = [*self.events[:-1], replace(self.events[-1], worker=leases.worker)]
+        begun = await store.begin(self.conversation, events, change, Beginning(at, [fits]))
+        return None if begun is None else (begun[0], leases.took(change, begun[1]))
+
+
+async def _lease_of(pool: Pool, trace_id: str) -> tuple[int, str, bool] | None:
+    """Attempt, worker, and whether it lasts as long as a lease does."""
+    query = (
+        "SELECT attempt, worker, expires_at - clock_timestamp()"
+        " BETWEEN make_interval(secs => %s) AND make_interval(secs => %s) FROM run_leases WHERE trace_id = %s"
+    )
+    async with connection(pool) as conn:
+        row = await (await conn.execute(query, [LEASE_SECONDS - 8, LEASE_SECONDS, trace_id])).fetchone()
+    return None if row is None else (row[0], row[1], row[2])
+
+
+async def _held_by(leases: Leases, pool: Pool, trace_id: str, *, seconds_ago: float) -> None:
+    """Taken so long ago."""
+    await leases.acquire(trace_id)
+    async with connection(pool) as conn:
+        await conn.execute(
+            "UPDATE run_leases SET expires_at = expires_at - make_interval(secs => %s) WHERE trace_id = %s",
+            [seconds_ago, trace_id],
+        )
+
+
+async def test_it_leaves_the_rows_that_the_single_calls_leave(store: ConversationStore, pool: Pool) -> None:
+    leases = Leases(pool, "one")
+    at_once, step_by_step = Asked(), Asked()
+    begun = await at_once.begin(store, leases)
+    lease = await leases.acquire(step_by_step.trace_id)
+    appended = await store.append(step_by_step.conversation, step_by_step.events)
+    assert begun is not None
+    assert lease is not None
+    assert begun[0].version == appended.version == 3
+    assert await store.load(begun[0].conversation_id) == begun[0]
+    assert await _lease_of(pool, at_once.trace_id) == await _lease_of(pool, step_by_step.trace_id)
+    assert await leases.renew() == set()
+    assert datetime.fromisoformat(lease.now) - datetime.fromisoformat(begun[1].now) < timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("why", ["condition", "clock before", "clock behind", "version", "line", "lease"])
+async def test_what_speaks_against_it_leaves_nothing_and_harms_no_other(
+    store: ConversationStore, pool: Pool, why: str
+) -> None:
+    leases, other = Leases(pool, "one"), Leases(pool, "two")
+    refused = Asked()
+    held = None
+    match why:
+        case "version":
+            await store.append(refused.conversation, [began()])
+        case "line":
+            line = WaitingLine(pool, "two")
+            await line.join(refused.conversation.conversation_id, new_id(), ago(), ACCOUNT)
+        case "lease":
+            await other.acquire(refused.trace_id)
+            held = await _lease_of(pool, refused.trace_id)
+        case _:
+            pass
+    before = await store.load(refused.conversation.conversation_id)
+    off = {"clock before": -2 * CLOCK_SECONDS, "clock behind": 2 * CLOCK_SECONDS}.get(why, 0.0)
+    outcomes = await asyncio.gather(
+        *(Asked().begin(store, leases) for _ in range(5)),
+        refused.begin(store, leases, fits=why != "condition", clock_off=off),
+        *(Asked().begin(store, leases) for _ in range(5)),
+    )
+    assert outcomes.pop(5) is None
+    assert None not in outcomes
+    assert await store.load(before.conversation_id) == before
+    assert await _lease_of(pool, refused.trace_id) == held
+
+
+@pytest.mark.requirement("EVENT-STORE-ALONE")
+async def test_what_postgres_refuses_harms_no_other(store: ConversationStore, pool: Pool) -> None:
+    leases = Leases(pool, "one")
+    outcomes = await asyncio.gather(
+        *(Asked().begin(store, leases) for _ in range(5)),
+        store.append_stored(new_id(), 0, [("run_started.v1", b'{"trace_id":"\\u0000"}')]),
+        *(Asked().begin(store, leases) for _ in range(5)),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes.pop(5), UnstorableEvent)
+    assert all(isinstance(outcome, tuple) for outcome in outcomes)
+
+
+async def test_its_own_place_in_line_is_no_hindrance(store: ConversationStore, pool: Pool) -> None:
+    request = Asked()
+    line = WaitingLine(pool, "two")
+    await line.join(request.conversation.conversation_id, request.trace_id, ago(), ACCOUNT)
+    assert await request.begin(store, Leases(pool, "one"))
+
+
+async def test_an_expired_lease_is_taken_as_another_attempt(store: ConversationStore, pool: Pool) -> None:
+    async with connection(pool) as conn:
+        await there_for_long(conn)
+    request, one = Asked(), Leases(pool, "one")
+    await _held_by(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
+    assert await request.begin(store, one)
+    assert await _lease_of(pool, request.trace_id) == (2, one.worker, True)
+
+
+async def test_a_lease_that_expired_in_an_outage_is_not_taken(store: ConversationStore, pool: Pool) -> None:
+    request = Asked()
+    await _held_by(Leases(pool, "two"), pool, request.trace_id, seconds_ago=LEASE_SECONDS)
+    await away(pool, LEASE_SECONDS + 5)
+    assert await request.begin(store, Leases(pool, "one")) is None
+
+
+async def test_of_two_workers_one_begins_the_run_of_a_request(
+    migrated_database_url: str, store: ConversationStore, pool: Pool
+) -> None:
+    async with open_store(migrated_database_url, _TOLD) as other:
+        for _ in range(10):
+            request = Asked()
+            outcomes = await asyncio.gather(
+                request.begin(store, Leases(pool, "one")), request.begin(other, Leases(pool, "two"))
+            )
+            assert sorted(outcome is None for outcome in outcomes) == [False, True]
+            assert (await store.load(request.conversation.conversation_id)).version == 3
+
+
+async def test_of_two_requests_for_a_conversation_one_begins_its_run(
+    migrated_database_url: str, store: ConversationStore, pool: Pool
+) -> None:
+    conversation = await store.append(Conversation(conversation_id=new_id()), [began()])
+    async with open_store(migrated_database_url, _TOLD) as other:
+        outcomes = await asyncio.gather(
+            Asked(conversation).begin(store, Leases(pool, "one")),
+            Asked(conversation).begin(other, Leases(pool, "two")),
+        )
+    assert sorted(outcome is None for outcome in outcomes) == [False, True]
+
+
+@pytest.mark.requirement("EVENT-STORE-AMBIGUOUS")
+@pytest.mark.parametrize("cut", [True, False], ids=["connection cut", "silence"])
+async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_lease(
+    migrated_database_url: str, pool: Pool, cut: bool
+) -> None:
+    proxy, leases, request = EatingProxy(), Leases(pool, "one"), Asked()
+    server = str(conninfo_to_dict(migrated_database_url)["port"])
+    async with proxy.to(int(server)) as port:
+        url = migrated_database_url.replace(f":{server}/", f":{port}/")
+        async with open_store(url, _TOLD) as store:
+            await store.append(Conversation(conversation_id=new_id()), [began()])
+            proxy.eat(cut=cut)
+            begun = await request.begin(store, leases)
+            assert proxy.eaten == 1
+            assert begun is not None
+            assert await store.load(begun[0].conversation_id) == begun[0]
+    assert begun[1].is_live
+    assert await leases.renew() == set()
+    assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
+    frail_postgres: PostgresServer,
+) -> None:
+    async with open_store(frail_postgres.url, _TOLD) as store:
+        leases = Leases(None, "one")  # type: ignore[arg-type]  # nothing is asked of it
+        assert await Asked().begin(store, leases)
+        frail_postgres.freeze()
+        with pytest.raises(StoreUnavailable):
+            await Asked().begin(store, leases)
+        frail_postgres.thaw()
+        async with asyncio.timeout(20):
+            while not await _begun(Asked(), store, leases):  # noqa: ASYNC110 - a server has no event
+                await asyncio.sleep(0.05)
+
+
+async def _begun(request: Asked, store: ConversationStore, leases: Leases) -> bool:
+    try:
+        return await request.begin(store, leases) is not None
+    except StoreUnavailable:
+        return False
+
+
+async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(
+    store: ConversationStore, pool: Pool
+) -> None:
+    leases, other, request, beside = Leases(pool, "one"), Leases(pool, "two"), Asked(), Asked()
+    begun, others = await request.begin(store, leases), await beside.begin(store, other)
+    assert begun is not None
+    assert others is not None
+    release = leases.ending(request.trace_id, begun[1])
+    assert release is not None
+    ended = await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
+    assert await _lease_of(pool, request.trace_id) is None
+    assert await leases.renew() == set(), "a renewal that finds it gone does not take it for lost"
+    assert begun[1].is_live
+    leases.ended(request.trace_id, begun[1])
+    assert leases.ending(request.trace_id, begun[1]) is None
+    assert await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release) == ended
+    theirs = release._replace(trace_id=beside.trace_id)
+    await store.append(others[0], [*said("Hi"), *answered("Hi")], release=theirs)
+    assert await _lease_of(pool, beside.trace_id) == (1, other.worker, True), "another worker's stays"
+
+
+async def test_an_end_that_cannot_be_stored_releases_nothing(store: ConversationStore, pool: Pool) -> None:
+    leases, request = Leases(pool, "one"), Asked()
+    begun = await request.begin(store, leases)
+    assert begun is not None
+    await store.append(begun[0], said("else"))
+    release = leases.ending(request.trace_id, begun[1])
+    with pytest.raises(VersionConflict):
+        await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release)
+    assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)
+
+
+def ago() -> str:
+    return datetime.now(UTC).isoformat()

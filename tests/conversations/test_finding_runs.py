@@ -1,0 +1,112 @@
+"""A run found by its trace, and read alone: whatever its conversation holds before and behind it."""
+
+import os
+
+import pytest
+
+from contracts import events, ids
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.queries.find_run import find_run, load_run
+from runtime.postgres import Pool, open_pool
+from tests.conversations.counting_proxy import CountingProxy
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    answered,
+    asked,
+    began,
+    cancelled,
+    failed,
+    said,
+    started,
+    trace,
+    turn,
+)
+
+pytestmark = pytest.mark.requirement("RUN-ALONE")
+
+Stored = list[events.Event]
+
+
+def words(count: int) -> list[str]:
+    """Of traces that no other test has."""
+    return [os.urandom(8).hex() for _ in range(count)]
+
+
+async def thread_of(store: ConversationStore, *runs: Stored) -> str:
+    """A thread of these runs; versions count from its beginning, which is 1."""
+    told = await store.append(Conversation(conversation_id=ids.new_id()), [began()])
+    for run in runs:
+        told = await store.append(told, run)
+    return told.conversation_id
+
+
+async def test_of_a_thread_that_went_on_only_the_run_is_read(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    large = "x" * 200_000
+    before, word, *behind = words(6)
+    runs = [list(turn(each, large, large)) for each in (before, *behind)]
+    runs.insert(1, list(turn(word, "Hello", "Hi")))
+    await thread_of(store, *runs)
+    proxy = CountingProxy()
+    async with proxy.before(migrated_database_url) as url, open_pool(url) as pool:
+        found = await load_run(pool, trace(word))
+        assert found is not None
+        assert found[1].state == "completed"
+        assert found[1].user_text == "Hello"
+        assert found[1].text == "Hi"
+        assert 0 < proxy.sent < 50_000
+
+
+async def test_a_run_is_read_from_its_message_until_its_own_end(store: ConversationStore, pool: Pool) -> None:
+    log = Log(pool)
+    ends = (
+        lambda word: list(answered("Hi", word)),
+        lambda word: [failed(word)],
+        lambda word: [cancelled(word)],
+    )
+    for end in ends:
+        before, word, behind = words(3)
+        again = started(word, 2)  # another worker went on with it
+        run: Stored = [asked(word), started(word), again, *said("Hi", word), *end(word)]
+        thread = await thread_of(store, list(turn(before, "a", "b")), run, list(turn(behind, "c", "d")))
+        begun_at = 8  # behind the beginning and the six events of the first run
+        found = await find_run(pool, trace(word))
+        assert found is not None
+        assert found.begun_at == begun_at
+        for after in (0, begun_at - 1):
+            assert [row.event for row in await log.rows_of_run(thread, trace(word), after)] == run
+        assert [row.event for row in await log.rows_of_run(thread, trace(word), begun_at + 1)] == run[2:]
+        assert not await log.is_under_way(thread, trace(word))
+
+
+async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore, pool: Pool) -> None:
+    log = Log(pool)
+    before, word = words(2)
+    thread = await thread_of(store, list(turn(before, "a", "b")))
+    assert await log.rows_of_run(thread, trace(word)) == []
+    begun: Stored = [asked(word), started(word)]
+    told = await store.append(await store.load(thread), begun)
+    assert [row.event for row in await log.rows_of_run(thread, trace(word))] == begun
+    assert await log.is_under_way(thread, trace(word))
+    assert not await log.is_under_way(thread, trace(before))
+    more: Stored = [*said("Hi", word)]
+    await store.append(told, more)
+    assert [row.event for row in await log.rows_of_run(thread, trace(word), told.version)] == more
+
+
+async def test_of_an_erased_conversation_only_the_erasure_is_left(
+    store: ConversationStore, pool: Pool
+) -> None:
+    log = Log(pool)
+    word, other, by = words(3)
+    thread = await thread_of(store, list(turn(word, "a", "b")), list(turn(other, "c", "d")))
+    erased = events.ConversationErased(trace_id=trace(by), at=AT, account_id=ACCOUNT)
+    await store.append(await store.load(thread), [erased])
+    for after in (0, 1, 5):
+        assert [row.event for row in await log.rows_of_run(thread, trace(word), after)] == [erased]
+    assert not await log.is_under_way(thread, trace(word))
+    assert await load_run(pool, trace(word)) is None

@@ -1,0 +1,70 @@
+"""What is kept of a history makes the same prompts as rendering all of it."""
+
+import copy
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from contracts.values import ShownMessage
+from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.history import Prompt, prompt_for
+from conversations.aggregate.kept_histories import KeptHistories
+from tests.conversations.given import asked, began, failed, given, started, trace, turn
+from tests.conversations.test_history import conversations
+
+pytestmark = pytest.mark.requirement("HISTORY")
+
+_ways = st.tuples(st.booleans(), st.sampled_from(["anthropic", "openai"]))
+
+
+@for_all(conversations(), st.lists(st.tuples(st.integers(0, 3), _ways), max_size=8), st.booleans())
+def test_prompts_are_those_of_rendering_all(
+    told: tuple[Conversation, str], asked_for: list[tuple[int, tuple[bool, str]]], seeded: bool
+) -> None:
+    """In whatever order runs are asked for, and whatever became of the prompts before."""
+    conversation, kept = told[0], KeptHistories()
+    made: list[tuple[Prompt, Prompt]] = []
+    for number, (tools, provider) in asked_for:
+        run = conversation.runs[number % len(conversation.runs)]
+        seed = (ShownMessage("assistant", "One"),) if seeded and number else ()
+        one = replace(conversation, seed=seed)
+        whole = prompt_for(one, run.trace_id, tools_offered=tools, provider=provider, documents="d")
+        again = prompt_for(
+            *(one, run.trace_id), tools_offered=tools, provider=provider, documents="d", histories=kept
+        )
+        assert again == whole
+        made.append((again, copy.deepcopy(again)))
+    assert all(prompt == then for prompt, then in made)
+
+
+def test_what_was_rendered_is_not_rendered_again() -> None:
+    kept, stored = KeptHistories(), (*turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+    first = prompt_for(given(began(), *stored), trace("b"), tools_offered=True, histories=kept)
+    longer = given(began(), *stored, asked("c"), started("c"))
+    second = prompt_for(longer, trace("c"), tools_offered=True, histories=kept)
+    assert second.messages[0] is first.messages[0]
+    assert second.earlier == 4
+
+
+def test_runs_that_are_other_than_before_are_rendered_anew() -> None:
+    kept = KeptHistories()
+    for end in (turn("a", "One", "Yes"), turn("a", "One", "No"), (asked("a", "One"), failed("a"))):
+        conversation = given(began(), *end, asked("b"))
+        assert prompt_for(conversation, trace("b"), tools_offered=True, histories=kept) == prompt_for(
+            conversation, trace("b"), tools_offered=True
+        )
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left"), [({"max_histories": 2}, 2), ({"max_bytes": 6000}, 2), ({"max_bytes": 0}, 0)]
+)
+def test_what_is_kept_is_bounded_by_number_and_bytes(bounds: dict[str, int], left: int) -> None:
+    kept = KeptHistories(**bounds)
+    for number in range(9):
+        conversation = given(began(), *turn("a", "Hello", "x" * 500), asked("b"))
+        conversation = replace(conversation, conversation_id=str(number))
+        prompt_for(conversation, trace("b"), tools_offered=True, histories=kept)
+    assert len(kept._entries) == left
+    assert kept._bytes == sum(size for _, size in kept._entries.values())

@@ -1,0 +1,126 @@
+"""Leases that expired while Postgres was away: their holders have the time to renew them."""
+
+import asyncio
+
+import pytest
+
+from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
+from conversations.errors import StoreUnavailable
+from conversations.leases.availability import keep_noting, note_available
+from conversations.leases.leases import Leases
+from runtime.postgres import Pool, connection, open_pool
+from tests.conversations.given import trace
+from tests.conversations.outages import away, there_for, there_for_long
+from tests.conversations.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.requirement("LEASE-OUTAGE")
+
+_OUTAGE = LEASE_SECONDS + 5
+
+
+@pytest.fixture(autouse=True)
+async def held(pool: Pool) -> Leases:
+    """A run of a worker that lives, held for long."""
+    leases = Leases(pool, "holder")
+    async with connection(pool) as conn:
+        await conn.execute("DELETE FROM run_leases")
+        await there_for_long(conn)
+    await leases.acquire(trace())
+    return leases
+
+
+async def test_a_lease_that_expired_in_an_outage_is_its_holders_to_renew(pool: Pool, held: Leases) -> None:
+    other = Leases(pool, "other")
+    await away(pool, _OUTAGE)
+    assert await other.acquire(trace()) is None  # before anybody has noted that it is back
+    await note_available(pool)
+    assert await other.acquire(trace()) is None
+    assert await held.renew() == set()
+    await there_for(pool, _OUTAGE)
+    assert await other.acquire(trace()) is None
+
+
+async def test_a_lease_that_expired_in_an_outage_is_free_once_postgres_was_there_for_a_leases_length(
+    pool: Pool,
+) -> None:
+    await away(pool, _OUTAGE)
+    await note_available(pool)
+    await there_for(pool, LEASE_SECONDS - 1)
+    assert await Leases(pool, "other").acquire(trace()) is None
+    await there_for(pool, 1)
+    assert await Leases(pool, "other").acquire(trace())
+
+
+async def test_a_run_without_a_lease_is_taken_right_after_an_outage(pool: Pool) -> None:
+    await away(pool, _OUTAGE)
+    assert await Leases(pool, "other").acquire(trace("b"))
+
+
+async def test_a_pause_that_outlasts_no_lease_is_no_break(pool: Pool) -> None:
+    await away(pool, BREAK_SECONDS - 1)
+    await note_available(pool)
+    await _expire(pool)
+    assert await Leases(pool, "other").acquire(trace())
+
+
+async def test_a_clock_set_back_is_a_break(pool: Pool) -> None:
+    await away(pool, -60)
+    await note_available(pool)
+    await _expire(pool)
+    assert await Leases(pool, "other").acquire(trace()) is None
+
+
+async def test_a_frozen_postgres_that_goes_on_leaves_the_run_with_its_worker(
+    frail_postgres: PostgresServer,
+) -> None:
+    """Not by moved clocks: the lease of a worker that notes and renews expires while nothing answers."""
+    async with open_pool(frail_postgres.url, min_size=3) as pool:
+        async with connection(pool, seconds=10) as conn:
+            await there_for_long(conn)
+        noting = asyncio.create_task(keep_noting(pool))
+        holder, other = Leases(pool, "holder"), Leases(pool, "other")
+        await holder.acquire(trace())
+        await _expire(pool, LEASE_SECONDS - BREAK_SECONDS)
+        frail_postgres.freeze()
+        await asyncio.sleep(BREAK_SECONDS + 0.5)
+        frail_postgres.thaw()
+        assert await _as_soon_as_it_answers(other) is None
+        assert await holder.renew() == set()
+        assert await holder.alive(trace())
+        noting.cancel()
+
+
+@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
+async def test_a_postgres_that_refuses_to_write_for_a_while_is_unready_and_ends_no_process(
+    pool: Pool, migrated_database_url: str
+) -> None:
+    """As one does after a fail-over, until it is promoted."""
+    leases = Leases(pool, "holder")
+    async with open_pool(migrated_database_url, role=None) as owners:
+        async with connection(owners, seconds=10) as conn:
+            await conn.execute("ALTER TABLE availability ADD CONSTRAINT refusing CHECK (false) NOT VALID")
+        noting = asyncio.create_task(leases.keep_noting())
+        unready = asyncio.create_task(leases.readiness.wait_unready())
+        await asyncio.wait((noting, unready), timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        async with connection(owners, seconds=10) as conn:
+            await conn.execute("ALTER TABLE availability DROP CONSTRAINT refusing")
+        assert not noting.done()
+        async with asyncio.timeout(10):
+            await leases.readiness.wait_ready()
+        noting.cancel()
+
+
+async def _expire(pool: Pool, seconds: float = LEASE_SECONDS) -> None:
+    """Let the leases end so much sooner, as if they had not been renewed."""
+    async with connection(pool) as conn:
+        change = "UPDATE run_leases SET expires_at = expires_at - make_interval(secs => %s)"
+        await conn.execute(change, [seconds])
+
+
+async def _as_soon_as_it_answers(leases: Leases) -> object:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await leases.acquire(trace())
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)

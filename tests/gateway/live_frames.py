@@ -1,0 +1,69 @@
+"""Frames and runs for tests of the live view."""
+
+import hashlib
+
+from contracts import frames
+from contracts.updates import (
+    Text,
+    Update,
+)
+from contracts.values import Message, Source
+from conversations.aggregate.conversation import Run
+from gateway.runs.view import View
+
+ACCEPTED = frames.Accepted(seq=1, attempt=1, conversation_id="c")
+SOURCE = Source(index=1, id="s", title="t", url="u", source_type="document", score=0.5, snippet="x")
+
+
+def delta(seq: int, text: str, attempt: int = 1, *, offset: int | None = None) -> frames.Delta:
+    return frames.Delta(seq=seq, attempt=attempt, round=1, text=text, offset=offset)
+
+
+def alive(seq: int, attempt: int = 1) -> frames.Alive:
+    return frames.Alive(seq=seq, attempt=attempt)
+
+
+def message(content: str) -> Message:
+    return Message(id="m", conversation_id="c", content=content, token_count=3, created_at="t")
+
+
+def completed(seq: int, content: str, *, attempt: int = 1, tool_calls: int = 0) -> frames.Completed:
+    return frames.Completed(seq=seq, attempt=attempt, message=message(content), tool_calls=tool_calls)
+
+
+def resumed(attempt: int, text: str, *, offset: int | None = None) -> frames.Resumed:
+    return frames.Resumed(
+        seq=1,
+        attempt=attempt,
+        conversation_id="c",
+        offset=len(text) if offset is None else offset,
+        sha256=hashlib.sha256(text.encode()).hexdigest(),
+    )
+
+
+def called(seq: int, call_id: str = "call") -> frames.ToolCalled:
+    return frames.ToolCalled(seq=seq, attempt=1, call_id=call_id, name="find", input={"q": 1})
+
+
+def returned(seq: int, call_id: str = "call") -> frames.ToolReturned:
+    return frames.ToolReturned(seq=seq, attempt=1, call_id=call_id, is_error=False)
+
+
+def run(**changes: object) -> Run:
+    fields = {
+        "trace_id": "t",
+        "agent_id": "a",
+        "user_message_id": "u",
+        "user_text": "hi",
+        "requested_at": "t",
+        "attempt": 1,
+    }
+    return Run(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def feed(view: View, *given: frames.Frame) -> list[Update]:
+    return [update for frame in given for update in view.feed(frame)]
+
+
+def text_of(updates: list[Update]) -> str:
+    return "".join(update.text for update in updates if isinstance(update, Text))

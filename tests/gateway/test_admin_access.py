@@ -1,0 +1,304 @@
+"""Who may enter the admin API, and what it says to odd requests."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import httpx
+import jsonschema
+import msgspec
+import pytest
+
+from administration.routes import ROUTES
+from contracts import http as wire_types
+from gateway.admin import described
+from tests.gateway.admin import TOKEN, AdminClient
+from tests.gateway.client import check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+from tests.gateway.sockets import ask
+
+pytestmark = pytest.mark.requirement("ADMIN-API")
+
+SECRET_KEY = base64.b64encode(os.urandom(32)).decode()
+UNKNOWN = "019a0000-0000-7000-8000-00000000dead"
+
+
+@pytest.fixture(scope="module")
+async def open_gateway(
+    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[GatewayProcess]:
+    own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": SECRET_KEY}
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ | own)
+    await process.start()
+    yield process
+    await process.stop()
+
+
+@pytest.fixture
+def admin(http: httpx.AsyncClient, open_gateway: GatewayProcess) -> AdminClient:
+    return AdminClient(http, open_gateway.url)
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        [],
+        ["Bearer"],
+        [f"Bearer {TOKEN[:-1]}"],
+        [f"Bearer {TOKEN}x"],
+        [f"Basic {TOKEN}"],
+        [TOKEN],
+        [f"Bearer {TOKEN}", f"Bearer {TOKEN}"],
+    ],
+)
+async def test_only_the_whole_token_opens_it(admin: AdminClient, authorization: list[str]) -> None:
+    headers = [("Authorization", value) for value in authorization]
+    for method, path in (("GET", "/accounts"), ("POST", "/accounts"), ("DELETE", f"/accounts/{UNKNOWN}")):
+        response = await admin.http.request(method, f"{admin.url}{path}", headers=headers)
+        check_problem(response, 401, "invalid_admin_token")
+        assert response.headers.get_list("www-authenticate") == ['Bearer realm="agent-chat admin"']
+
+
+async def test_the_two_doors_have_two_keys(admin: AdminClient, accounts: Accounts) -> None:
+    key = accounts.free.key
+    for headers in ({"X-Api-Key": key}, {"X-Api-Key": TOKEN}, {"Authorization": f"Bearer {key}"}):
+        response = await admin.http.get(f"{admin.url}/accounts", headers=headers)
+        check_problem(response, 401, "invalid_admin_token")
+    chats = admin.url.replace("/admin/v1", "/v1/conversations")
+    for headers in ({"Authorization": f"Bearer {TOKEN}"}, {"X-Api-Key": TOKEN}):
+        assert (await admin.http.get(chats, headers=headers)).status_code == 401
+    scheme = {"Authorization": f"bearer {TOKEN}"}  # RFC 9110: its name in any case
+    assert (await admin.http.get(f"{admin.url}/accounts", headers=scheme)).status_code == 200
+
+
+@pytest.mark.requirement("NO-CORS")
+async def test_no_browser_is_let_in(admin: AdminClient) -> None:
+    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}
+    preflight = await admin.http.request("OPTIONS", f"{admin.url}/accounts", headers=asked)
+    answer = await admin.http.get(f"{admin.url}/accounts", headers={**admin.headers, **asked})
+    assert preflight.status_code == 405
+    assert answer.status_code == 200
+    for response in (preflight, answer):
+        assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+async def test_without_a_token_there_is_no_such_address(
+    http: httpx.AsyncClient, gateway: GatewayProcess
+) -> None:
+    closed = AdminClient(http, gateway.url)
+    unknown = (await http.get(f"{gateway.url}/nowhere")).json()
+    for route in ROUTES:
+        document = check_problem(await closed.send(route.method, route.path), 404, "not_found")
+        assert document | {"trace_id": ""} == unknown | {"trace_id": ""}
+
+
+@pytest.mark.requirement("ONE-FORM")
+async def test_an_address_has_one_form(admin: AdminClient) -> None:
+    port = httpx.URL(admin.url).port or 0
+    rest = f"Host: x\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
+    for target, status in {
+        "/admin/v1/accounts": 200,
+        "/admin/v1/accounts?limit=1": 200,
+        "/admin/v1/plans/Starter": 200,
+        "/admin/v1/plans/a%20b%26c": 404,  # such a plan there might be
+        "http://x/admin/v1/accounts": 404,
+        "HTTP://x/admin/v1/accounts": 404,
+        "x://x/admin/v1/accounts": 404,
+        "/%61dmin/v1/accounts": 404,
+        "/admin/v%31/accounts": 404,
+        "/admin/v1/accounts/": 404,
+        "//admin/v1/accounts": 404,
+        "/admin%2Fv1/accounts": 404,
+        "/admin/v1/plans/St%61rter": 404,
+        "/admin/v1/%2e/accounts": 404,
+    }.items():
+        (answer,) = await ask(port, f"GET {target} HTTP/1.1\r\n{rest}".encode())
+        assert answer.status == status, target
+        assert status == 200 or answer.check_refusal()["code"] == "not_found"
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"AGENTCHAT_ADMIN_TOKEN": "short-canary", "AGENTCHAT_SECRET_KEY": SECRET_KEY}, "ADMIN_TOKEN"),
+        ({"AGENTCHAT_ADMIN_TOKEN": TOKEN}, "SECRET_KEY"),
+        ({"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": "canary"}, "SECRET_KEY"),
+    ],
+)
+def test_a_door_that_cannot_be_kept_stops_the_start(
+    environ: dict[str, str], settings: dict[str, str], named: str
+) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+    process = subprocess.run(
+        [sys.executable, "-m", "gateway"], env=inherited | environ | settings, capture_output=True, text=True
+    )
+    assert process.returncode == 2
+    assert process.stderr.count("\n") == 1
+    assert process.stderr.startswith(f"AGENTCHAT_{named} ")
+    assert "canary" not in process.stderr
+
+
+WRONG = [
+    ("POST", "/accounts", {}, ["name"]),
+    ("POST", "/accounts", {"name": "A", "plan": "Gold"}, ["plan"]),
+    ("POST", "/accounts", {"name": "A", "plan": 7}, ["plan"]),
+    ("POST", "/accounts", {"name": "A", "plna": "Pro"}, ["plna"]),
+    ("POST", "/accounts", {"name": " \t "}, ["name"]),
+    ("POST", "/accounts", {"name": "a\x00b"}, ["name"]),
+    ("POST", "/accounts", {"name": "\x1b[31mred"}, ["name"]),
+    ("POST", "/accounts", {"name": "x" * 201}, ["name"]),
+    ("POST", "/accounts", {"name": "A", "id": "1"}, ["id"]),
+    ("POST", "/accounts", ["name"], []),
+    ("POST", "/plans", {"name": "a/b"}, ["name"]),
+    ("POST", "/plans", {"name": "A", "concurrent_runs": 0}, ["concurrent_runs"]),
+    ("POST", "/plans", {"name": "A", "concurrent_runs": 1.5}, ["concurrent_runs"]),
+    ("POST", "/plans", {"name": "A", "requests_per_minute": 2**40}, ["requests_per_minute"]),
+    ("POST", "/plans", {"name": "A", "tokens_per_month": -1}, ["tokens_per_month"]),
+    ("POST", "/agents", {"account_id": UNKNOWN, "name": "A", "model": "m"}, ["account_id"]),
+    ("POST", "/agents", {"name": "A", "model": "m"}, ["account_id"]),
+    (
+        "POST",
+        "/agents",
+        {"account_id": UNKNOWN, "name": "A", "model": "m", "output_type": "xml"},
+        ["output_type"],
+    ),
+    ("POST", "/knowledge_bases", {"account_id": UNKNOWN, "name": "A"}, ["account_id"]),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "fields"), WRONG)
+async def test_what_is_wrong_is_named(
+    admin: AdminClient, method: str, path: str, body: object, fields: list[str]
+) -> None:
+    assert await admin.refused(method, path, body, status=400, code="invalid_request") == fields
+
+
+async def test_an_agent_is_checked_as_it_is_saved(admin: AdminClient) -> None:
+    account = (await admin.post("/accounts", {"name": "Acme"}))["id"]
+    base = (await admin.post("/knowledge_bases", {"account_id": account, "name": "B"}))["id"]
+    shop = {"name": "shop", "url": "https://shop.example/mcp"}
+    plain = {"account_id": account, "name": "A", "model": "m"}
+    agent = (await admin.post("/agents", plain | {"mcp_servers": [shop]}))["id"]
+    for changes, field in (
+        ({"mcp_servers": [shop, shop]}, "mcp_servers[1].name"),
+        ({"mcp_servers": [shop | {"url": "file:///etc/passwd"}]}, "mcp_servers[0].url"),
+        ({"mcp_servers": [shop | {"headers": {"a b": "c"}}]}, "mcp_servers[0].headers"),
+        ({"mcp_servers": [shop | {"header": {}}]}, "mcp_servers[0].header"),
+        ({"parameters": {"model": "x"}}, "parameters.model"),
+        ({"output_type": "json"}, "output_schema"),
+        ({"system_prompt": "\x00"}, "system_prompt"),
+        ({"max_tool_rounds": 101}, "max_tool_rounds"),
+        ({"retrieval": {"knowledge_base_id": UNKNOWN}}, "retrieval.knowledge_base_id"),
+        ({"retrieval": {"knowledge_base_id": base, "top_k": 0}}, "retrieval.top_k"),
+        ({"retrieval": {"knowledge_base_id": "\x00"}}, "retrieval.knowledge_base_id"),
+        ({"model": "\x00"}, "model"),
+        ({"name": "a\nb"}, "name"),
+        ({"mcp_servers": [shop | {"allowed_tools": ["\x00"]}]}, "mcp_servers[0].allowed_tools"),
+        ({"parameters": {"metadata": {"\x00": 1}}}, "parameters.metadata"),
+        ({"version": 3}, "version"),
+    ):
+        for method, path, body in (
+            ("POST", "/agents", plain | changes),
+            ("PATCH", f"/agents/{agent}", changes),
+        ):
+            fields = await admin.refused(method, path, body, status=400, code="invalid_request")
+            assert fields == [field], (method, changes)
+    servers = f"/agents/{agent}/mcp_servers"
+    for method, path, body, field in (
+        ("POST", servers, {"name": "a b", "url": "https://x.example"}, "name"),
+        ("PUT", f"{servers}/a%20b", {"url": "https://x.example"}, "name"),
+        ("PUT", f"{servers}/b", {"url": "https://u:p@x.example"}, "url"),
+        ("PATCH", f"{servers}/shop", {"headers": {"X": "a\r\nb"}}, "headers.X"),
+    ):
+        assert await admin.refused(method, path, body, status=400, code="invalid_request") == [field]
+    assert (await admin.get(f"/agents/{agent}"))["version"] == 1
+
+
+async def test_ids_that_can_be_none_are_not_found(admin: AdminClient) -> None:
+    for odd in (UNKNOWN, "x", "%00", "%ff", "a" * 1000, "..%2e"):
+        for path in (
+            f"/accounts/{odd}",
+            f"/keys/{odd}",
+            f"/plans/{odd}",
+            f"/knowledge_bases/{odd}/documents/{odd}",
+        ):
+            response = await admin.send("GET", path)
+            check_problem(response, 404, "not_found")
+    await admin.refused("GET", "/agents", status=404, code="not_found", account_id=UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/accounts?limit=0", "limit"),
+        ("/accounts?limit=101", "limit"),
+        ("/accounts?limit=x", "limit"),
+        ("/accounts?cursor=%21", "cursor"),
+        ("/audit?cursor=eA", "cursor"),
+        ("/accounts?limit=1&limit=2", "limit"),
+        ("/accounts?force=true", "force"),
+        ("/audit?kind=%00", "kind"),
+        ("/audit?subject=", "subject"),
+    ],
+)
+async def test_an_odd_query_is_named(admin: AdminClient, path: str, field: str) -> None:
+    assert await admin.refused("GET", path, status=400, code="invalid_request") == [field]
+    response = await admin.send("DELETE", f"/accounts/{UNKNOWN}?dry_run=maybe")
+    assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "dry_run"
+
+
+@pytest.mark.requirement("QUERY-BOUNDS")
+@pytest.mark.parametrize("query", ["&".join(["actor=a"] * 51), "actor=" + "a" * 16 * 1024])
+async def test_a_query_that_is_too_long_is_refused(admin: AdminClient, query: str) -> None:
+    problem = check_problem(await admin.send("GET", f"/audit?{query}"), 400, "invalid_request")
+    assert problem["detail"] == "The query has more than 50 fields or 16384 bytes."
+
+
+@pytest.mark.requirement("BODY-400")
+async def test_bodies_are_read_strictly(admin: AdminClient) -> None:
+    deep = "[" * 40 + "]" * 40
+    for content, code, status in (
+        (b'{"name":"A","name":"B"}', "invalid_request", 400),
+        (b'{"name":"\\ud800"}', "invalid_request", 400),
+        (b'{"name":"\xff"}', "invalid_request", 400),
+        (f'{{"name":{deep}}}'.encode(), "invalid_request", 400),
+        (b"{", "invalid_request", 400),
+        (b"", "invalid_request", 400),
+        (b'{"name":"' + b"a" * 2**20 + b'"}', "message_too_large", 413),
+    ):
+        headers = {**admin.headers, "Content-Type": "application/json"}
+        response = await admin.http.post(f"{admin.url}/accounts", content=content, headers=headers)
+        check_problem(response, status, code)
+    plain = {**admin.headers, "Content-Type": "text/plain"}
+    response = await admin.http.post(f"{admin.url}/accounts", content=b"{}", headers=plain)
+    check_problem(response, 415, "unsupported_media_type")
+    fields = await admin.refused(
+        "POST", f"/keys/{UNKNOWN}/rotate", {"key": "mine"}, status=400, code="invalid_request"
+    )
+    assert fields == ["key"]
+
+
+def test_every_address_is_described_with_examples_that_fit() -> None:
+    paths = described.paths()
+    assert sum(len(operations) for operations in paths.values()) == len(ROUTES)
+    _, schemas = msgspec.json.schema_components(
+        [wire_types.Problem, *described.TYPES], ref_template="#/components/schemas/{name}"
+    )
+    checked = 0
+    for operations in paths.values():
+        for operation in operations.values():
+            assert operation["security"] == [{"admin": []}]
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for content in (each for body in bodies for each in body.get("content", {}).values()):
+                whole = {**content["schema"], "components": {"schemas": schemas}}
+                given = [each["value"] for each in content.get("examples", {}).values()]
+                for example in given or [content["example"]]:
+                    jsonschema.Draft202012Validator(whole).validate(example)
+                    checked += 1
+    assert checked > len(ROUTES)
+    assert json.loads(json.dumps(paths)) == paths

@@ -1,0 +1,121 @@
+"""Buffers of a run's events and cursors in them, whatever the pieces and the order in which they came."""
+
+import random
+
+import pytest
+
+from contracts.cursors import Cursor, parse_cursor
+from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
+from contracts.values import Message
+from gateway.runs.registry import SHUTDOWN
+from gateway.traces.replay_buffer import EXPIRED, Entry, ReadPosition, ReplayBuffer
+
+pytestmark = pytest.mark.requirement("JOIN")
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+TEXT = "Déjà vu 👀: the order has shipped, and will be there on Monday."
+CALLS = [ToolStarted(f"c{n}", "look", {"n": n}) for n in range(3)]
+DONE = Finished(Message(id="m", conversation_id="c", content=TEXT, token_count=1, created_at=""), ())
+
+
+def rendition(seed: int) -> list[Update]:
+    """The run as some gateway tells it: the text in any pieces, the calls in order but anywhere."""
+    chance = random.Random(seed)
+    ends = [*sorted(chance.sample(range(1, len(TEXT)), chance.randrange(12))), len(TEXT)]
+    middle: list[Update] = [Text(TEXT[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+    for place, call in zip(
+        sorted(chance.choices(range(len(middle) + 1), k=3), reverse=True), CALLS[::-1], strict=True
+    ):
+        middle.insert(place, call)
+    return [Started(), Sources(()), *middle, DONE]
+
+
+def told(updates: list[Update]) -> ReplayBuffer:
+    buffer = ReplayBuffer()
+    buffer.add(updates)
+    return buffer
+
+
+def cursor_of(entry: Entry) -> str:
+    assert entry.cursor is not None
+    return entry.cursor.text(TRACE)
+
+
+def test_a_cursor_is_of_its_trace_alone() -> None:
+    for entry in told(rendition(1)).entries:
+        cursor = cursor_of(entry)
+        assert parse_cursor(cursor, TRACE) == entry.cursor
+        for wrong in (
+            cursor + "0",
+            cursor + "\n",
+            " " + cursor,
+            cursor.upper() + "X",
+            cursor.replace(":", ""),
+        ):
+            assert parse_cursor(wrong, TRACE) is None
+        assert parse_cursor(cursor, TRACE[::-1]) is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_client_that_reconnects_at_any_cursor_gets_each_event_once(seed: int) -> None:
+    chance = random.Random(seed)
+    heard: list[Update] = []
+    cursor: Cursor | None = None
+    for visit in range(6):
+        position = ReadPosition(told(rendition(seed * 100 + visit)), cursor)
+        assert not position.is_lost()
+        taken = position.take()
+        for entry in taken[: None if visit == 5 else chance.randrange(len(taken) + 1)]:
+            heard.append(entry.update)
+            cursor = parse_cursor(cursor_of(entry), TRACE)
+    assert "".join(update.text for update in heard if isinstance(update, Text)) == TEXT
+    assert [update for update in heard if isinstance(update, ToolStarted)] == CALLS
+    assert heard[0] == Started()
+    assert heard[1] == Sources(())
+    assert heard[-1] == DONE
+    assert sum(isinstance(update, Started | Sources | Finished) for update in heard) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_subscriber_of_a_growing_buffer_gets_the_same_events(seed: int) -> None:
+    chance, updates = random.Random(seed), rendition(seed)
+    cursor = chance.choice(told(updates).entries).cursor
+    buffer = ReplayBuffer()
+    position, taken = ReadPosition(buffer, cursor), []
+    for update in updates:
+        buffer.add([update])
+        if chance.random() < 0.7:
+            taken += position.take()
+    taken += position.take()
+    assert position.ended
+    whole = ReadPosition(told(updates), cursor).take()
+    assert [(each.update, each.cursor) for each in taken] == [(each.update, each.cursor) for each in whole]
+
+
+def test_events_of_the_gateway_itself_have_no_cursor() -> None:
+    buffer = told([Started(), Text("He"), SHUTDOWN])
+    assert buffer.is_local is True
+    assert buffer.entries[-1].cursor is None
+    ahead = Cursor(stage=1, calls=0, length=9, digest="0" * 8)
+    assert [entry.update for entry in ReadPosition(buffer, ahead).take()] == [SHUTDOWN]
+    failed = told([Started(), Text("He"), Broken("provider_error", "no")])
+    assert not failed.is_local
+    assert ReadPosition(failed, ahead).is_lost()
+
+
+def test_a_reconnect_gets_nothing_of_another_text() -> None:
+    cursor = told([Started(), Text("Hello")]).entries[-1].cursor
+    buffer = ReplayBuffer()
+    position = ReadPosition(buffer, cursor)
+    for update in (Started(), CALLS[0], Text("Ha")):
+        buffer.add([update])
+        assert position.take() == []
+    buffer.add([Text("llo!")])
+    assert [entry.update for entry in position.take()] == [EXPIRED]
+    assert position.ended
+
+
+def test_a_reconnect_behind_text_gets_no_sources() -> None:
+    cursor = told([Started(), Text("He")]).entries[-1].cursor  # by a gateway that had missed them
+    buffer = told([Started(), Sources(()), Text("Hello")])
+    assert [entry.update for entry in ReadPosition(buffer, cursor).take()] == [Text("llo")]

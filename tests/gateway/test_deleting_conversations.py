@@ -1,0 +1,84 @@
+"""DELETE of a conversation, with an orchestrator that the test plays."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from contracts import ids, messages, subjects, wire
+from contracts.messages import EraseAnswered, EraseConversation, EraseOutcome
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("ERASE")
+
+
+@contextlib.asynccontextmanager
+async def erasing(worker: Worker, outcome: EraseOutcome) -> AsyncIterator[list[EraseConversation]]:
+    """Commands are answered so; yields those that come."""
+    heard: list[EraseConversation] = []
+
+    async def answer(data: bytes) -> bytes:
+        heard.append(wire.decode_message(messages.EraseConversation, data))
+        return wire.encode(EraseAnswered(outcome=outcome))
+
+    serving = await worker.bus.rpc.serve(subjects.ALL_COMMANDS, "test", answer)
+    await worker.bus.ping()  # the server knows of it now
+    try:
+        yield heard
+    finally:
+        await serving.close()
+
+
+async def delete(client: Client, path: str) -> httpx.Response:
+    key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    return await client.http.delete(f"{client.url}{path}", headers=key)
+
+
+async def test_what_was_erased_is_answered_without_a_body(
+    client: Client, worker: Worker, accounts: Accounts
+) -> None:
+    conversation_id = ids.new_id()
+    async with erasing(worker, "erased") as heard:
+        response = await delete(client, f"/v1/conversations/{conversation_id.upper()}")
+    assert response.status_code == 204
+    assert response.content == b""
+    assert "content-length" not in response.headers
+    assert heard == [
+        EraseConversation(
+            trace_id=response.headers["x-trace-id"],
+            account_id=accounts.free.account_id,
+            conversation_id=conversation_id,
+        )
+    ]
+
+
+async def test_it_needs_a_key_and_nothing_else(client: Client, worker: Worker) -> None:
+    async with erasing(worker, "erased") as heard:
+        response = await client.http.delete(f"{client.url}/v1/conversations/{ids.new_id()}")
+        check_problem(response, 401, "missing_api_key")
+    assert heard == []
+
+
+async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
+    details = set()
+    async with erasing(worker, "not_found") as heard:
+        for conversation_id in (ids.new_id(), "thread-1", "%00", "a" * 3000):
+            path = f"/v1/conversations/{conversation_id}"
+            for response in (await delete(client, path), await client.get(path)):
+                details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+    assert len(details) == 1
+    assert len(heard) == 1
+
+
+async def test_where_it_is_unknown_whether_it_was_erased_it_may_be_tried_again(
+    client: Client, worker: Worker
+) -> None:
+    async with erasing(worker, "unavailable"):
+        response = await delete(client, f"/v1/conversations/{ids.new_id()}")
+    check_problem(response, 503, "overloaded")
+    assert response.headers["retry-after"].isdigit()
+    response = await delete(client, f"/v1/conversations/{ids.new_id()}")  # nobody serves
+    check_problem(response, 503, "overloaded")

@@ -1,0 +1,214 @@
+"""Clients that are slow or disconnect, and gateways that drain and shut down."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from runtime.postgres import connection, open_pool
+from tests.blocking import until_blocked_by
+from tests.gateway.client import Client, accepted, check_problem, slow_socket
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+from tests.gateway.sockets import connected
+from tests.gateway.worker import Worker
+
+
+@pytest.mark.requirement("STREAM-DISCONNECT")
+async def test_a_run_goes_on_after_its_client_disconnects(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    for path in ("/v1/chat/stream", "/v1/chat"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(client.bytes(path))
+        turn = await (await worker.next()).accept()
+        await turn.delta("Hel")
+        if path.endswith("stream"):
+            async with asyncio.timeout(20):
+                await reader.readuntil(b"Hel")
+        writer.transport.abort()
+        async with asyncio.timeout(20):
+            line = await gateway.line("request", trace_id=turn.request.trace_id)
+        assert line["path"] == path
+        await turn.delta("lo")
+        await turn.complete()  # nobody listens, and nobody minds
+    assert "ASGI" not in gateway.text()
+
+
+@pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
+async def test_a_slow_client_gets_everything_and_holds_up_nobody(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    loop = asyncio.get_running_loop()
+    slow = await slow_socket(gateway.port, client.bytes())
+    slow_turn = await (await worker.next()).accept()
+    async with accepted(client, worker) as (turn, events):
+        for _ in range(1000):
+            await slow_turn.delta("x" * 6000)
+            await asyncio.sleep(0)
+        await turn.answer_from_here("quick")
+        assert (await events.rest())[-1]["type"] == "done"  # nothing of the slow one's has been read yet
+    await slow_turn.complete()
+    got = bytearray()
+    async with asyncio.timeout(30):
+        while not got.endswith(b"0\r\n\r\n"):
+            got += await loop.sock_recv(slow, 1 << 20)
+    slow.close()
+    assert got.partition(b"\r\n\r\n")[2].count(b"x") == 6_000_000
+    assert got.count(b'"type":"delta"') < 1000
+    assert got.count(b'"type":"done"') == 1
+
+
+@pytest.mark.requirement("STREAM-DISCONNECT")
+async def test_disconnected_requests_leave_no_open_files(
+    client: Client, worker: Worker, gateway: GatewayProcess
+) -> None:
+    async def twenty() -> None:
+        connections = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(20)]
+        for _, writer in connections:
+            writer.write(client.bytes())
+        turns = [await (await worker.next()).accept() for _ in connections]
+        for _, writer in connections:
+            writer.transport.abort()
+        async with asyncio.timeout(20):
+            for turn in turns:
+                await gateway.line("request", trace_id=turn.request.trace_id)
+
+    watched = psutil.Process(gateway.pid)
+    await twenty()
+    before = watched.num_fds()
+    for _ in range(3):
+        await twenty()
+    assert watched.num_fds() < before + 20  # pools grow a little
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_shutdown_drains_open_requests_in_time(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    json_call = asyncio.create_task(client.chat())
+    json_turn = await (await worker.next()).accept()
+    async with (
+        accepted(client, worker) as (ending, ending_events),
+        accepted(client, worker) as (turn, events),
+    ):
+        process.signal(signal.SIGTERM)
+        began = time.monotonic()
+        await deaf(process)
+        await ending.answer_from_here("just in time")
+        assert (await ending_events.rest())[-1]["type"] == "done"
+        await turn.delta("Hel")
+        seen = await events.rest()
+        assert time.monotonic() - began > 7
+        assert [event["type"] for event in seen] == ["meta", "delta", "error"]
+        assert seen[-1]["code"] == "server_shutdown"
+        check_problem(await json_call, 503, "server_shutdown")
+        async with asyncio.timeout(20):
+            assert await process.wait() == 0  # 1 where it took too long
+    assert json_turn.request.message == "hi"
+
+
+async def deaf(process: GatewayProcess) -> None:
+    """Return when the gateway takes no connections any more: by then it knows that it is to stop."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", process.port)
+            except ConnectionError:
+                return
+            writer.close()
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_shutdown_refuses_a_request_whose_body_is_on_its_way(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, tmp_path: Path
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    async with connected(process.port) as first, connected(process.port) as second:
+        for sending, path in ((first, "/v1/chat"), (second, "/v1/chat/stream")):
+            whole = client.bytes(path, message="slow").replace(b"Host: x", b"Host: x\r\nExpect: 100-continue")
+            sending.send(whole[:-4])
+            going_on = await sending.answer()
+            assert going_on is not None
+            assert going_on.status == 100  # the body is being read
+        process.terminate()
+        for sending in (first, second):
+            refused = await sending.answer()
+            assert refused is not None
+            assert refused.status == 503
+            assert refused.check_refusal()["code"] == "server_shutdown"
+            sending.send(b'w"}\r\n')
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+    assert worker.untaken("slow") == 0
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN", "IDEMPOTENCY")
+async def test_shutdown_begins_nothing_and_frees_the_idempotency_key(
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    worker: Worker,
+    migrated_database_url: str,
+    tmp_path: Path,
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    body = b'{"message":"claimed"}'
+    async with open_pool(migrated_database_url) as pool, connection(pool, seconds=20) as conn:
+        async with conn.transaction():
+            await conn.execute("LOCK TABLE idempotency_keys IN SHARE MODE")  # readable, and no more
+            asked = asyncio.create_task(client.post(content=body, idempotency_key="stopping"))
+            await until_blocked_by(conn)
+            process.terminate()
+            await deaf(process)
+        check_problem(await asked, 503, "server_shutdown")
+        kept = await conn.execute("SELECT FROM idempotency_keys WHERE key = 'stopping'")
+        assert await kept.fetchone() is None
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+    assert worker.untaken("claimed") == 0
+
+
+@pytest.mark.requirement("STREAM-SHUTDOWN")
+async def test_shutdown_of_an_idle_gateway_is_immediate(environ: dict[str, str], tmp_path: Path) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    process.signal(signal.SIGTERM)
+    async with asyncio.timeout(6):  # with something open it waits for 8 s
+        assert await process.wait() == 0
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AGENTCHAT_DATABASE_URL", ""),
+        ("AGENTCHAT_NATS_URL", ""),
+        ("AGENTCHAT_REDIS_URL", ""),
+        ("AGENTCHAT_STREAM_FORM", "3"),
+        ("AGENTCHAT_PORT", "99999"),
+        ("AGENTCHAT_LOG_LEVEL", "loud"),
+        ("AGENTCHAT_TRUSTED_PROXIES", "10.0.0.1,proxy"),
+    ],
+)
+async def test_a_wrong_setting_is_one_line(
+    environ: dict[str, str], tmp_path: Path, name: str, value: str
+) -> None:
+    process = GatewayProcess(tmp_path, {**environ, name: value})
+    with pytest.raises(AssertionError):
+        await process.start()
+    assert await process.wait() == 2
+    assert process.text().count("\n") == 1
+    assert process.text().startswith(name)

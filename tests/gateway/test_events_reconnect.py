@@ -1,0 +1,293 @@
+"""GET /v1/chat/{trace_id}/events: reconnects at a cursor, over two gateways; the test plays the worker."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from contracts import events, frames, ids
+from conversations.event_store.store import ConversationStore
+from conversations.leases.waiting_line import WaitingLine
+from runtime.postgres import open_pool
+from tests.gateway.client import Client, EventReader, accepted, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.event_streams import FIRST, SECOND, SOURCE, asked, open_events, parsed, read, story
+from tests.gateway.process import GatewayProcess
+from tests.gateway.stored import AT, complete, write
+from tests.gateway.worker import Turn, Worker
+
+pytestmark = pytest.mark.requirement("JOIN")
+
+
+@pytest.fixture(scope="module")
+async def elsewhere(
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Client]:
+    """The same caller at a second gateway."""
+    process = GatewayProcess(tmp_path_factory.mktemp("gateway-2"), environ)
+    await process.start()
+    yield Client(http, process.url, accounts.free.key, accounts.free.agent)
+    await process.stop()
+
+
+async def test_a_run_out_of_the_log_resumes_behind_each_cursor_at_each_gateway(
+    client: Client, elsewhere: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request = asked(accounts)
+    await write(store, request, *story(request))
+    told = {form: await read(client, request.trace_id, form) for form in (1, 2)}
+    assert await read(elsewhere, request.trace_id) == told[1]  # the form of the first request
+    for form, whole in told.items():
+        cursors = [cursor or "" for cursor, _ in whole]
+        assert all(cursors)
+        assert len(set(cursors)) == len(cursors)
+        rests = await asyncio.gather(*(read(elsewhere, request.trace_id, form, after) for after in cursors))
+        for place, rest in enumerate(rests, 1):
+            assert whole[:place] + rest == whole
+    # An id of one form is a place in the other.
+    text, beginning = "", told[1][:5]
+    for _, data in beginning + await read(client, request.trace_id, 2, beginning[-1][0]):
+        event = msgspec.json.decode(data)
+        text += event.get("content", "") if event["type"] == "delta" else ""
+    assert text == FIRST + SECOND
+
+
+async def test_a_live_run_is_joined_and_resumed_at_each_gateway(
+    client: Client, elsewhere: Client, worker: Worker, store: ConversationStore
+) -> None:
+    pieces = ["Hel", "lo ", "the", "re."]
+    async with accepted(client, worker, 2, "live") as (turn, first):
+        await write(store, turn.request)
+        trace_id = turn.request.trace_id
+        watching = await open_events(elsewhere, trace_id, 2)
+        cut: list[EventReader] = []
+        await turn.say(frames.SourcesFound(seq=turn.number(), attempt=1, sources=(SOURCE,)))
+        for number, piece in enumerate(pieces):
+            await turn.delta(piece)
+            if number == 1:
+                await turn.tool("look", '{"ok":1}')
+            cut.append(await open_events((client, elsewhere)[number % 2], trace_id, 2))
+            while piece not in (await cut[-1].next()).get("content", ""):
+                pass
+            cursor = parsed(cut[-1].bytes)[-1][0]
+            assert cursor is not None
+            await cut[-1].response.aclose()
+            cut.append(await open_events((elsewhere, client)[number % 2], trace_id, 2, after=cursor))
+        await complete(store, turn)
+        await first.rest()
+        await watching.rest()
+        whole = parsed(watching.bytes)
+        assert b"".join(f"data: {data}\n\n".encode() for _, data in whole) == first.bytes
+        for before, after in zip(cut[::2], cut[1::2], strict=True):
+            await after.rest()
+            assert parsed(before.bytes) + parsed(after.bytes) == whole
+
+
+async def test_an_unknown_cursor_is_refused(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request, other = asked(accounts), asked(accounts)
+    for each in (request, other):
+        await write(store, each, *story(each))
+    trace_id = request.trace_id
+    good = (await read(client, trace_id))[3][0] or ""
+    foreign = (await read(client, other.trace_id))[3][0] or ""
+    end = (await read(client, trace_id))[-1][0] or ""
+    assert await read(client, trace_id, after=end) == []
+    digest = "0" * 8 if not good.endswith("0" * 8) else "1" * 8
+    wrong = [
+        foreign,
+        "nonsense",
+        "7",
+        good + "0",
+        good[:-8] + digest,  # another text
+        re.sub(r":\d\.\d+\.\d+", ":2.0.900", good),  # past the end
+        re.sub(r":\d\.\d+\.", ":2.9.", good),
+        re.sub(r":\d\.", ":3.", good),  # not the end's
+    ]
+    for cursor in wrong:
+        sent = await open_events(client, trace_id, after=cursor)
+        await sent.response.aread()
+        check_problem(sent.response, 410, "cursor_expired")
+        again = await client.get(f"/v1/chat/{trace_id}/events", cursor=cursor)
+        check_problem(again, 410, "cursor_expired")
+    # The header of a reconnection wins over the query of the first connection.
+    reader = await client.http.get(
+        f"{client.url}/v1/chat/{trace_id}/events?cursor={foreign}",
+        headers={"X-Api-Key": client.headers["X-Api-Key"], "Last-Event-ID": end},
+    )
+    assert reader.status_code == 200
+    assert reader.content == b""
+    twice = [("X-Api-Key", client.headers["X-Api-Key"]), ("Last-Event-ID", good), ("Last-Event-ID", good)]
+    response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events", headers=twice)
+    assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "Last-Event-ID"
+    key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    response = await client.http.get(f"{client.url}/v1/chat/{trace_id}/events?cursor=a&cursor=b", headers=key)
+    assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == "cursor"
+
+
+async def test_who_may_read_which_run_in_which_form(
+    client: Client, store: ConversationStore, accounts: Accounts, http: httpx.AsyncClient
+) -> None:
+    request = asked(accounts, "json")
+    await write(store, request, *story(request))
+    path = f"/v1/chat/{request.trace_id}/events"
+    assert (await read(client, request.trace_id))[0][1].startswith('{"type":"meta"')  # the deployment's form
+    foreign = Client(http, client.url, accounts.other.key, accounts.other.agent)
+    for response in (
+        await foreign.get(path),
+        await client.get(f"/v1/chat/{'0' * 32}/events"),
+        await client.get("/v1/chat/x/events"),
+    ):
+        assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
+    check_problem(await http.get(f"{client.url}{path}"), 401, "missing_api_key")
+    bad = await open_events(client, request.trace_id, 3)
+    await bad.response.aread()
+    assert check_problem(bad.response, 400, "invalid_request")["errors"][0]["field"] == "X-Stream-Form"
+    theirs = replace(
+        asked(accounts, "form2"), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent
+    )
+    await write(store, theirs, *story(theirs))
+    starter = Client(http, client.url, accounts.starter.key, accounts.starter.agent)
+    check_problem(await starter.get(f"/v1/chat/{theirs.trace_id}/events"), 403, "plan_upgrade_required")
+    assert (await read(starter, theirs.trace_id, 1))[-1][1].startswith('{"type":"done"')
+
+
+async def test_a_form_that_the_plan_does_not_have_is_refused_before_the_turn_comes(
+    starter: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+) -> None:
+    theirs = replace(asked(accounts), account_id=accounts.starter.account_id, agent_id=accounts.starter.agent)
+    await write(store, theirs)
+    in_line = ids.new_id().replace("-", "")
+    async with open_pool(migrated_database_url) as pool:
+        line = WaitingLine(pool, "w")
+        await line.join(theirs.conversation_id, in_line, AT, "account")
+        refused = await open_events(starter, in_line, 2)
+        await refused.response.aread()
+        check_problem(refused.response, 403, "plan_upgrade_required")
+        await line.leave(in_line)
+
+
+async def test_a_run_of_an_erased_conversation_is_not_found(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    request = asked(accounts)
+    await write(store, request, *story(request))
+    (cursor, _), *_ = await read(client, request.trace_id)
+    by = ids.new_id().replace("-", "")
+    erased = events.ConversationErased(trace_id=by, at=AT, account_id=accounts.free.account_id)
+    await store.append(await store.load(request.conversation_id), [erased])
+    for query in ({}, {"cursor": cursor}):
+        response = await client.get(f"/v1/chat/{request.trace_id}/events", **query)
+        assert check_problem(response, 404, "not_found")["detail"] == "There is no such run."
+
+
+async def test_a_reconnect_takes_nothing_of_the_request_rate_limit(
+    client: Client, accounts: Accounts, store: ConversationStore, http: httpx.AsyncClient
+) -> None:
+    request = replace(asked(accounts), account_id=accounts.tight.account_id, agent_id=accounts.tight.agent)
+    await write(store, request, *story(request))
+    tight = Client(http, client.url, accounts.tight.key, accounts.tight.agent)
+    for _ in range(5):  # of 2 a minute
+        assert len(await read(tight, request.trace_id)) == 10
+
+
+async def test_a_request_in_line_is_joined_when_its_turn_comes(
+    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str, worker: Worker
+) -> None:
+    request = asked(accounts, "form2")
+    before = replace(request, trace_id=ids.new_id().replace("-", ""))
+    await write(store, before)
+    async with open_pool(migrated_database_url) as pool:
+        line = WaitingLine(pool, "w")
+        await line.join(request.conversation_id, request.trace_id, AT, "account")
+        opening = asyncio.create_task(open_events(client, request.trace_id))
+        done, _ = await asyncio.wait([opening], timeout=0.3)
+        assert not done
+        await write(store, request)
+        turn = await Turn(worker.bus, request).accept()
+        reader = await opening
+        assert (await reader.next())["type"] == "start"
+        await turn.complete("")
+        assert [event["type"] for event in await reader.rest()] == ["done"]
+        await line.leave(request.trace_id)
+
+
+async def test_a_reconnect_does_not_join_a_reply_begun_anew(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
+    async with accepted(client, worker, 1, "anew") as (turn, _):
+        await write(store, turn.request)
+        await turn.delta("Hello")
+        trace_id = turn.request.trace_id
+        first = await open_events(client, trace_id)
+        while (await first.next())["type"] != "delta":
+            pass
+        cursor = parsed(first.bytes)[-1][0] or ""
+        length = cursor.split(".")[2]
+        # The same length of another text: known at once. More text than there is yet: known when there is.
+        other = await open_events(client, trace_id, after=cursor[:-8] + "0" * 8)
+        await other.response.aread()
+        check_problem(other.response, 410, "cursor_expired")
+        ahead = cursor.replace(f".{length}.", ".9.")
+        waiting = await open_events(client, trace_id, after=ahead)
+        assert waiting.response.status_code == 200
+        await turn.delta(" world")
+        assert [event["code"] for event in await waiting.rest()] == ["cursor_expired"]
+        assert b"id:" not in waiting.bytes
+        await turn.complete()
+        await first.rest()
+
+
+async def test_a_run_that_failed_or_was_cancelled_is_told_again_as_it_ended(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    for code in ("provider_timeout", "cancelled"):
+        request = asked(accounts)
+        trace_id = request.trace_id
+        said = events.Delta(trace_id=trace_id, at=AT, round=1, text="So f", cuts=(4,))
+        failed = events.RunFailed(trace_id=trace_id, at=AT, code=code, message="too slow")
+        cancelled = events.RunCancelled(trace_id=trace_id, at=AT)
+        await write(store, request, said, cancelled if code == "cancelled" else failed)
+        whole = await read(client, request.trace_id)
+        assert [msgspec.json.decode(data)["type"] for _, data in whole] == ["meta", "delta", "error"]
+        assert msgspec.json.decode(whole[-1][1])["code"] == code
+        assert whole[-1][0] is not None
+
+
+async def test_a_client_whose_gateway_was_killed_reconnects_to_another(
+    environ: dict[str, str],
+    http: httpx.AsyncClient,
+    elsewhere: Client,
+    worker: Worker,
+    store: ConversationStore,
+    tmp_path: Path,
+) -> None:
+    process = GatewayProcess(tmp_path, environ)
+    await process.start()
+    dying = Client(http, process.url, elsewhere.headers["X-Api-Key"], elsewhere.headers["X-Agent-Id"])
+    async with accepted(elsewhere, worker, 1, "killed") as (turn, first):
+        await write(store, turn.request)
+        await turn.delta("Hello")
+        reader = await open_events(dying, turn.request.trace_id)
+        while (await reader.next())["type"] != "delta":
+            pass
+        await process.stop()
+        with pytest.raises(httpx.RemoteProtocolError):
+            await reader.rest()
+        told = parsed(reader.bytes)
+        rest = await open_events(elsewhere, turn.request.trace_id, after=told[-1][0])
+        await turn.delta(" there.")
+        await turn.complete()
+        await first.rest()
+        await rest.rest()
+        joined = told + parsed(rest.bytes)
+        assert [data for _, data in joined] == [data for _, data in parsed(first.bytes)]

@@ -1,0 +1,262 @@
+"""Validation: every header, field and parameter with what must not be in it (docs/specification.md 4)."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from administration import accounts, keys
+from administration.values import AccountChanges, NewAccount, NewKey
+from contracts import ids
+from directory.plans import Plan
+from runtime.postgres import Connection, Pool
+from tests.administrator import administrator, put_plan
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts, make_account
+from tests.gateway.process import GatewayProcess
+from tests.gateway.sockets import ask
+
+KIB = 1024
+NO_THREAD = '"conversation_id":"not-an-id"'  # so that a body that is let in ends as 404, and starts no run
+
+
+def encoded(place: Any) -> str:
+    data = place if isinstance(place, bytes) else json.dumps(place).encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@pytest.mark.requirement("AUTH-401")
+async def test_keys_that_do_not_count_look_alike(
+    pool: Pool, conn: Connection, gateway: GatewayProcess
+) -> None:
+    async def made() -> tuple[str, str, str]:
+        account = await accounts.create(administrator(pool), NewAccount(name="gone", plan="Pro"))
+        issued = await keys.create(administrator(pool), account.id, NewKey())
+        return account.id, issued.id, issued.key
+
+    (disabled, _, first), (_, revoked, second), (deleted, _, third) = [await made() for _ in range(3)]
+    await accounts.change(administrator(pool), disabled, AccountChanges(disabled=True))
+    await keys.revoke(administrator(pool), revoked)
+    await conn.execute("DELETE FROM accounts WHERE account_id = %s", [deleted])
+    unknown = "sk-ac-" + "x" * 43
+    seen = set()
+    for method in ("GET /v1/conversations", "POST /v1/chat", "POST /v1/chat/stream"):
+        for key in (
+            unknown,
+            first,
+            second,
+            third,
+            unknown[:-1],
+            "sk-ac-",
+            "sk-" + "x" * 253,
+            "sk-" + "x" * 254,
+        ):
+            request = f"{method} HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\nConnection: close\r\n\r\n"
+            (answer,) = await ask(gateway.port, request.encode())
+            trace_id = answer.headers.pop("x-trace-id")
+            body = answer.body.replace(trace_id.encode(), b"")
+            seen.add((answer.status, tuple(answer.headers.items()), body))
+    assert len(seen) == 1
+    assert seen.pop()[0] == 401
+
+
+@pytest.mark.requirement("BODY-TWICE", "BODY-400", "BODY-UNKNOWN-FIELD", "BODY-TEXT")
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        (b'{"message":"a","message":"b"}', "message"),
+        (b'{"message":"a","conversation_id":null,"conversation_id":null}', "conversation_id"),
+        (b'{"message":"a","mess\\u0061ge":"a"}', "message"),
+        (b'{"message":"a","x":[{"y":1,"y":1}]}', "y"),
+        (b'{"message":"a","x":' + b"9" * 5000 + b',"prompt":"a","prompt":"b"}', "prompt"),
+        (b'{"message":"a","x":' + b"[" * 31 + b"]" * 31 + b"}", "x"),
+        (b'{"message":"a","x":' + b"[" * 32 + b"]" * 32 + b"}", None),
+        (b'{"message":"a","x":"' + b"[{" * 40 + b'"}', "x"),
+        (b'\xef\xbb\xbf{"message":"a"}', None),
+        ('{"message":"a"}'.encode("utf-16"), None),
+        ('{"message":"a"}'.encode("utf-32-le"), None),
+        (b'{"message":"\xc0\x80"}', None),
+        (b'{"message":"\xf4\x90\x80\x80"}', None),
+        (b'{"message":"a\x00"}', None),
+        (b'{"message":"a\n"}', None),
+        (b'{"message":"\\x41"}', None),
+        (b'{"message":"\\ud83d"}', "message"),
+        (b'{"message":"a","x":{"deep":"\\udc00"}}', "deep"),
+        (b'{"message":"a","\\ud800":1}', "?"),
+        (b'{"message":Infinity}', None),
+        (b'{"message":-Infinity}', None),
+        (b'{"message":1e999}', "message"),
+        (b'{"message":' + b"1" * 5000 + b"}", "message"),
+        (b'{"message":true}', "message"),
+        (b'{"message":"a",}', None),
+        (b"{'message':'a'}", None),
+        (b'{"message":"a"} // b', None),
+        (b'{"message":"a"}{"message":"a"}', None),
+        (b'{"message":"a","":1}', ""),
+        (b'{"message":"a","' + b"n" * 5000 + b'":1}', "n" * 100),
+        (b'{"message":"a","__proto__":{}}', "__proto__"),
+        (b'{"message":"a","account_id":"x"}', "account_id"),
+        (b'{"message":"a","conversation_id":["x"]}', "conversation_id"),
+    ],
+)
+async def test_a_body_says_one_thing(client: Client, content: bytes, field: str | None) -> None:
+    problem = check_problem(await client.post(content=content), 400, "invalid_request")
+    assert [error["field"] for error in problem.get("errors", [])] == ([] if field is None else [field])
+
+
+@pytest.mark.requirement("BODY-413")
+@pytest.mark.parametrize(
+    ("fits", "fragment"),
+    [
+        (256 * KIB, '"message":"%s"'),
+        (64 * KIB, '"message":"a","prompt":"%s"'),
+    ],
+)
+async def test_text_is_bounded_to_the_byte(client: Client, fits: int, fragment: str) -> None:
+    for letter in ("a", "é", "😀", "\\u00e9"):
+        size = len(json.loads(f'"{letter}"').encode())
+        texts = {404: letter * (fits // size), 413: letter * (fits // size) + "a"}
+        for status, text in texts.items():
+            response = await client.post(content=f"{{{NO_THREAD},{fragment % text}}}".encode())
+            problem = check_problem(
+                response, status, {404: "conversation_not_found", 413: "message_too_large"}[status]
+            )
+            assert status == 404 or problem["errors"]
+
+
+@pytest.mark.requirement("BODY-413")
+async def test_a_body_is_bounded_to_the_byte(client: Client) -> None:
+    content = f'{{"message":"a",{NO_THREAD}}}'.encode()
+    whole = content + b" " * (1024 * KIB - len(content))
+    check_problem(await client.post(content=whole), 404, "conversation_not_found")
+    check_problem(await client.post(content=whole + b" "), 413, "message_too_large")
+
+
+@pytest.mark.requirement("BODY-413")
+async def test_a_plan_bounds_the_message_to_the_byte(pool: Pool, client: Client) -> None:
+    bounds = {"requests_per_minute": None, "concurrent_runs": None, "tokens_per_month": None}
+    plan = Plan(name="Short", form2_streaming=True, max_message_bytes=100, **bounds)
+    await put_plan(pool, plan)
+    account = await make_account(pool, "Short")
+    short = Client(client.http, client.url, account.key, account.agent)
+    for text, status in (("a" * 100, 404), ("a" * 101, 413), ("é" * 50, 404), ("é" * 50 + "a", 413)):
+        response = await short.post(content=f'{{"message":"{text}",{NO_THREAD}}}'.encode())
+        assert response.status_code == status
+
+
+@pytest.mark.requirement("HEADERS-400", "BODY-415", "PROBLEM-JSON")
+async def test_headers_say_one_thing(client: Client, gateway: GatewayProcess) -> None:
+    key, agent = client.headers["X-Api-Key"], client.headers["X-Agent-Id"]
+    usual = {"X-Api-Key": [key], "X-Agent-Id": [agent], "Content-Type": ["application/json"]}
+    wrong: list[tuple[str, list[str], int]] = [
+        *(("X-Stream-Form", [value], 400) for value in ("", "0", "3", "01", "1, 2", "form1", "1;", "\xb9")),
+        ("X-Stream-Form", ["1", "1"], 400),
+        *(
+            ("X-Agent-Id", [value], 400)
+            for value in (f"{{{agent}}}", f"urn:uuid:{agent}", f"{agent},", "0" * 32)
+        ),
+        ("X-Agent-Id", [agent, agent], 400),
+        ("X-Agent-Id", [agent.replace("-", "")], 400),
+        ("X-Agent-Id", [agent.upper()], 404),
+        ("Content-Type", ["application/json", "application/json"], 415),
+        ("Content-Type", ["application/json; charset=utf-8; boundary=x"], 415),
+        ("Content-Type", ["application/json, text/plain"], 415),
+        ("Content-Type", ["multipart/form-data; boundary=x"], 415),
+        ("Content-Type", ["application/x-www-form-urlencoded"], 415),
+        ("Content-Encoding", ["identity", "br"], 415),
+        ("X-Api-Key", [key, "sk-ac-x"], 401),
+        ("X-Api-Key", [f"{key},{key}"], 401),
+        ("Accept", ["text/html"], 404),
+        ("X-Http-Method-Override", ["DELETE"], 404),
+    ]
+    content = f'{{"message":"a",{NO_THREAD}}}'.encode()
+    for name, values, status in wrong:
+        lines = [f"{each}: {value}" for each, found in (usual | {name: values}).items() for value in found]
+        head = ["POST /v1/chat/stream HTTP/1.1", "Host: x", "Connection: close", *lines]
+        head += [f"Content-Length: {len(content)}", "", ""]
+        (answer,) = await ask(gateway.port, "\r\n".join(head).encode("latin-1") + content)
+        problem = answer.check_refusal()
+        assert answer.status == status, (name, values)
+        assert status != 400 or [error["field"] for error in problem["errors"]] == [name]
+
+
+@pytest.mark.requirement("CONV-OWNER", "PROBLEM-JSON")
+async def test_what_is_no_id_of_a_thread_is_not_found_in_the_same_words(client: Client) -> None:
+    unknown = ids.new_id()
+    details = set()
+    for value in (
+        "",
+        "x",
+        "{" + unknown + "}",
+        unknown[:-1],
+        unknown + "0",
+        "\\u0000",
+        "x" * 5000,
+        "' OR 1=1--",
+    ):
+        response = await client.post(content=f'{{"message":"a","conversation_id":"{value}"}}'.encode())
+        details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+    for value in (unknown, unknown.upper(), "x", "%00", "%27", "..%5c", "%F0%9F%98%80", "x" * 5000):
+        for path in (f"/v1/conversations/{value}", f"/v1/conversations/{value}/messages"):
+            details.add(check_problem(await client.get(path), 404, "conversation_not_found")["detail"])
+    assert len(details) == 1
+
+
+@pytest.mark.requirement("CONV-LIST", "PROBLEM-JSON")
+async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
+    wrong = {
+        "limit": [
+            "0",
+            "101",
+            "-1",
+            "+5",
+            "1.5",
+            "1e1",
+            "0x5",
+            "",
+            " ",
+            "\uff11",
+            "5;x",
+            "99999999999",
+            "\x00",
+        ],
+        "cursor": ["!!!", "é", "a", "====", "\x00", "x" * 5000]
+        + [encoded(place) for place in (5, "x", ["x"], ["x", "y", "z"], [1, 2], None, b"\xff", b"[" * 3000)],
+    }
+    for name, values in wrong.items():
+        for value in values:
+            problem = check_problem(
+                await client.get("/v1/conversations", **{name: value}), 400, "invalid_request"
+            )
+            assert [error["field"] for error in problem["errors"]] == [name], value
+        response = await client.get("/v1/conversations", **{name: ["5", "5"]})
+        assert check_problem(response, 400, "invalid_request")["errors"][0]["field"] == name
+    for place in (
+        ["\x00", "\x00"],
+        ["x", "y"],
+        ["infinity", ids.new_id()],
+    ):  # a cursor of one's own finds what it finds
+        response = await client.get("/v1/conversations", cursor=encoded(place))
+        assert response.status_code in (200, 400)
+    for query in ("limit=1&cursor=", "limit=00100", "&&=&a=b", "%ff=1"):
+        key = {"X-Api-Key": client.headers["X-Api-Key"]}
+        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        assert response.json() == {"data": [], "next_cursor": None}
+
+
+@pytest.mark.requirement("TRACE-ID", "LIMIT-RATE")
+async def test_what_a_caller_says_of_itself_changes_nothing(client: Client, accounts: Accounts) -> None:
+    spoofed = {
+        "x_trace_id": "f" * 32,
+        "x_request_id": "a\tb",
+        "traceparent": "00-zz-zz-01",
+        "tracestate": "=" * 600,
+        "x_account_id": accounts.other.account_id,
+        "x_forwarded_for": "203.0.113.9",
+        "forwarded": "for=203.0.113.9",
+    }
+    response = await client.post(content=b"{}", **spoofed)
+    check_problem(response, 400, "invalid_request")
+    assert response.headers["x-trace-id"] != "f" * 32
+    assert ids.is_trace_id(response.headers["x-trace-id"])

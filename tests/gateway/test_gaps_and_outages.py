@@ -1,0 +1,223 @@
+"""Lost frames, workers that are replaced, outages of NATS and Postgres: late, never wrong."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bus import Bus
+from contracts import events, frames, ids
+from conversations.event_store import mapper
+from conversations.event_store.store import ConversationStore
+from ops.prepare import migrate
+from runtime.postgres import open_pool
+from tests.bus.nats_server import NatsServer
+from tests.conversations.postgres_server import PostgresServer
+from tests.gateway import event_streams, stored
+from tests.gateway.client import Client, accepted, check_problem
+from tests.gateway.conftest import Accounts, make_account
+from tests.gateway.process import GatewayProcess
+from tests.gateway.worker import Worker
+
+
+def text_of(seen: list[dict[str, object]]) -> str:
+    return "".join(str(event["content"]) for event in seen if event["type"] == "delta")
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "STREAM-CONCAT")
+async def test_text_that_was_lost_comes_with_the_saved_message(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        await turn.delta("He")
+        await turn.delta("ll", lost=True)
+        await turn.delta("o")
+        await turn.complete()
+        seen = await events_read.rest()
+    assert text_of(seen) == "Hello"
+    assert seen[-1]["type"] == "done"
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+async def test_live_text_goes_on_behind_frames_that_were_never_sent(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        await turn.delta("He")
+        turn.seq += 3  # of tools, which could not be sent
+        await turn.delta("ll")
+        await turn.delta("o")
+        live = ""
+        while live != "Hello":
+            live += (await events_read.next()).get("content", "")
+        await turn.complete()
+        assert (await events_read.rest())[-1]["type"] == "done"
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+async def test_frames_out_of_order_are_told_in_order(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        for seq, text in ((3, "b"), (2, "a"), (5, "d"), (4, "c")):
+            await turn.say(frames.Delta(seq=seq, attempt=1, round=1, text=text))
+        turn.seq = 5
+        await turn.complete("abcd")
+        assert text_of(await events_read.rest()) == "abcd"
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "CHAT-JSON")
+async def test_tool_outputs_that_were_lost_come_from_the_log(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
+    waiting = asyncio.create_task(client.chat())
+    turn = await worker.next()
+    await turn.accept()
+    trace_id, at = turn.request.trace_id, stored.AT
+    await stored.write(
+        store,
+        turn.request,
+        events.ToolCalled(trace_id=trace_id, at=at, round=1, call_id="c1", name="find", input={"q": "x"}),
+        events.ToolReturned(
+            trace_id=trace_id, at=at, round=1, call_id="c1", output="[1]", is_error=False, ms=3
+        ),
+        *stored.ended(turn.request, "Found it."),
+    )
+    await turn.complete("Found it.", tool_calls=1)
+    assert (await waiting).json()["tool_calls"] == [{"name": "find", "input": {"q": "x"}, "output": "[1]"}]
+
+
+@pytest.mark.requirement("STREAM-TAKEOVER")
+async def test_a_worker_that_is_replaced_goes_on_in_the_same_stream(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        await turn.delta("Hel")
+        await turn.resume()
+        await turn.delta("lo")
+        await turn.say(frames.Delta(seq=4, attempt=1, round=1, text="XX"))  # the stopped worker woke up
+        await turn.complete()
+        seen = await events_read.rest()
+    assert [event["type"] for event in seen] == ["meta", "delta", "delta", "done"]
+    assert text_of(seen) == "Hello"
+
+
+@pytest.mark.requirement("STREAM-TAKEOVER")
+async def test_a_replacement_that_tells_another_story_ends_the_stream(client: Client, worker: Worker) -> None:
+    async with accepted(client, worker) as (turn, events_read):
+        await turn.delta("Hello")
+        await turn.resume(text="Hullo")
+        await turn.delta(" there")
+        seen = await events_read.rest()
+    assert seen[-1]["type"] == "error"
+    assert seen[-1]["code"] == "generation_interrupted"
+    assert text_of(seen) == "Hello"
+
+
+@pytest.mark.requirement("STREAM-TAKEOVER", "CHAT-JSON")
+async def test_a_json_call_does_not_mind_a_replacement(client: Client, worker: Worker) -> None:
+    waiting = asyncio.create_task(client.chat())
+    turn = await worker.next()
+    await turn.accept()
+    await turn.delta("Hello")
+    await turn.resume(text="Hu")
+    await turn.delta("llo")
+    await turn.complete()
+    assert (await waiting).json()["message"]["content"] == "Hullo"
+
+
+@pytest.mark.requirement("UNREADABLE")
+@pytest.mark.parametrize("completed", [False, True])
+async def test_a_run_with_an_event_that_cannot_be_read_is_told_to_its_end(
+    client: Client, store: ConversationStore, accounts: Accounts, completed: bool
+) -> None:
+    """Of its text only what is known to be whole."""
+    asked = stored.request(accounts.free)
+    said, replied, reply, done = stored.ended(asked, "It has shipped.", ids.new_id())
+    await stored.write(store, asked, said)
+    failed = events.RunFailed(
+        trace_id=asked.trace_id, at=stored.AT, code="internal_error", message="Unreadable."
+    )
+    end = mapper.stored([replied, reply, done] if completed else [failed])
+    await store.append_stored(asked.conversation_id, 4, [("unheard_of.v9", b"\xff"), *end])
+    seen = [json.loads(data) for _, data in await event_streams.read(client, asked.trace_id)]
+    if completed:
+        assert [event["type"] for event in seen] == ["meta", "delta", "done"]
+        assert text_of(seen) == "It has shipped."
+    else:
+        assert [(event["type"], event.get("code")) for event in seen] == [
+            ("meta", None),
+            ("error", "internal_error"),
+        ]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+async def test_a_run_survives_a_restart_of_nats(
+    http: httpx.AsyncClient,
+    nats_server: NatsServer,
+    environ: dict[str, str],
+    accounts: Accounts,
+    store: ConversationStore,
+    tmp_path: Path,
+) -> None:
+    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_NATS_URL": nats_server.url})
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    async with Bus.connect(nats_server.url, name="test-worker") as bus:
+        worker = Worker(bus)
+        consuming = asyncio.create_task(worker.run())
+        back = asyncio.Event()
+        bus.on_reconnect(back.set)
+        async with accepted(client, worker) as (turn, events_read):
+            await turn.delta("He")
+            assert [(await events_read.next())["type"] for _ in range(2)] == ["meta", "delta"]
+            await nats_server.kill(wipe=True)
+            check_problem(await client.chat(), 503, "overloaded")
+            assert (await http.get(f"{process.url}/readyz")).status_code == 503
+            await turn.delta("ll", lost=True)
+            await nats_server.start()
+            await back.wait()
+            await process.line("nats_reconnected")
+            await stored.write(store, turn.request, *stored.ended(turn.request, "Hello"))
+            await turn.delta("o")
+            await turn.complete("Hello")
+            seen = await events_read.rest()
+        assert text_of(seen) == "llo"
+        assert seen[-1]["type"] == "done"
+        waiting = asyncio.create_task(client.chat())
+        await (await worker.next()).answer("again")
+        assert (await waiting).json()["message"]["content"] == "again"
+        worker.stop.set()
+        await consuming
+    await process.stop()
+
+
+@pytest.mark.requirement("OVERLOADED", "HEALTH")
+async def test_without_postgres_it_is_503_within_seconds_and_well_again_after(
+    http: httpx.AsyncClient, environ: dict[str, str], fresh_nats_url: str, worker: Worker, tmp_path: Path
+) -> None:
+    postgres = PostgresServer(tmp_path)
+    await postgres.create()
+    await postgres.start()
+    await migrate(postgres.url)
+    async with open_pool(postgres.url) as pool:
+        account = await make_account(pool, "Unlimited")
+    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": postgres.url})
+    await process.start()
+    client = Client(http, process.url, account.key, account.agent)
+    loop = asyncio.get_running_loop()
+    assert (await client.get("/v1/conversations")).status_code == 200
+    postgres.freeze()
+    for call in (client.chat(), client.get("/v1/conversations")):
+        began = loop.time()
+        response = await call
+        check_problem(response, 503, "overloaded")
+        assert loop.time() - began < 12
+        assert int(response.headers["retry-after"]) >= 1
+    began = loop.time()
+    assert (await http.get(f"{process.url}/healthz")).status_code == 200
+    assert loop.time() - began < 3
+    assert (await http.get(f"{process.url}/readyz")).json()["checks"]["postgres"] != "ok"
+    postgres.thaw()
+    began = loop.time()
+    while (await client.get("/v1/conversations")).status_code != 200:
+        assert loop.time() - began < 20
+    waiting = asyncio.create_task(client.chat())
+    await (await worker.next()).answer("well")
+    assert (await waiting).status_code == 200
+    await process.stop()
+    await postgres.stop()

@@ -1,0 +1,138 @@
+"""Guessing keys: rate-limited by address, and of no harm to who shares the address."""
+
+import asyncio
+import secrets
+import time
+
+import httpx
+import pytest
+
+from administration import accounts, keys
+from administration.values import NewAccount, NewKey
+from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, WrongKeys
+from limits.penalty import WAIT_SECONDS
+from runtime.postgres import Pool
+from tests.administrator import administrator
+from tests.gateway.client import check_problem
+from tests.gateway.process import GatewayProcess
+
+pytestmark = pytest.mark.requirement("AUTH-GUESSES")
+
+ADDRESS = "203.0.113.9"
+
+
+class Clock:
+    """Stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_key_guesses_of_an_address_are_a_token_bucket() -> None:
+    clock = Clock()
+    wrong_keys = WrongKeys(clock)
+    for number in range(WRONG_AT_ONCE):
+        assert wrong_keys.wait(ADDRESS, f"sk-{number}") is None
+        wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
+    assert wrong_keys.wait(ADDRESS, "sk-next") is None
+    wrong_keys.was_wrong(ADDRESS, "sk-next")
+    assert wrong_keys.wait(ADDRESS, "sk-next-but-one") == 1
+    assert wrong_keys.wait("203.0.113.10", "sk-next-but-one") is None
+    clock.now += 1
+    assert wrong_keys.wait(ADDRESS, "sk-next-but-one") is None
+
+
+def test_guesses_that_were_under_way_together_wait_a_minute_at_most() -> None:
+    clock = Clock()
+    wrong_keys = WrongKeys(clock)
+    for number in range(1000):
+        wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
+    assert wrong_keys.wait(ADDRESS, "sk-next") == 60
+    clock.now += 60
+    assert wrong_keys.wait(ADDRESS, "sk-next") is None
+
+
+def test_a_refused_key_is_cached_for_a_moment() -> None:
+    clock = Clock()
+    wrong_keys = WrongKeys(clock)
+    assert not wrong_keys.was_refused("sk-a")
+    wrong_keys.was_wrong(ADDRESS, "sk-a")
+    assert wrong_keys.was_refused("sk-a")
+    assert not wrong_keys.was_refused("sk-b")
+    clock.now += REMEMBERED_SECONDS
+    assert not wrong_keys.was_refused("sk-a")
+
+
+def test_a_key_that_counted_is_no_guess_even_when_it_fails() -> None:
+    wrong_keys = WrongKeys(Clock())
+    wrong_keys.was_right("sk-mine")
+    for number in range(100):
+        wrong_keys.was_wrong(ADDRESS, f"sk-{number}")
+    assert wrong_keys.wait(ADDRESS, "sk-mine") is None
+    wrong_keys.was_wrong(ADDRESS, "sk-mine")
+    assert not wrong_keys.was_refused("sk-mine")
+    assert wrong_keys.wait(ADDRESS, "sk-mine") is not None
+
+
+def test_the_cache_of_refused_keys_is_bounded() -> None:
+    wrong_keys = WrongKeys(Clock())
+    for number in range(10_001):
+        wrong_keys.was_wrong(f"address-{number}", f"sk-{number}")
+        wrong_keys.was_right(f"sk-right-{number}")
+    assert not wrong_keys.was_refused("sk-0")
+    assert wrong_keys.was_refused("sk-1")
+    for number in range(WRONG_AT_ONCE + 1):
+        wrong_keys.was_wrong(ADDRESS, f"sk-wrong-{number}")
+    assert wrong_keys.wait(ADDRESS, "sk-right-0") is not None
+    assert wrong_keys.wait(ADDRESS, "sk-right-1") is None
+
+
+async def ask(http: httpx.AsyncClient, process: GatewayProcess, key: str, said: str = "") -> httpx.Response:
+    """A request that names `said` as the address that it comes from."""
+    headers = {"X-Api-Key": key, "X-Forwarded-For": said}
+    return await http.get(f"{process.url}/v1/conversations", headers=headers)
+
+
+def guess() -> str:
+    return "sk-ac-" + secrets.token_urlsafe(32)
+
+
+async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
+    environ: dict[str, str], pool: Pool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    account = await accounts.create(administrator(pool), NewAccount(name="shared address", plan="Unlimited"))
+    key, rotated, late = [await keys.create(administrator(pool), account.id, NewKey()) for _ in range(3)]
+    proxies = {"AGENTCHAT_TRUSTED_PROXIES": "127.0.0.2,10.0.0.0/8"}
+    no_more = {"access.wrong_keys.SECONDS_EACH": 3600.0}
+    process = GatewayProcess(tmp_path_factory.mktemp("proxied"), {**environ, **proxies}, no_more)
+    await process.start()
+    proxy = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with httpx.AsyncClient() as direct, httpx.AsyncClient(transport=proxy) as proxied:
+        for known in (key, rotated):
+            assert (await ask(proxied, process, known.key, ADDRESS)).status_code == 200
+        behind = f"198.51.100.7, {ADDRESS}, 10.0.0.1"
+        seen = [(await ask(proxied, process, guess(), behind)).status_code for _ in range(70)]
+        assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
+        began = time.monotonic()
+        await asyncio.gather(*(ask(proxied, process, guess(), ADDRESS) for _ in range(40)))
+        assert time.monotonic() - began >= WAIT_SECONDS  # who does not stop is answered late
+        refused = await ask(proxied, process, guess(), ADDRESS)
+        check_problem(refused, 429, "rate_limited")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert (await ask(proxied, process, key.key, ADDRESS)).status_code == 200
+        fresh = await keys.rotate(administrator(pool), rotated.id)
+        check_problem(await ask(proxied, process, rotated.key, ADDRESS), 401, "invalid_api_key")
+        for elsewhere in ("198.51.100.7", "no address", "2001:db8::1"):
+            check_problem(await ask(proxied, process, guess(), elsewhere), 401, "invalid_api_key")
+        assert (await ask(proxied, process, fresh.key, ADDRESS)).status_code == 200
+
+        seen = [(await ask(direct, process, guess(), f"192.0.2.{n}")).status_code for n in range(70)]
+        assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 9
+        flood = [asyncio.create_task(ask(direct, process, guess())) for _ in range(20)]
+        assert (await ask(direct, process, late.key)).status_code == 200  # never seen here before
+        assert {each.status_code for each in await asyncio.gather(*flood)} == {429}
+        check_problem(await direct.get(f"{process.url}/v1/conversations"), 401, "missing_api_key")
+    await process.stop()

@@ -1,0 +1,59 @@
+"""Keys from an address that tries many wrong ones are looked up together, each of them for itself."""
+
+import asyncio
+import time
+
+import pytest
+
+from administration import accounts, keys
+from administration.values import AccountChanges, NewAccount, NewKey
+from gateway.access.key_checks import KeyChecks
+from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, connection, open_pool
+from tests.administrator import administrator
+
+pytestmark = pytest.mark.requirement("AUTH-GUESSES")
+
+
+async def test_many_keys_cost_few_queries_and_those_that_count_are_told_apart(
+    migrated_database_url: str,
+) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        admin = administrator(pool)
+        account, other = [
+            await accounts.create(admin, NewAccount(name="keys", plan="Unlimited")) for _ in range(2)
+        ]
+        good, revoked = [await keys.create(admin, account.id, NewKey()) for _ in range(2)]
+        disabled = await keys.create(admin, other.id, NewKey())
+        await keys.revoke(admin, revoked.id)
+        await accounts.change(admin, other.id, AccountChanges(disabled=True))
+        checks = KeyChecks(pool)
+        asked = [*(f"sk-{number}" for number in range(500)), revoked.key, disabled.key, good.key, good.key]
+        before = pool.get_stats()["requests_num"]
+        told = await asyncio.gather(*map(checks.counts, asked))
+        assert told == [False] * 502 + [True] * 2
+        assert pool.get_stats()["requests_num"] - before <= 2
+        assert await checks.counts(good.key)
+
+
+async def test_only_so_many_keys_wait_for_a_look_up(migrated_database_url: str) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        account = await accounts.create(administrator(pool), NewAccount(name="keys", plan="Unlimited"))
+        key = (await keys.create(administrator(pool), account.id, NewKey())).key
+        checks = KeyChecks(pool, most_waiting=3)
+        assert await asyncio.gather(*(checks.counts(key) for _ in range(5))) == [True] * 3 + [False] * 2
+        assert await checks.counts(key)
+
+
+async def test_where_the_look_up_fails_all_that_wait_for_it_are_told_at_once(
+    migrated_database_url: str,
+) -> None:
+    async with open_pool(migrated_database_url) as pool, open_pool(migrated_database_url, role=None) as owner:
+        checks = KeyChecks(pool)
+        async with connection(owner, seconds=20) as locking, locking.transaction():
+            await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            await locking.execute("LOCK TABLE api_keys")
+            began = time.monotonic()
+            told = await asyncio.gather(*(checks.counts("sk-a") for _ in range(4)), return_exceptions=True)
+            assert time.monotonic() - began < 2 * CALL_SECONDS
+    assert isinstance(told[0], DatabaseUnavailable)
+    assert told[1:] == [False] * 3

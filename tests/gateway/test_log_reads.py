@@ -1,0 +1,99 @@
+"""What a gateway reads of the log for a run: its own events, whatever its conversation holds beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from msgspec.structs import replace
+
+from contracts import ids
+from contracts.messages import ChatRequested
+from conversations.event_store.store import open_store
+from runtime.postgres import connection, open_pool
+from tests.conversations.counting_proxy import CountingProxy
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.event_streams import asked
+from tests.gateway.process import GatewayProcess
+from tests.gateway.stored import ended, write
+from tests.gateway.test_idempotency import claimed_for
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("RUN-ALONE")
+
+_LARGE = "x" * 200_000
+_FEW_BYTES = 50_000
+
+
+@pytest.fixture
+def proxy() -> CountingProxy:
+    return CountingProxy()
+
+
+@pytest.fixture
+async def counted(
+    proxy: CountingProxy,
+    migrated_database_url: str,
+    environ: dict[str, str],
+    accounts: Accounts,
+    http: httpx.AsyncClient,
+    tmp_path: Path,
+) -> AsyncIterator[Client]:
+    """A caller whose requests carry an Idempotency-Key, at a gateway whose Postgres is behind the proxy."""
+    async with proxy.before(migrated_database_url) as url:
+        process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": url})
+        await process.start()
+        client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+        client.headers["Idempotency-Key"] = ids.new_id()
+        yield client
+        await process.stop()
+
+
+async def grow(database_url: str, request: ChatRequested) -> None:
+    """The run of this request ends, and four large ones follow it in its conversation."""
+    async with open_store(database_url) as store:
+        await write(store, request, *ended(request, "Hello."))
+        for _ in range(4):
+            later = replace(request, trace_id=ids.new_id().replace("-", ""), message=_LARGE)
+            await write(store, later, *ended(later, _LARGE))
+
+
+async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_it(
+    counted: Client, worker: Worker, proxy: CountingProxy, migrated_database_url: str
+) -> None:
+    message = ids.new_id()
+    asking = asyncio.create_task(counted.chat(message))
+    turn = await worker.next(message)
+    await turn.answer("Hello.")
+    assert (await asking).status_code == 200
+    await grow(migrated_database_url, turn.request)
+    trace_id = turn.request.trace_id
+    before = proxy.sent
+    repeated = await counted.chat(message)
+    assert repeated.json()["message"]["content"] == "Hello."
+    assert repeated.headers["x-trace-id"] == trace_id
+    check_problem(await counted.post(f"/v1/chat/{trace_id}/cancel", content=b""), 409, "run_ended")
+    told = await counted.get(f"/v1/chat/{trace_id}/events")
+    assert b"Hello." in told.content
+    assert 0 < proxy.sent - before < _FEW_BYTES
+
+
+async def test_a_request_that_is_published_again_does_not_read_what_its_thread_held_before(
+    counted: Client, worker: Worker, proxy: CountingProxy, accounts: Accounts, migrated_database_url: str
+) -> None:
+    thread = asked(accounts)
+    await grow(migrated_database_url, thread)
+    message, before = ids.new_id(), proxy.sent
+    leaving = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
+    await worker.next(message)  # and is gone
+    leaving.cancel()
+    async with open_pool(migrated_database_url) as pool, connection(pool) as conn:
+        await claimed_for(conn, counted.headers["Idempotency-Key"], 0.0)
+    asking = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
+    again = await worker.next(message)
+    assert again.request.attempt == 2
+    await again.answer("Hello.")
+    assert (await asking).json()["message"]["content"] == "Hello."
+    assert 0 < proxy.sent - before < _FEW_BYTES

@@ -1,0 +1,112 @@
+"""What the OpenAI door reads and writes, byte by byte."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts.updates import Broken, Finished, Started, Text
+from contracts.values import Message, ShownMessage
+from gateway.doors.openai import body
+from gateway.doors.openai.answers import Chunks
+from gateway.http.problems import Refusal
+
+pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+
+HI: dict[str, Any] = {"role": "user", "content": "hi"}
+
+
+def parse(*messages: dict[str, Any], **fields: Any) -> body.Shown:
+    return body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
+
+
+def refused(data: bytes) -> tuple[str, str]:
+    with pytest.raises(Refusal) as refusal:
+        body.parse(data, None)
+    (field,) = refusal.value.fields
+    return refusal.value.row.code, field.field
+
+
+def called(name: str, arguments: Any, call_id: str = "1") -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def test_what_tools_elsewhere_did_is_told_in_words() -> None:
+    calls = [called("find", '{"q":1}'), called("sum", {"n": 10**30}, "2")]
+    shown = parse(
+        {"role": "system", "content": "Be brief."},
+        HI,
+        {"role": "assistant", "content": "Wait.", "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "2", "content": [{"type": "text", "text": "3"}]},
+        {"role": "assistant", "content": None, "function_call": {"name": "old", "arguments": "{}"}},
+        {"role": "function", "name": "old", "content": None},
+        {"role": "assistant", "content": "So: "},
+        {"role": "assistant", "content": "three."},
+        {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"name": "c", "input": "x"}}]},
+        HI,
+        {"role": "developer", "content": "In French."},
+    )
+    assert shown.instructions == "Be brief.\n\nIn French."
+    assert shown.messages == (
+        ShownMessage("user", "hi"),
+        ShownMessage("assistant", f'Wait.\n[Tool call find: {{"q":1}}]\n[Tool call sum: {{"n":{10**30}}}]'),
+        ShownMessage("user", "[Tool result sum: 3]"),
+        ShownMessage("assistant", "[Tool call old: {}]"),
+        ShownMessage("user", "[Tool result old: ]"),
+        ShownMessage("assistant", "So: three.[Tool call c: x]"),
+        ShownMessage("user", "hi"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([], "messages"),
+        ([{"role": "system", "content": "x"}], "messages"),
+        ([HI, {"role": "assistant", "content": "x"}], "messages"),
+        ([HI, {"role": "tool", "content": "x"}], "messages[1].role"),
+        ([{"role": "user", "content": " \n"}], "messages"),
+        ([{"role": "owner", "content": "x"}, HI], "messages[0].role"),
+        ([{"role": "user", "content": 1}], "messages[0].content"),
+        ([{"content": "x"}], "messages[0].role"),
+        ([{"role": "assistant", "tool_calls": {}}, HI], "messages[0].tool_calls"),
+        ([{"role": "tool", "content": [{"type": "image_url"}]}, HI], "messages[0].content"),
+    ],
+)
+def test_messages_that_cannot_be_answered_are_refused_by_their_place(messages: Any, param: str) -> None:
+    data = msgspec.json.encode({"model": "m", "messages": messages})
+    assert refused(data) == ("invalid_request", param)
+
+
+def test_a_field_that_is_missing_or_wrong_is_named() -> None:
+    assert refused(b'{"messages":[]}') == ("invalid_request", "model")
+    assert refused(b'{"model":"m"}') == ("invalid_request", "messages")
+    assert refused(b"[]") == ("invalid_request", "body")
+    assert refused(b'{"model":"m","messages":[],"stream":"yes"}') == ("invalid_request", "stream")
+
+
+def test_a_request_is_known_by_all_its_fields_but_how_it_is_answered() -> None:
+    one = parse(HI, user="a")
+    assert parse(HI, user="a", stream=True, stream_options={"include_usage": True}).request == one.request
+    others = [parse(HI, user="b"), parse(HI), parse(HI, user="a", top_p=1), parse(HI, HI, user="a")]
+    assert len({one.request, *(each.request for each in others)}) == 5
+
+
+def test_every_stream_is_lines_of_json_whatever_the_text_holds() -> None:
+    text = "a\u2028b\u2029c\x85d\re\nf"
+    message = Message(id="m", conversation_id="c", content=text, token_count=1, created_at="")
+    for last, end in (
+        (Finished(message, ()), "data: [DONE]"),
+        (Broken("unheard-of", text), None),
+    ):
+        stream = Chunks("id", "m", 0, include_usage=True).encode([Started(), Text(text), last]).decode()
+        *events, left = stream.split("\n\n")
+        assert left == ""
+        assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in events)
+        told = [msgspec.json.decode(event[6:]) for event in events if event != "data: [DONE]"]
+        assert told[1]["choices"][0]["delta"]["content"] == text
+        if end is None:
+            assert told[-1]["error"]["code"] == "internal_error"
+        else:
+            assert events[-1] == end
+            assert told[-2]["choices"][0]["finish_reason"] == "stop"

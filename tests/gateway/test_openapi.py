@@ -1,0 +1,236 @@
+"""The description of the API, and the span of a request."""
+
+import gzip
+import html.parser
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from contracts import errors
+from gateway.openapi import document as openapi
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.process import GatewayProcess
+
+Json = dict[str, Any]
+
+
+def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield method, path, operation
+
+
+def examples(document: Json) -> Iterator[tuple[Json, Any]]:
+    """Each example with its schema. Those of a stream are its whole text, and so its events one by one."""
+    for _, _, operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            if "example" in parameter:
+                yield parameter["schema"], parameter["example"]
+        answers = operation["responses"].values()
+        for holder in (
+            operation.get("requestBody", {}),
+            *answers,
+            *document["components"]["responses"].values(),
+        ):
+            for header in holder.get("headers", {}).values():
+                if "example" in header:
+                    yield header["schema"], header["example"]
+            for media_type, content in holder.get("content", {}).items():
+                values = [each["value"] for each in content.get("examples", {}).values()]
+                values += [content["example"]] if "example" in content else []
+                for value in values:
+                    if media_type != "text/event-stream":
+                        yield content["schema"], value
+                        continue
+                    lines = [line for line in value.split("\n") if line.startswith("data: ")]
+                    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+                    form = "EventOfForm1" if events[0]["type"] == "meta" else "EventOfForm2"
+                    yield from (({"$ref": f"#/components/schemas/{form}"}, event) for event in events)
+
+
+@pytest.mark.requirement("OPENAPI")
+@pytest.mark.parametrize("admin", [False, True])
+def test_the_document_is_openapi_and_its_examples_are_what_it_says(admin: bool) -> None:
+    document = json.loads(json.dumps(openapi.document(admin)))
+    OPENAPI_31_VALIDATOR.validate(document)
+    schemas = document["components"]["schemas"]
+    for schema in schemas.values():
+        Draft202012Validator.check_schema(schema)
+    references = {part.split('"')[0] for part in json.dumps(document).split("#/components/schemas/")[1:]}
+    assert references <= schemas.keys()
+    checked = 0
+    for schema, value in examples(document):
+        whole = {**schema, "components": document["components"]}
+        Draft202012Validator(whole, format_checker=FormatChecker()).validate(value)
+        checked += 1
+    assert checked > 100
+
+
+@pytest.mark.requirement("OPENAPI", "ERROR-TABLE")
+def test_every_operation_tells_its_codes_and_headers() -> None:
+    document = openapi.document(admin=True)
+    told = set()
+    names = set()
+    for method, path, operation in operations(document):
+        assert operation["summary"], path
+        assert operation["tags"], path
+        names.add(operation["operationId"])
+        answers = operation["responses"]
+        assert {"400", "500", "503"} <= answers.keys(), (method, path)
+        assert ("401" in answers) == (operation.get("security", document["security"]) != [])
+        for status, answer in answers.items():
+            assert answer["description"], (method, path, status)
+            assert "X-Trace-Id" in answer["headers"]
+            assert status != "401" or "WWW-Authenticate" in answer["headers"]
+            assert status not in ("429", "503") or "Retry-After" in answer["headers"]
+            problem = answer.get("content", {}).get("application/problem+json", {})
+            for code, example in problem.get("examples", {}).items():
+                assert example["value"]["status"] == int(status) == errors.error(code).status
+                told.add(code)
+    assert len(names) == len([*operations(document)])
+    told |= {"not_found", "method_not_allowed"}
+    assert errors.ERRORS.keys() == told
+
+
+@pytest.mark.requirement("OPENAPI", "NO-CORS")
+async def test_the_document_is_served(client: Client) -> None:
+    served = await client.http.get(f"{client.url}/openapi.json")
+    document = served.json()
+    assert document == json.loads(json.dumps(openapi.document()))
+    assert {(method, path) for method, path, _ in operations(document)} == {
+        ("post", "/v1/chat"),
+        ("post", "/v1/chat/stream"),
+        ("post", "/v1/chat/{trace_id}/cancel"),
+        ("get", "/v1/chat/{trace_id}/events"),
+        ("get", "/v1/conversations"),
+        ("get", "/v1/conversations/{conversation_id}"),
+        ("delete", "/v1/conversations/{conversation_id}"),
+        ("get", "/v1/conversations/{conversation_id}/messages"),
+        ("post", "/openai/v1/chat/completions"),
+        ("get", "/openai/v1/models"),
+        ("get", "/openai/v1/models/{model}"),
+        *(("get", path) for path in ("/healthz", "/readyz", "/openapi.json", "/docs")),
+    }
+
+
+@pytest.mark.requirement("OPENAPI", "NO-CORS")
+async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -> None:
+    page = await client.http.get(f"{client.url}/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(each.split(" ", 1) for each in page.headers["content-security-policy"].split("; "))
+    assert policy.pop("default-src") == "'none'"
+    assert policy["script-src"] == policy["connect-src"] == "'self'"
+    assert set(" ".join(policy.values()).split()) <= {"'self'", "'none'", "'unsafe-inline'", "data:"}
+    shown = Shown()
+    shown.feed(page.text)
+    assert shown.open == []
+    assert not shown.tags & {"img", "iframe", "object", "style"}
+    assert all(address.startswith("/") and address[:2] != "//" for address in shown.addresses)
+    for address in shown.addresses:
+        served = await client.http.get(f"{client.url}{address}")
+        assert served.status_code == 200, address
+        assert address == "/openapi.json" or served.headers["x-content-type-options"] == "nosniff"
+    start = (await client.http.get(f"{client.url}/docs/start.js")).text
+    assert 'url: "/openapi.json"' in start
+    assert "validatorUrl: null" in start  # which is another host's otherwise
+    assert "const key = null;" in start
+    check_problem(await client.http.get(f"{client.url}/docs/swagger-ui-standalone.js"), 404, "not_found")
+
+
+@pytest.mark.requirement("OPENAPI")
+async def test_the_page_of_a_demo_has_its_key_and_its_agent(
+    http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, tmp_path: Path
+) -> None:
+    demo = {"AGENTCHAT_DEMO_KEY": accounts.free.key, "AGENTCHAT_DEMO_AGENT_ID": accounts.free.agent}
+    process = GatewayProcess(tmp_path, {**environ, **demo})
+    await process.start()
+    start = (await http.get(f"{process.url}/docs/start.js")).text
+    document = (await http.get(f"{process.url}/openapi.json")).json()
+    process.terminate()
+    assert await process.wait() == 0
+    assert json.dumps(accounts.free.key) in start
+    (agent,) = [
+        each for each in document["paths"]["/v1/chat"]["post"]["parameters"] if each["name"] == "X-Agent-Id"
+    ]
+    assert agent["example"] == accounts.free.agent
+
+
+class Shown(html.parser.HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in ("meta", "link", "html"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("href", "src", "action") and value != "data:,":
+                self.addresses.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag != "html":
+            assert self.open.pop() == tag
+
+
+@pytest.fixture
+def collector() -> Iterator[tuple[str, list[bytes]]]:
+    """An OTLP endpoint that keeps what it is sent."""
+    received: list[bytes] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            zipped = self.headers.get("Content-Encoding") == "gzip"
+            received.append(gzip.decompress(body) if zipped else body)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", received
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.requirement("TELEMETRY", "TRACE-ID")
+async def test_a_request_is_a_span_with_route_and_status(
+    collector: tuple[str, list[bytes]],
+    http: httpx.AsyncClient,
+    environ: dict[str, str],
+    accounts: Accounts,
+    tmp_path: Path,
+) -> None:
+    url, received = collector
+    process = GatewayProcess(tmp_path, {**environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url})
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
+    response = await client.post(
+        "/v1/chat/stream", content=b"{}", traceparent=f"00-{theirs}-00f067aa0ba902b7-01"
+    )
+    process.terminate()
+    assert await process.wait() == 0
+    spans = b"".join(received)
+    assert b"POST /v1/chat/stream" in spans
+    assert b"http.response.status_code" in spans
+    assert bytes.fromhex(response.headers["x-trace-id"]) in spans
+    assert bytes.fromhex(theirs) in spans

@@ -1,0 +1,399 @@
+"""Rate limits, slots and the month's tokens, at two gateways that share a Redis of the test's own."""
+
+import asyncio
+import json
+import re
+import signal
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from contracts import ids, messages
+from contracts.values import Usage
+from conversations.event_store.store import open_store
+from directory.caller import Caller
+from directory.plans import Plan
+from gateway.access.account_bounds import READS_AT_ONCE, STREAMS_PER_RUN, AccountBounds
+from runtime.postgres import open_pool
+from tests.administrator import put_plan
+from tests.gateway import stored
+from tests.gateway.client import Client, accepted, check_problem
+from tests.gateway.conftest import Account, make_account
+from tests.gateway.process import GatewayProcess
+from tests.gateway.worker import Turn, Worker
+from tests.limits.conftest import Valkey
+from tests.limits.given import at
+from tests.system.collector import Collector, collector
+
+RUNS = 7
+TOKENS = 1_000_000
+BOUND = 2.0  # 0.25 s, and a machine that has other things to do
+
+WIDE = Plan(
+    name="Wide",
+    requests_per_minute=6000,
+    concurrent_runs=RUNS,
+    tokens_per_month=TOKENS,
+    form2_streaming=True,
+    max_message_bytes=100,
+)
+NARROW = msgspec.structs.replace(WIDE, name="Narrow", form2_streaming=False, requests_per_minute=10)
+
+
+class Doors(msgspec.Struct, frozen=True):
+    """Two gateways, the Redis that they share, and what they export."""
+
+    gateways: tuple[GatewayProcess, GatewayProcess]
+    valkey: Valkey
+    metrics: Collector
+    database_url: str
+
+
+@pytest.fixture(scope="module")
+async def doors(
+    environ: dict[str, str], migrated_database_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Doors]:
+    async with open_pool(migrated_database_url) as pool:
+        for plan in (WIDE, NARROW):
+            await put_plan(pool, plan)
+    valkey = Valkey(tmp_path_factory.mktemp("valkey"))
+    await valkey.start()
+    with collector() as metrics:
+        settings = environ | {
+            "AGENTCHAT_REDIS_URL": valkey.url,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": metrics.endpoint,
+        }
+        one, two = (GatewayProcess(tmp_path_factory.mktemp("gateway"), settings) for _ in range(2))
+        await asyncio.gather(one.start(), two.start())
+        yield Doors((one, two), valkey, metrics, migrated_database_url)
+        await asyncio.gather(one.stop(), two.stop())
+    await valkey.kill()
+
+
+@pytest.fixture
+async def redis(doors: Doors) -> AsyncIterator["Redis"]:
+    async with Redis.from_url(doors.valkey.url, decode_responses=True) as client:
+        yield client
+
+
+async def account_on(doors: Doors, plan: str) -> Account:
+    async with open_pool(doors.database_url) as pool:
+        return await make_account(pool, plan)
+
+
+def clients(doors: Doors, http: httpx.AsyncClient, account: Account) -> list[Client]:
+    return [Client(http, gateway.url, account.key, account.agent) for gateway in doors.gateways]
+
+
+async def spend(doors: Doors, account: Account, tokens: int) -> None:
+    """A run of the account that ended just now, in the log alone."""
+    request = messages.ChatRequested(
+        trace_id=ids.new_id().replace("-", ""),
+        attempt=1,
+        account_id=account.account_id,
+        agent_id=account.agent,
+        conversation_id=ids.new_id(),
+        new_conversation=True,
+        message_id=ids.new_id(),
+        message="hi",
+        form="json",
+        requested_at=at(),
+        deadline=at(),
+    )
+    usage = Usage(input_tokens=tokens)
+    end = [
+        msgspec.structs.replace(event, at=at(), **({"usage": usage} if hasattr(event, "usage") else {}))
+        for event in stored.ended(request, "Hello", ids.new_id())
+    ]
+    async with open_store(doors.database_url) as store:
+        await stored.write(store, request, *end)
+
+
+def states(response: httpx.Response) -> dict[str, dict[str, int]]:
+    """RateLimit by policy: {"minute": {"r": 9, "t": 6}}; every item is checked to be well formed."""
+    found: dict[str, dict[str, int]] = {}
+    for item in response.headers["ratelimit"].split(", "):
+        matched = re.fullmatch(r'"(\w+)";r=(\d+)(?:;t=(\d+))?', item)
+        assert matched, item
+        name, remaining, reset = matched.groups()
+        found[name] = {"r": int(remaining)} | ({"t": int(reset)} if reset else {})
+    return found
+
+
+@pytest.mark.requirement("LIMIT-HEADERS")
+async def test_every_answer_behind_the_key_tells_the_limits(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Narrow")
+    client, _ = clients(doors, http, account)
+    policy = '"minute";q=10;w=60, "runs";q=7;qu="concurrent-requests", "month";q=1000000;qu="tokens"'
+
+    async def answered(path: str, form: int | None = None) -> httpx.Response:
+        headers = {} if form is None else {"x_stream_form": str(form)}
+        asking = asyncio.create_task(client.post(path, content=b'{"message":"told"}', **headers))
+        await (await worker.next("told")).answer()
+        return await asking
+
+    responses = [
+        await answered("/v1/chat"),
+        await answered("/v1/chat/stream", 1),
+        await client.post(x_agent_id="x"),
+        await client.post(x_agent_id=ids.new_id()),
+        await client.post(content_type="text/plain"),
+        await client.post(content=b"{}"),
+        await client.post(content=json.dumps({"message": "x" * 101}).encode()),
+        await client.post(content=b'{"message":"hi","conversation_id":"x"}'),
+        await client.post("/v1/chat/stream", x_stream_form="2"),
+        await client.post("/v1/chat/stream", x_stream_form="3"),
+        await client.post(),
+    ]
+    assert [response.status_code for response in responses] == [
+        *(200, 200, 400, 404, 415, 400, 413, 404, 403, 400, 429)
+    ]
+    for response in responses:
+        assert response.headers["ratelimit-policy"] == policy
+    # The worker of this test frees no slot of its two runs; each request but the last has one of its own.
+    assert [states(response)["runs"]["r"] for response in responses] == [6, 5, *[4] * 8, 5]
+    assert [states(response)["minute"]["r"] for response in responses] == [*range(9, -1, -1), 0]
+    assert all(1 <= states(response)["minute"]["t"] <= 60 for response in responses)
+    month = states(responses[-1])["month"]
+    assert month["r"] == TOKENS
+    assert 1 <= month["t"] <= 31 * 86400
+    assert 1 <= int(responses[-1].headers["retry-after"]) <= 6
+    for bare in (await client.post(x_api_key="sk-ac-x"), await client.get("/v1/conversations")):
+        assert not {"ratelimit", "ratelimit-policy"} & bare.headers.keys()
+
+
+@pytest.mark.requirement("LIMIT-MONTH", "LIMIT-QUOTA")
+async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
+    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    await spend(doors, account, 600_000)
+    first = await client.post(content=b"{}")  # admitted, though nobody knows
+    assert "month" not in states(first)
+    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    assert states(await other.post(content=b"{}"))["month"]["r"] == 400_000
+    await spend(doors, account, 400_000)
+    await redis.flushall()
+    assert "month" not in states(await other.post(content=b"{}"))
+    await doors.gateways[1].line("month_counted", account_id=account.account_id)
+    refused = await client.post(content=b"{}")
+    check_problem(refused, 429, "quota_exceeded")
+    assert states(refused)["month"]["r"] == 0
+    assert 1 <= int(refused.headers["retry-after"]) <= 31 * 86400
+
+
+@pytest.mark.requirement("LIMIT-RESERVE")
+async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    await spend(doors, account, TOKENS - 100)
+    await client.post(content=b"{}")
+    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    asking = asyncio.create_task(client.chat("the last"))
+    turn = await worker.next("the last")
+    refused = await other.chat("one too many")
+    problem = check_problem(refused, 429, "quota_exceeded")
+    assert refused.headers["retry-after"] == "1"
+    assert "under way" in problem["detail"]
+    assert states(refused)["month"]["r"] == 100
+    await turn.answer()
+    assert (await asking).status_code == 200
+
+
+@pytest.mark.requirement("LIMIT-HEADERS", "IDEMPOTENCY")
+async def test_a_repeat_tells_every_number_and_takes_no_run(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    await client.post(content=b"{}")
+    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    key = ids.new_id()
+    asking = asyncio.create_task(client.post(content=b'{"message":"again"}', idempotency_key=key))
+    turn = await worker.next("again")
+    repeating = asyncio.create_task(other.post(content=b'{"message":"again"}', idempotency_key=key))
+    await turn.answer()
+    first, repeat = await asking, await repeating
+    assert repeat.headers["x-trace-id"] == first.headers["x-trace-id"]
+    assert repeat.headers["ratelimit-policy"] == first.headers["ratelimit-policy"]
+    assert states(repeat).keys() == {"minute", "runs", "month"}
+    assert states(repeat)["runs"] == states(first)["runs"] == {"r": RUNS - 1}
+    assert states(repeat)["month"]["r"] == TOKENS
+
+
+@pytest.mark.requirement("LIMIT-READS")
+async def test_every_route_that_needs_a_key_has_a_rate_limit(
+    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+) -> None:
+    account = await account_on(doors, "Narrow")
+    client, _ = clients(doors, http, account)
+    trace, conversation = ids.new_id().replace("-", ""), ids.new_id()
+    calls = [
+        ("GET", "/v1/conversations"),
+        ("GET", f"/v1/conversations/{conversation}"),
+        ("GET", f"/v1/conversations/{conversation}/messages"),
+        ("DELETE", f"/v1/conversations/{conversation}"),
+        ("POST", f"/v1/chat/{trace}/cancel"),
+        ("GET", f"/v1/chat/{trace}/events"),
+    ]
+    headers = {"X-Api-Key": account.key}
+    before = [await http.request(method, client.url + path, headers=headers) for method, path in calls]
+    assert [answer.status_code for answer in before] == [200, 404, 404, 503, 404, 404]  # no worker deletes
+    used_up = int((time.time() + 60) * 1e6)  # as 600 a minute have it that were all taken at once
+    await redis.set(f"limits:{{{account.account_id}}}:reads", used_up)
+    for method, path in calls:
+        refused = await http.request(method, client.url + path, headers=headers)
+        check_problem(refused, 429, "rate_limited")
+        assert refused.headers["retry-after"] == "1"
+    check_problem(await client.post(content=b"{}"), 400, "invalid_request")
+
+
+@pytest.mark.requirement("LIMIT-READS")
+async def test_an_account_reconnects_to_so_many_streams_at_once(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    async with accepted(client, worker, message="read by many") as (turn, _):
+        async with open_store(doors.database_url) as store:
+            await stored.write(store, turn.request)
+        path, headers = f"/v1/chat/{turn.request.trace_id}/events", {"X-Api-Key": account.key}
+
+        async def read(at: Client) -> httpx.Response:
+            return await http.send(http.build_request("GET", at.url + path, headers=headers), stream=True)
+
+        streams = await asyncio.gather(*(read(client) for _ in range(STREAMS_PER_RUN * RUNS)))
+        assert {stream.status_code for stream in streams} == {200}
+        check_problem(await client.get(path), 429, "rate_limited")
+        elsewhere = await read(other)
+        assert elsewhere.status_code == 200, "each gateway counts its own"
+        await turn.answer_from_here("Done.")
+        for stream in (*streams, elsewhere):
+            await stream.aread()
+        assert (await client.get(path)).status_code == 200
+
+
+@pytest.mark.requirement("LIMIT-FAIR")
+async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -> None:
+    account_bounds = AccountBounds()
+    one, other = (Caller(account_id=name, plan=WIDE, key_id="k", now=at()) for name in ("one", "other"))
+    inside, gate = asyncio.Queue[str](), asyncio.Event()
+
+    async def read(caller: Caller) -> None:
+        async with account_bounds.reading(caller):
+            inside.put_nowait(caller.account_id)
+            await gate.wait()
+
+    async with asyncio.TaskGroup() as readers:
+        for caller in (*[one] * 10, other):
+            readers.create_task(read(caller))
+        entered = [await inside.get() for _ in range(READS_AT_ONCE + 1)]
+        assert sorted(entered) == ["one"] * READS_AT_ONCE + ["other"]
+        assert inside.empty()
+        gate.set()
+    assert inside.qsize() == 10 - READS_AT_ONCE
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_of_200_at_once_at_two_gateways_exactly_n_run(
+    doors: Doors, http: httpx.AsyncClient, worker: Worker
+) -> None:
+    account = await account_on(doors, "Wide")
+    both = clients(doors, http, account)
+    decided_by_redis = 0
+    for number in range(10):
+        times_away = _times_away(doors)
+        statuses = await _race(both, worker, f"race {number}")
+        async with Redis.from_url(doors.valkey.url) as client:  # as the worker frees them when runs end
+            await client.delete(f"limits:{{{account.account_id}}}:slots")
+        if _times_away(doors) > times_away:
+            continue  # Redis missed its 0.2 s, so each gateway decided by itself
+        assert statuses == [200] * RUNS + [429] * (200 - RUNS)
+        decided_by_redis += 1
+        if decided_by_redis == 3:
+            return
+    pytest.fail("Redis did not answer within its 0.2 s in eight races of ten")
+
+
+async def _race(callers: list[Client], worker: Worker, message: str) -> list[int]:
+    """The sorted statuses of 200 requests at once, none of which ends before all are decided."""
+    asking = [asyncio.create_task(callers[place % 2].chat(message)) for place in range(200)]
+    turns: list[Turn] = []
+    while sum(task.done() for task in asking) + len(turns) < len(asking):
+        pending = [task for task in asking if not task.done()]
+        await asyncio.wait(pending, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+        turns += [await worker.next(message) for _ in range(worker.untaken(message))]
+    for task in asking:
+        if task.done():
+            check_problem(task.result(), 429, "rate_limited")
+            assert task.result().headers["retry-after"] == "1"
+    await asyncio.gather(*(turn.answer() for turn in turns))
+    return sorted([(await task).status_code for task in asking])
+
+
+def _times_away(doors: Doors) -> int:
+    return sum(line["event"] == "redis_away" for gateway in doors.gateways for line in gateway.lines())
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
+    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+) -> None:
+    account = await account_on(doors, "Wide")
+    client, other = clients(doors, http, account)
+    slots = f"limits:{{{account.account_id}}}:slots"
+    half = client.bytes("/v1/chat")[:-2]
+    writers = [(await asyncio.open_connection("127.0.0.1", doors.gateways[0].port))[1] for _ in range(RUNS)]
+    for writer in writers:
+        writer.write(half)
+    async with asyncio.timeout(10):
+        while await redis.zcard(slots) < RUNS:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.02)
+    await doors.gateways[0].stop()
+    for writer in writers:
+        writer.close()
+    check_problem(await other.post(content=b"{}"), 429, "rate_limited")
+    held: Any = await redis.zrange(slots, 0, -1, withscores=True)
+    assert max(end for _, end in held) / 1000 <= time.time() + 61
+    # Their minute passes: the same as their leases having begun a minute earlier.
+    await redis.zadd(slots, {trace: end - 61_000 for trace, end in held})
+    check_problem(await other.post(content=b"{}"), 400, "invalid_request")
+    await doors.gateways[0].start()
+
+
+@pytest.mark.requirement("LIMIT-FALLBACK")
+async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
+    doors: Doors, http: httpx.AsyncClient
+) -> None:
+    client, _ = clients(doors, http, await account_on(doors, "Narrow"))
+    assert (await client.post(content=b"{}")).status_code == 400
+    doors.valkey.freeze()
+    took: list[float] = []
+    for _ in range(11):
+        began = time.monotonic()
+        response = await client.post(content=b"{}")
+        took.append(time.monotonic() - began)
+    doors.valkey.thaw()
+    assert max(took) < BOUND
+    check_problem(response, 429, "rate_limited")  # ten here, beside the one that Redis knows of
+    assert "month" not in states(response)
+    await doors.gateways[0].line("redis_away")
+    await doors.gateways[0].line("redis_back")
+    doors.gateways[0].signal(signal.SIGTERM)
+    await doors.gateways[0].wait()
+    local = doors.metrics.counts_of("agentchat.limits.decided_locally")
+    assert local["reason=timeout"] >= 1
+    assert local["reason=open"] >= 8
+    assert doors.metrics.counts_of("agentchat.limits.refused")["code=rate_limited"] >= 1
+    assert doors.metrics.counts_of("agentchat.limits.month_uncounted")["known=False"] >= 1
+    await doors.gateways[0].start()

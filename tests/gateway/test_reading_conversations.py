@@ -1,0 +1,145 @@
+"""Conversations read back: from the fold of the log, and in pages from the read model."""
+
+import pytest
+
+from contracts import events, ids
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.projections import conversations
+from conversations.projections.follower import Follower
+from runtime.postgres import open_pool
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, Accounts
+
+MESSAGE = "Where is my order? " * 10
+
+
+async def exchange(store: ConversationStore, account: Account, conversation_id: str | None = None) -> str:
+    """A message and its reply; returns the conversation."""
+    asked = stored.request(account, conversation_id, message=MESSAGE)
+    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+    return asked.conversation_id
+
+
+async def project(database_url: str) -> None:
+    async with open_pool(database_url) as pool:
+        follower = Follower(pool, Log(pool), [conversations.PROJECTION])
+        while await follower.step():
+            pass
+
+
+@pytest.mark.requirement("CONV-GET")
+async def test_a_conversation_and_its_messages_are_there_at_once(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = await exchange(store, accounts.free)
+    unanswered = stored.request(accounts.free, conversation_id, message=MESSAGE)
+    await stored.write(store, unanswered)
+    found = await client.get(f"/v1/conversations/{conversation_id.upper()}")
+    assert found.json() == {
+        "conversation_id": conversation_id,
+        "title": MESSAGE[:80],
+        "agent_id": accounts.free.agent,
+        "message_count": 3,
+        "created_at": stored.AT,
+        "updated_at": stored.AT,
+    }
+    response = await client.get(f"/v1/conversations/{conversation_id}/messages")
+    assert response.headers["x-trace-id"]
+    page = response.json()
+    assert page["next_cursor"] is None
+    assert [(row["role"], row["content"]) for row in page["data"]] == [
+        ("user", MESSAGE),
+        ("assistant", "It has shipped."),
+        ("user", MESSAGE),
+    ]
+    assert [row.get("token_count") for row in page["data"]] == [None, 7, None]
+    assert page["data"][2] == {
+        "id": unanswered.message_id,
+        "conversation_id": conversation_id,
+        "role": "user",
+        "content": unanswered.message,
+        "created_at": stored.AT,
+        "agent_id": accounts.free.agent,
+        "trace_id": unanswered.trace_id,
+    }
+
+
+@pytest.mark.requirement("CONV-GET")
+async def test_messages_come_in_pages(client: Client, store: ConversationStore, accounts: Accounts) -> None:
+    conversation_id = await exchange(store, accounts.free)
+    for _ in range(2):
+        await exchange(store, accounts.free, conversation_id)
+    path = f"/v1/conversations/{conversation_id}/messages"
+    whole = (await client.get(path)).json()["data"]
+    assert len(whole) == 6
+    assert await pages(client, path, limit=4) == [whole[:4], whole[4:]]
+    assert await pages(client, path, limit=3) == [whole[:3], whole[3:]]
+    for cursor in ("x", "!!", "bnVsbA", "WyJhIl0", "ImFiYyI"):
+        problem = check_problem(await client.get(path, cursor=cursor), 400, "invalid_request")
+        assert problem["errors"][0]["field"] == "cursor"
+
+
+@pytest.mark.requirement("CONV-LIST")
+async def test_conversations_come_in_pages_the_newest_first(
+    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+) -> None:
+    account = accounts.other
+    mine = Client(client.http, client.url, account.key, account.agent)
+    made = [await exchange(store, account) for _ in range(5)]
+    await project(migrated_database_url)
+    whole = (await mine.get("/v1/conversations")).json()
+    assert whole["next_cursor"] is None
+    assert [row["conversation_id"] for row in whole["data"]] == made[::-1]
+    for row in whole["data"]:
+        assert row == (await mine.get(f"/v1/conversations/{row['conversation_id']}")).json()
+    rows = whole["data"]
+    assert await pages(mine, "/v1/conversations", limit=2) == [rows[:2], rows[2:4], rows[4:]]
+    for query in ({"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"limit": "-1"}, {"limit": "1e1"}):
+        problem = check_problem(await mine.get("/v1/conversations", **query), 400, "invalid_request")
+        assert problem["errors"][0]["field"] == "limit"
+    for cursor in ("x", "bnVsbA", "W10", "ImEi"):
+        check_problem(await mine.get("/v1/conversations", cursor=cursor), 400, "invalid_request")
+
+
+@pytest.mark.requirement("CONV-OWNER")
+async def test_what_is_somebody_elses_is_not_found(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    foreign = await exchange(store, accounts.starter)
+    details = set()
+    for conversation_id in (foreign, ids.new_id(), "thread-1", "%00", "a" * 3000):
+        for path in (f"/v1/conversations/{conversation_id}", f"/v1/conversations/{conversation_id}/messages"):
+            response = await client.get(path)
+            details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+    assert len(details) == 1
+
+
+@pytest.mark.requirement("CONV-GET")
+async def test_an_erased_conversation_is_not_found(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = await exchange(store, accounts.free)
+    erased = events.ConversationErased(
+        trace_id=ids.new_id().replace("-", ""), at=stored.AT, account_id=accounts.free.account_id
+    )
+    await store.append(await store.load(conversation_id), [erased])
+    check_problem(await client.get(f"/v1/conversations/{conversation_id}"), 404, "conversation_not_found")
+
+
+@pytest.mark.requirement("AUTH-KEY")
+async def test_reading_needs_only_the_key(client: Client) -> None:
+    headers = {"X-Api-Key": client.headers["X-Api-Key"]}
+    response = await client.http.get(f"{client.url}/v1/conversations", headers=headers)
+    assert response.status_code == 200
+
+
+async def pages(client: Client, path: str, limit: int) -> list[list[object]]:
+    found, query = [], {"limit": limit}
+    while True:
+        page = (await client.get(path, **query)).json()
+        found.append(page["data"])
+        if page["next_cursor"] is None:
+            return found
+        query["cursor"] = page["next_cursor"]

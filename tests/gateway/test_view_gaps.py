@@ -1,0 +1,176 @@
+"""The live view repairs gaps: frames that are doubled, late or lost, out of TRACES and the log."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from contracts import frames
+from contracts.updates import (
+    INTERRUPTED,
+    Finished,
+    NextRound,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+)
+from contracts.values import ToolCall
+from conversations.aggregate.conversation import Call, Round
+from gateway.runs.view import View
+from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run, text_of
+
+PIECES = st.lists(st.text(min_size=1, max_size=3), max_size=12)
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_a_frame_said_twice_is_told_once() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, ACCEPTED, delta(2, "a"), delta(2, "a"), delta(3, "b"), delta(2, "a"))
+    assert told == [Started(), Text("a"), Text("b")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_frames_behind_a_gap_wait_until_it_is_filled() -> None:
+    view = View()
+    assert feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"), delta(5, "d")) == [Started(), Text("a")]
+    assert view.wants_repair
+    assert feed(view, delta(3, "b")) == [Text("b"), Text("c"), Text("d")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_a_gap_is_filled_from_traces() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a"), delta(5, "d"))
+    told += view.feed_all([ACCEPTED, delta(2, "a"), called(3), delta(4, "c"), delta(5, "d"), delta(6, "e")])
+    told += feed(view, delta(6, "e"), delta(7, "f"), completed(8, "acdef"))
+    assert text_of(told) == "acdef"
+    assert isinstance(told[-1], Finished)
+    assert not view.wants_repair
+    assert [type(update) for update in told].count(ToolStarted) == 1
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_what_not_even_traces_have_comes_with_the_saved_message() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"))
+    told += view.feed_all([delta(4, "c"), delta(5, "d")])
+    assert view.wants_log
+    told += feed(view, delta(5, "d"), delta(6, "e"))
+    assert text_of(told) == "a"
+    told += feed(view, completed(7, "abcde"))
+    assert told[-2:] == [Text("bcde"), Finished(message("abcde"), ())]
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_text_that_was_missed_is_taken_from_the_rounds_in_the_log() -> None:
+    view = View()
+    feed(view, ACCEPTED, delta(2, "a"), delta(4, "c"))
+    view.feed_all([])
+    assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == [Text("bc")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+def test_frames_lost_for_good_that_held_no_text_do_not_stop_the_live_text() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(5, "b", offset=1))
+    told += view.feed_all([])
+    told += feed(view, delta(6, "c", offset=2))
+    assert text_of(told) == "abc"
+    assert not view.blind
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "FRAMES-SMALL")
+def test_text_lost_for_good_comes_from_the_log_and_what_follows_comes_live() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, delta(2, "a", offset=0), delta(4, "c", offset=2))
+    told += view.feed_all([])
+    told += feed(view, delta(5, "d", offset=3))
+    assert text_of(told) == "a"
+    assert view.blind is True
+    told += view.feed_log(run(rounds=(Round(number=1, text="abc"),)))
+    told += feed(view, delta(6, "e", offset=4))
+    assert text_of(told) == "abcde"
+    assert view.blind is False
+
+
+@pytest.mark.requirement("STREAM-REPAIR")
+def test_text_is_not_taken_from_the_log_while_frames_bring_it() -> None:
+    view = View()
+    feed(view, ACCEPTED, delta(2, "a"))
+    assert view.feed_log(run(rounds=(Round(number=1, text="abc"),))) == []
+    assert feed(view, delta(3, "b")) == [Text("b")]
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "ACCEPTED-FIRST")
+def test_the_log_tells_of_acceptance_and_end() -> None:
+    view = View()
+    assert view.feed_log(None) == []
+    assert view.feed_log(run()) == [Started()]
+    ended = run(state="completed", reply=message("Hello"), rounds=(Round(number=1, text="Hello"),))
+    assert view.feed_log(ended) == [Text("Hello"), Finished(message("Hello"), ())]
+    assert view.ended
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "CHAT-JSON")
+def test_tool_outputs_that_were_missed_are_taken_from_the_log() -> None:
+    view = View()
+    told = feed(view, ACCEPTED, completed(7, "ok", tool_calls=1))
+    assert told == [Started()]
+    assert view.wants_log
+    call = Call(call_id="call", at="2026-11-21T09:30:00.000000Z", name="find", input={"q": 1}, output="[]")
+    done = run(
+        state="completed",
+        reply=message("ok"),
+        rounds=(Round(number=1, calls=(call,)), Round(number=2, text="ok")),
+    )
+    tools = (ToolCall(name="find", input={"q": 1}, output="[]"),)
+    assert view.feed_log(done) == [
+        ToolStarted("call", "find", {"q": 1}),
+        ToolReturned("call", is_error=False, output="[]"),
+        NextRound(2),
+        Text("ok"),
+        Finished(message("ok"), tools),
+    ]
+
+
+@pytest.mark.requirement("STREAM-REPAIR", "STREAM-CONCAT")
+@settings(max_examples=400)
+@given(pieces=PIECES, data=st.data())
+def test_whatever_is_lost_the_text_told_begins_the_reply_and_ends_as_it(
+    pieces: list[str], data: st.DataObject
+) -> None:
+    """Frames are lost, doubled, swapped and kept or not kept by TRACES; a worker may be replaced."""
+    content = "".join(pieces)
+    script: list[frames.Frame] = [ACCEPTED]
+    cut = data.draw(st.integers(0, len(pieces) * 2), label="takeover before piece")
+    with_offsets = data.draw(st.booleans(), label="offsets")
+    attempt, seq, said = 1, 1, ""
+    for number, piece in enumerate(pieces):
+        if number == cut:
+            attempt, seq = 2, 1
+            script.append(resumed(2, said))
+        seq += 1
+        script.append(delta(seq, piece, attempt, offset=len(said) if with_offsets else None))
+        said += piece
+    script.append(completed(seq + 1, content, attempt=attempt))
+    kept = [frame for frame in script if data.draw(st.booleans(), label="kept by TRACES")]
+    live: list[frames.Frame] = []
+    for frame in script[:-1]:
+        live += [frame] * data.draw(st.sampled_from([0, 1, 1, 1, 1, 2]), label="times heard")
+    for place in data.draw(st.lists(st.integers(0, max(0, len(live) - 2)), max_size=3), label="swaps"):
+        live[place : place + 2] = live[place : place + 2][::-1]
+    view, told = View(), []
+    for frame in [*live, script[-1]]:
+        told += view.feed(frame)
+        if not view.ended and data.draw(st.integers(0, 5), label="repair") == 0:
+            told += view.feed_all(kept[: data.draw(st.integers(0, len(kept)), label="up to")])
+        if not view.ended and data.draw(st.integers(0, 5), label="look in the log") == 0:
+            stored = content[: data.draw(st.integers(0, len(content)), label="stored")]
+            told += view.feed_log(run(rounds=(Round(number=1, text=stored),)))
+        assert content.startswith(text_of(told))
+    assert view.ended
+    if isinstance(told[-1], Finished):
+        assert text_of(told) == content
+    else:
+        assert told[-1] == INTERRUPTED
+    assert [type(update) for update in told].count(Started) == 1

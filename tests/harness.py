@@ -1,0 +1,205 @@
+"""The stack for tests: embedded servers alone, or the whole system as `agentchat up` runs it."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bus.users import PROVISIONER
+from ops import environment, record, secrets
+from ops.environment import Environment
+from ops.errors import NotRunningError, StartError
+from ops.folder import RunFolder
+from ops.ports import Ports
+from ops.probes import NOT_READY
+from ops.process import wrapped
+from ops.report import Report, tail
+from ops.secrets import Secrets
+from ops.servers import nats
+from ops.settings import Counts
+from ops.stack import Servers, describe_servers
+from ops.supervisor import Supervisor
+
+_START_SECONDS = 55.0
+_STOP_SECONDS = 40.0
+
+
+class Quiet(Report):
+    """Says nothing of what goes well."""
+
+    def ready(self, name: str, seconds: float) -> None:
+        """Goes well."""
+
+
+@contextlib.asynccontextmanager
+async def embedded_servers() -> AsyncIterator[Servers]:
+    """NATS, Postgres (without durability) and Valkey in a temporary folder, while the block runs."""
+    async with _temporary_folder() as folder:
+        with contextlib.closing(Ports()) as ports:
+            servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
+            async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
+                await supervisor.wait_up(_START_SECONDS)
+                yield servers
+
+
+@contextlib.asynccontextmanager
+async def embedded_nats() -> AsyncIterator[str]:
+    """The URL of an empty NATS server; it takes some 50 ms, so that each test module can have its own."""
+    async with _temporary_folder() as folder:
+        with contextlib.closing(Ports()) as ports:
+            port = ports.free()
+            async with Supervisor(folder, [nats.process(folder, port, ports.free())], Quiet()) as supervisor:
+                await supervisor.wait_up(_START_SECONDS)
+                yield nats.url(port)
+
+
+@contextlib.asynccontextmanager
+async def _temporary_folder() -> AsyncIterator[RunFolder]:
+    with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
+        folder = RunFolder(Path(name))
+        folder.create()
+        yield folder
+
+
+class RunningStack:
+    """A stack in a process of its own. Ends with this process, whatever becomes of it."""
+
+    def __init__(self, folder: RunFolder, up: "subprocess.Popen[bytes]", log: Path) -> None:
+        self.folder = folder
+        self.log = log
+        self._up = up
+        self._killed: dict[str, int] = {}
+
+    @property
+    def environment(self) -> Environment:
+        """Addresses, keys and ids. Raises NotRunningError before it is up."""
+        return environment.load(self.folder)
+
+    @property
+    def provisioner_url(self) -> str:
+        """NATS for the one who may change streams and consumers."""
+        kept = secrets.keep(self.folder.secrets)
+        port = urlsplit(self.environment.nats_url).port or 0
+        return nats.url(port, kept.servers_key, PROVISIONER)
+
+    def names(self) -> tuple[str, ...]:
+        """Every process, servers too: gateway-1, ..., postgres."""
+        kept = record.read(self.folder.processes)
+        return tuple(entry.name for entry in kept.processes if entry.probe) if kept else ()
+
+    def pid(self, name: str) -> int:
+        """Raises NotRunningError while it is down."""
+        pid = self._entry(name).pid
+        if pid is None:
+            raise NotRunningError(f"{name} is down")
+        return pid
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Send it a signal; returns its process id."""
+        pid = self.pid(name)
+        os.kill(pid, number)
+        if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            self._killed[name] = pid
+        return pid
+
+    async def wait_ready(self, name: str, seconds: float = 20.0) -> int:
+        """Until it is ready, in a new process if it was killed; returns the id. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while True:
+                entry = self._entry(name)
+                if entry.pid not in (None, self._killed.get(name)) and entry.probe:
+                    with contextlib.suppress(*NOT_READY):
+                        await entry.probe.check()
+                        assert entry.pid is not None
+                        return entry.pid
+                await asyncio.sleep(0.05)
+
+    async def wait_all_ready(self, seconds: float = 40.0) -> None:
+        await asyncio.gather(*(self.wait_ready(name, seconds) for name in self.names()))
+
+    async def wait_up(self, seconds: float = _START_SECONDS) -> None:
+        """Until it is up. Raises StartError with the last lines where it ends, or is slow."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._up.poll() is None:
+                    with contextlib.suppress(NotRunningError):
+                        environment.load(self.folder)
+                        return
+                    await asyncio.sleep(0.05)
+        lines = "\n".join(tail(self.log))
+        raise StartError(f"the stack is not up (exit code {self._up.poll()}): {lines}")
+
+    async def wait_end(self, seconds: float = _STOP_SECONDS) -> int:
+        """Until `agentchat up` has ended; returns its exit code. Raises TimeoutError."""
+        async with asyncio.timeout(seconds):
+            while (code := self._up.poll()) is None:  # noqa: ASYNC110 - polled, so that any event loop will do
+                await asyncio.sleep(0.02)
+        return code
+
+    async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it as a user would; returns the exit code. It is killed if it does not end."""
+        if self._up.poll() is None:
+            self._up.send_signal(number)
+        try:
+            return await self.wait_end()
+        except TimeoutError:
+            self._up.kill()
+            return await self.wait_end()
+
+    def _entry(self, name: str) -> record.Entry:
+        kept = record.read(self.folder.processes)
+        entry = kept.entry(name) if kept else None
+        if entry is None:
+            raise NotRunningError(f"no process {name} in {self.folder.path}")
+        return entry
+
+
+def start_stack(
+    run_dir: Path, counts: Counts | None = None, environ: Mapping[str, str] | None = None
+) -> RunningStack:
+    """`agentchat up` on free ports; `environ` is added to the environment. Does not wait: see `wait_up`."""
+    counts = counts or Counts()
+    folder = RunFolder(run_dir)
+    if not folder.in_use():
+        folder.demo_env.unlink(missing_ok=True)  # left by a stack that was killed
+    log = folder.path.with_name(folder.path.name + ".up.log")
+    command = (
+        *(sys.executable, "-m", "ops.main", "up"),
+        *("--gateways", str(counts.gateways)),
+        *("--orchestrators", str(counts.orchestrators)),
+        *("--tool-runners", str(counts.tool_runners)),
+    )
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+    for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        inherited.pop(key, None)
+    ours = {"AGENTCHAT_RUN_DIR": str(folder.path), "AGENTCHAT_PORT": "0"}
+    with log.open("ab") as output:
+        up = subprocess.Popen(
+            wrapped(command, signal.SIGTERM),
+            env=inherited | ours | dict(environ or {}),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return RunningStack(folder, up, log)
+
+
+@contextlib.asynccontextmanager
+async def running_stack(
+    counts: Counts | None = None, environ: Mapping[str, str] | None = None
+) -> AsyncIterator[RunningStack]:
+    """A whole stack in a temporary folder, up while the block runs."""
+    with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
+        stack = start_stack(Path(name) / "run", counts, environ)
+        try:
+            await stack.wait_up()
+            yield stack
+        finally:
+            await stack.stop()

@@ -1,0 +1,252 @@
+"""The embedder behind HTTP: what it asks for, and what becomes of every way in which a server fails."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from administration import documents, knowledge
+from knowledge.embedding import vectors
+from knowledge.embedding.configured import embedder_of
+from knowledge.embedding.embedder import Embedder
+from knowledge.embedding.remote import RemoteEmbedder
+from knowledge.errors import EmbedderUnavailable
+from knowledge.settings import EmbedderSettings
+from runtime.settings import SettingsError, load
+from tests.administrator import administrator
+from tests.knowledge.embedding_server import EmbeddingServer, Reply, answer, embedding_server
+from tests.knowledge.shelf import Shelf
+
+pytestmark = pytest.mark.requirement("RETRIEVAL-EMBEDDER")
+
+FEET = ("boot", "shoe", "trainers")
+MONEY = ("refund", "money")
+COUNT = "SELECT embedder, count(*) FROM chunk_embeddings WHERE knowledge_base_id = %s GROUP BY 1 ORDER BY 1"
+
+
+def topics(texts: list[str]) -> Reply:
+    return answer(
+        [[float(any(word in text.lower() for word in topic)) for topic in (FEET, MONEY)] for text in texts]
+    )
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[EmbeddingServer]:
+    async with embedding_server(topics) as running:
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def asking(
+    server: EmbeddingServer, model: str = "topics-1", size: int = 2, rest_seconds: float = 0.0
+) -> AsyncIterator[RemoteEmbedder]:
+    embedder = RemoteEmbedder(
+        server.url,
+        model,
+        size,
+        key="pa-secret-key",
+        least_similarity=0.5,
+        first_backoff_seconds=0.001,
+        rest_seconds=rest_seconds,
+    )
+    async with contextlib.aclosing(embedder):
+        yield embedder
+
+
+async def test_texts_go_out_in_portions_with_key_and_model_and_come_back_in_order(
+    server: EmbeddingServer,
+) -> None:
+    async with asking(server) as embedder:
+        vectors = await embedder.embed([("boots", "refund")[number % 2] for number in range(40)])
+    assert vectors == [[1.0, 0.0], [0.0, 1.0]] * 20
+    assert [len(texts) for texts in server.asked] == [32, 8]
+    assert server.headers["authorization"] == "Bearer pa-secret-key"
+    assert server.bodies[0].keys() == {"model", "input"}
+    assert server.bodies[0]["model"] == "topics-1"
+
+
+async def test_models_that_want_a_word_before_questions_and_passages_get_it(
+    shelf: Shelf, server: EmbeddingServer
+) -> None:
+    prefixes = ("passage:", "query:")
+    embedder = RemoteEmbedder(server.url, "e5", 2, least_similarity=0.5, prefixes=prefixes)
+    async with contextlib.aclosing(embedder):
+        await shelf.put("a.txt", "Boots are waxed.", embedder)
+        assert await shelf.texts("trainers", embedder=embedder) == ["Boots are waxed."]
+    assert server.asked == [["passage: a\n\nBoots are waxed."], ["query: trainers"]]
+    assert "authorization" not in server.headers
+    assert await shelf.rows(COUNT, shelf.id) == [("e5 passage:/2", 1)], "other vectors than without it"
+
+
+@pytest.mark.parametrize("failure", [429, 500, 503, None], ids=str)
+async def test_transient_failures_are_retried(server: EmbeddingServer, failure: int | None) -> None:
+    def script(texts: list[str]) -> Reply:
+        failed = (failure, {"error": "pa-secret-key"}) if failure else (200, None)
+        return failed if len(server.asked) < 3 else topics(texts)
+
+    server.script = script
+    async with asking(server) as embedder:
+        assert await embedder.embed(["boots"]) == [[1.0, 0.0]]
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("reply", "tries"),
+    [
+        ((401, {"error": {"message": "wrong key pa-secret-key"}}), 1),
+        ((404, {"error": "no such model"}), 1),
+        ((302, {}), 1),
+        ((500, {"error": "pa-secret-key"}), 3),
+        ((200, "no embeddings"), 1),
+        ((200, {"data": [{"index": 1, "embedding": [1.0, 0.0]}]}), 1),
+        ((200, {"data": [{"index": 0, "embedding": [1.0, 0.0, 0.0]}]}), 1),
+        ((200, {"data": [{"index": 0, "embedding": [1.0, "x"]}]}), 1),
+        ((422, {"error": "never"}), 1),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_after_the_last_retry_there_is_one_error_without_the_servers_words(
+    server: EmbeddingServer, reply: Reply, tries: int
+) -> None:
+    server.script = lambda texts: reply
+    async with asking(server) as embedder:
+        with pytest.raises(EmbedderUnavailable, match="topics-1") as caught:
+            await embedder.embed(["boots"])
+    assert len(server.asked) == tries
+    assert "pa-secret" not in f"{caught.value!r} {embedder!r}"
+
+
+async def test_a_long_retry_after_is_not_waited_for(server: EmbeddingServer) -> None:
+    server.more = "Retry-After: 60\r\n"
+    server.script = lambda texts: (429, {})
+    async with asking(server) as embedder:
+        with pytest.raises(EmbedderUnavailable, match="429"):
+            await embedder.embed(["boots"])
+    assert len(server.asked) == 1
+
+
+async def test_after_a_failure_nothing_is_asked_until_the_backoff_is_over(server: EmbeddingServer) -> None:
+    server.script = lambda texts: (401, {})
+    async with asking(server, rest_seconds=60.0) as embedder:
+        for _ in range(3):
+            with pytest.raises(EmbedderUnavailable):
+                await embedder.embed(["boots"])
+    assert len(server.asked) == 1
+
+
+async def test_a_text_too_long_for_the_model_is_embedded_by_its_beginning(
+    shelf: Shelf, server: EmbeddingServer
+) -> None:
+    def script(texts: list[str]) -> Reply:
+        return (400, {"error": "too long"}) if any(len(text) > 900 for text in texts) else topics(texts)
+
+    server.script = script
+    async with asking(server) as embedder:
+        vectors = await embedder.embed(["refund", "boots " * 200, "refund"])
+    assert vectors == [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]
+
+
+async def test_a_server_that_is_away_costs_vectors_and_nothing_else(shelf: Shelf) -> None:
+    async with embedding_server(topics) as gone:
+        pass
+    async with asking(gone) as embedder:
+        done = await shelf.put("a.txt", "Boots are waxed.", embedder)
+        assert done.outcome == "added"
+        assert "cannot be reached" in (done.lacking or "")
+        assert await shelf.texts("boots", embedder=embedder) == ["Boots are waxed."]
+
+
+async def test_what_was_imported_without_vectors_gets_them_later(
+    shelf: Shelf, server: EmbeddingServer
+) -> None:
+    for name in ("a", "b", "c"):
+        await shelf.put(f"{name}.txt", f"Boots {name} are waxed.")
+    seen: list[tuple[int, int]] = []
+    async with asking(server) as embedder:
+        assert await shelf.texts("trainers", embedder=embedder) == []
+        embedded = await vectors.embed_missing(
+            shelf.pool, embedder, knowledge_base_id=shelf.id, progress=lambda *done: seen.append(done)
+        )
+        assert embedded == 3
+        assert seen == [(1, 3), (2, 3), (3, 3)]
+        assert len(await shelf.texts("trainers", embedder=embedder)) == 3
+        assert await vectors.embed_missing(shelf.pool, embedder, knowledge_base_id=shelf.id) == 0
+
+
+async def test_a_new_model_embeds_anew_and_the_old_vectors_go(shelf: Shelf, server: EmbeddingServer) -> None:
+    async with asking(server, "topics-1") as old:
+        await shelf.put("a.txt", "Boots are waxed.", old)
+    async with asking(server, "topics-2") as new:
+        assert await shelf.texts("trainers", embedder=new) == []
+        server.script = lambda texts: (503, {})
+        with pytest.raises(EmbedderUnavailable):
+            await vectors.embed_missing(shelf.pool, new, knowledge_base_id=shelf.id)
+        assert await shelf.rows(COUNT, shelf.id) == [("topics-1/2", 1)], "kept until there are others"
+        server.script = topics
+        assert await vectors.embed_missing(shelf.pool, new, knowledge_base_id=shelf.id) == 1
+        assert await shelf.texts("trainers", embedder=new) == ["Boots are waxed."]
+    assert await shelf.rows(COUNT, shelf.id) == [("topics-2/2", 1)]
+
+
+async def test_what_is_deleted_leaves_no_chunk_and_no_vector(shelf: Shelf, server: EmbeddingServer) -> None:
+    async def left() -> list[int]:
+        statement = "SELECT count(*) FROM {} WHERE knowledge_base_id = %s"
+        tables = ("documents", "chunks", "chunk_embeddings")
+        return [(await shelf.rows(statement.format(table), shelf.id))[0][0] for table in tables]
+
+    async with asking(server) as embedder:
+        one = await shelf.put("a.txt", "Boots are waxed.", embedder)
+        await shelf.put("b.txt", "Shoes are brushed.", embedder)
+    assert await left() == [2, 2, 2]
+    admin = administrator(shelf.pool)
+    await documents.delete(admin, shelf.id, one.document_id)
+    assert await left() == [1, 1, 1]
+    await knowledge.delete(admin, shelf.id)
+    assert await left() == [0, 0, 0]
+
+
+async def test_a_model_of_another_length_than_was_set_says_both(server: EmbeddingServer) -> None:
+    async with asking(server, size=768) as embedder:
+        with pytest.raises(EmbedderUnavailable, match="gives vectors of 2 numbers; it is set to give 768"):
+            await embedder.embed(["boots"])
+
+
+HTTP = {
+    "AGENTCHAT_EMBEDDER": "http",
+    "AGENTCHAT_EMBEDDINGS_URL": "http://127.0.0.1:1/v1",
+    "AGENTCHAT_EMBEDDINGS_MODEL": "m",
+    "AGENTCHAT_EMBEDDINGS_DIMENSIONS": "768",
+}
+
+
+async def _named_by(environ: dict[str, str]) -> Embedder | None:
+    async with embedder_of(load(EmbedderSettings, environ)) as embedder:
+        return embedder
+
+
+async def test_the_settings_choose_the_embedder() -> None:
+    assert await _named_by({}) is None
+    hashing, http = await _named_by({"AGENTCHAT_EMBEDDER": "hashing"}), await _named_by(HTTP)
+    assert hashing is not None
+    assert http is not None
+    assert hashing.name == "hashing-1"
+    assert http.name == "m"
+    assert http.dimensions == 768
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AGENTCHAT_EMBEDDER", "magic"),
+        ("AGENTCHAT_EMBEDDINGS_URL", ""),
+        ("AGENTCHAT_EMBEDDINGS_URL", "ftp://user:pa-secret@host"),
+        ("AGENTCHAT_EMBEDDINGS_MODEL", ""),
+        ("AGENTCHAT_EMBEDDINGS_DIMENSIONS", ""),
+        ("AGENTCHAT_EMBEDDINGS_DIMENSIONS", "4096"),
+    ],
+)
+async def test_a_setting_that_lacks_or_is_wrong_is_named(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=name) as caught:
+        await _named_by(HTTP | {name: value})
+    assert "pa-secret" not in str(caught.value)

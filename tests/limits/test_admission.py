@@ -1,0 +1,166 @@
+"""Admission under rate limits and slots: in Redis by a script, in the process when Redis is away."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
+from uuid import uuid4
+
+import pytest
+
+from limits import Admission, Limiter, Quota
+from limits.local_limiter import LocalLimiter
+
+Admit: TypeAlias = Callable[[str, Quota, str], Awaitable[Admission]]
+Release: TypeAlias = Callable[[str, str], Awaitable[None]]
+Doors: TypeAlias = tuple[Admit, Release]
+
+
+@pytest.fixture(params=["redis", "local"])
+async def doors(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[Doors]:
+    """The same questions to either limiter."""
+    if request.param == "redis":
+        limiter = Limiter(redis_url, instance="test", timeout=5)
+
+        async def release(account: str, trace: str) -> None:
+            await limiter.release(account, trace)
+
+        yield limiter.admit, release
+        await limiter.aclose()
+        return
+    local = LocalLimiter()
+
+    async def admit_locally(account: str, quota: Quota, trace: str) -> Admission:
+        return local.admit(account, quota, trace, lease_s=60)
+
+    async def end(account: str, trace: str) -> None:
+        local.end(account, trace)
+
+    yield admit_locally, end
+
+
+def new() -> str:
+    return uuid4().hex
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_of_200_at_once_exactly_n_are_admitted_every_time(doors: Doors) -> None:
+    admit, release = doors
+    for runs in (1, 2, 20, 20, 20, 199, 200):
+        account, quota = new(), Quota(concurrent_runs=runs)
+        traces = [new() for _ in range(200)]
+        decisions = await asyncio.gather(*(admit(account, quota, trace) for trace in traces))
+        admitted = [trace for trace, decision in zip(traces, decisions, strict=True) if decision.allowed]
+        assert len(admitted) == runs
+        refused = [decision for decision in decisions if not decision.allowed]
+        assert {(decision.code, decision.retry_after_s) for decision in refused} <= {("rate_limited", 1)}
+        await asyncio.gather(*(release(account, trace) for trace in admitted))
+        assert (await admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_hundred_races_of_200_are_all_won_by_exactly_n(redis_url: str) -> None:
+    limiter = Limiter(redis_url, instance="test", timeout=5)
+    for number in range(100):
+        account, quota = new(), Quota(concurrent_runs=number * 2 + 1)
+        decisions = await asyncio.gather(*(limiter.admit(account, quota, new()) for _ in range(200)))
+        assert sum(decision.allowed for decision in decisions) == quota.concurrent_runs
+    await limiter.aclose()
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(doors: Doors) -> None:
+    admit, _ = doors
+    account, quota = new(), Quota(requests_per_minute=5)
+    decisions = [await admit(account, quota, new()) for _ in range(6)]
+    assert [decision.allowed for decision in decisions] == [True] * 5 + [False]
+    assert [decision.remaining for decision in decisions] == [4, 3, 2, 1, 0, 0]
+    assert decisions[-1].code == "rate_limited"
+    assert decisions[-1].retry_after_s == 12
+    assert decisions[-1].limit == 5
+    assert decisions[-1].reset_s == 60
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_never_more_than_the_burst_and_the_rate_pass_in_any_time(doors: Doors) -> None:
+    admit, _ = doors
+    account, quota = new(), Quota(requests_per_minute=300)
+    began, passed = time.monotonic(), 0
+    while time.monotonic() - began < 1.0:
+        decisions = await asyncio.gather(*(admit(account, quota, new()) for _ in range(200)))
+        passed += sum(decision.allowed for decision in decisions)
+        await asyncio.sleep(0.02)
+    elapsed = time.monotonic() - began
+    assert 300 <= passed <= 300 + 300 * elapsed / 60
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_the_full_rate_flows_once_the_burst_is_spent(doors: Doors) -> None:
+    admit, _ = doors
+    account, quota = new(), Quota(requests_per_minute=600)
+    await asyncio.gather(*(admit(account, quota, new()) for _ in range(600)))
+    began, passed = time.monotonic(), 0
+    while time.monotonic() - began < 1.0:
+        passed += (await admit(account, quota, new())).allowed
+        await asyncio.sleep(0.01)
+    assert 7 <= passed <= 12
+
+
+@pytest.mark.requirement("LIMIT-RATE", "LIMIT-CONCURRENT")
+async def test_asking_again_for_a_held_run_takes_nothing_more(doors: Doors) -> None:
+    admit, release = doors
+    account, quota, trace = new(), Quota(requests_per_minute=2, concurrent_runs=1), new()
+    for _ in range(5):
+        decision = await admit(account, quota, trace)
+        assert decision.allowed is True
+        assert decision.remaining == 1
+    await release(account, trace)
+    assert (await admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-RATE")
+async def test_a_refused_request_takes_no_token_and_no_slot(doors: Doors) -> None:
+    admit, release = doors
+    account, quota, held = new(), Quota(requests_per_minute=3, concurrent_runs=1), new()
+    assert (await admit(account, quota, held)).remaining == 2
+    for _ in range(10):
+        decision = await admit(account, quota, new())
+        assert decision.allowed is False
+        assert decision.code == "rate_limited"
+        assert decision.remaining == 2
+    await release(account, held)
+    second = new()
+    assert (await admit(account, quota, second)).remaining == 1
+    await release(account, second)
+    third = new()
+    assert (await admit(account, quota, third)).remaining == 0
+    await release(account, third)
+    assert not (await admit(account, quota, new())).allowed
+    other = Quota(concurrent_runs=1)
+    assert (await admit(account, other, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_accounts_do_not_see_each_other(doors: Doors) -> None:
+    admit, _ = doors
+    quota = Quota(requests_per_minute=1, concurrent_runs=1)
+    assert (await admit(new(), quota, new())).allowed
+    assert (await admit(new(), quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(doors: Doors) -> None:
+    admit, _ = doors
+    account = new()
+    decisions = await asyncio.gather(*(admit(account, Quota(), new()) for _ in range(300)))
+    assert all(decision.allowed for decision in decisions)
+    assert {(d.limit, d.remaining, d.reset_s, d.retry_after_s) for d in decisions} == {(None,) * 4}
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_a_raised_rate_counts_at_the_next_request(doors: Doors) -> None:
+    admit, _ = doors
+    account = new()
+    assert (await admit(account, Quota(requests_per_minute=1), new())).allowed
+    assert not (await admit(account, Quota(requests_per_minute=1), new())).allowed
+    assert (await admit(account, Quota(requests_per_minute=600), new())).retry_after_s in (None, 1)

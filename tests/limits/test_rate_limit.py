@@ -1,0 +1,86 @@
+"""Of a rate of N a minute never more than N + N * t / 60 pass in any t seconds, whenever they ask."""
+
+import itertools
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from limits import Quota, lua_scripts
+from limits.local_limiter import LocalLimiter
+from limits.quota import interval_us
+from tests.limits.given import new
+
+pytestmark = pytest.mark.requirement("LIMIT-RATE")
+
+ON_OUR_CLOCK = lua_scripts.ADMIT.replace("redis.call('TIME')", "{ARGV[7], ARGV[8]}")
+START = 1_795_000_000_000_000
+
+RATES = st.sampled_from([1, 2, 7, 60, 600, 6000, 59_999])
+GAPS = st.lists(
+    st.one_of(
+        st.integers(0, 2),
+        st.integers(0, 200_000),
+        st.integers(900_000, 1_100_000),
+        st.integers(0, 90_000_000),
+    ),
+    min_size=1,
+    max_size=60,
+)
+"""Microseconds between two bursts of questions."""
+BURSTS = st.integers(1, 12)
+
+
+def check(rate: int, passed: list[int]) -> None:
+    """For every window that begins and ends with one that passed: the others hold no more."""
+    for first, begin in enumerate(passed):
+        for last in range(first, len(passed)):
+            assert (last - first + 1) <= rate + rate * (passed[last] - begin) / 60e6 + 1e-9
+
+
+def asked(gaps: list[int], burst: int) -> list[int]:
+    """When they ask, in microseconds."""
+    times = itertools.accumulate(gaps)
+    return [moment for moment in times for _ in range(burst)]
+
+
+@settings(max_examples=60)
+@given(RATES, GAPS, BURSTS)
+async def test_in_redis(redis_url: str, rate: int, gaps: list[int], burst: int) -> None:
+    keys = [f"limits:{{{new()}}}:{part}" for part in ("rate", "slots", "month")]
+    moments = asked(gaps, burst)
+    async with Redis.from_url(redis_url) as redis, redis.pipeline(transaction=False) as pipeline:
+        for moment in moments:
+            seconds, rest = divmod(START + moment, 1_000_000)
+            arguments: list[str | int] = [new(), interval_us(rate), rate, -1, -1, 1000, seconds, rest]
+            pipeline.eval(ON_OUR_CLOCK, 3, *keys, *arguments)
+        decisions = await pipeline.execute()
+    passed = [moment for moment, decision in zip(moments, decisions, strict=True) if decision[0] == 0]
+    check(rate, passed)
+    check_told(moments, [(decision[0] == 0, decision[1]) for decision in decisions])
+
+
+@settings(max_examples=100)
+@given(RATES, GAPS, BURSTS)
+async def test_in_the_process(rate: int, gaps: list[int], burst: int) -> None:
+    now = 0.0
+    limiter = LocalLimiter(clock=lambda: now)
+    quota = Quota(requests_per_minute=rate)
+    passed = []
+    for moment in asked(gaps, burst):
+        now = 1000 + moment / 1e6
+        if limiter.admit("account", quota, new(), lease_s=1).allowed:
+            passed.append(moment)
+    check(rate, passed)
+
+
+def check_told(moments: list[int], decisions: list[tuple[bool, int]]) -> None:
+    """Who comes again no sooner than he was told to, with nobody else asking between, passes."""
+    for place, (allowed, retry_us) in enumerate(decisions):
+        if not allowed:
+            following = bisect_right(moments, moments[place] + retry_us - 1)
+            between = decisions[place + 1 : following]
+            if following < len(decisions) and not any(passed for passed, _ in between):
+                assert decisions[following][0]

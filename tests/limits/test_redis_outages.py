@@ -1,0 +1,173 @@
+"""Redis frozen, gone, restarted or emptied: limits fall back to the process."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import uvloop
+from redis.asyncio import Redis
+
+from limits import Limiter, Quota, RedisUnavailable
+from tests.limits.given import at, new, zero
+
+pytestmark = pytest.mark.requirement("LIMIT-FALLBACK")
+
+BOUND = 2.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
+
+
+class Watched(Limiter):
+    """A limiter that keeps what its fallback was told."""
+
+    def __init__(self, url: str) -> None:
+        self.reasons: list[str] = []
+        super().__init__(url, instance="test", on_fallback=self.reasons.append)
+
+    async def until_redis_decides(self, seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            while (await self.admit(new(), Quota(), new())).local:  # noqa: ASYNC110 - as a caller would
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def limiter(valkey: Any) -> AsyncIterator[Watched]:
+    opened = Watched(valkey.url)
+    assert not (await opened.admit(new(), Quota(), new())).local
+    yield opened
+    await opened.aclose()
+
+
+async def timed_decision(limiter: Limiter, account: str, quota: Quota) -> tuple[float, bool]:
+    began = time.monotonic()
+    decision = await limiter.admit(account, quota, new())
+    assert decision.local
+    return time.monotonic() - began, decision.allowed
+
+
+async def test_a_frozen_redis_costs_one_bounded_wait_and_then_none(valkey: Any, limiter: Watched) -> None:
+    account, quota = new(), Quota(requests_per_minute=5)
+    valkey.freeze()
+    first = await timed_decision(limiter, account, quota)
+    rest = [await timed_decision(limiter, account, quota) for _ in range(9)]
+    valkey.thaw()
+    assert first[0] < BOUND
+    assert max(seconds for seconds, _ in rest) < BOUND
+    assert [allowed for _, allowed in [first, *rest]] == [True] * 5 + [False] * 5
+    assert limiter.reasons == ["timeout"] + ["open"] * 9
+    await limiter.until_redis_decides(5)
+
+
+async def test_200_questions_to_a_frozen_redis_are_all_answered_in_time(
+    valkey: Any, limiter: Watched
+) -> None:
+    account, quota = new(), Quota(concurrent_runs=7)
+    valkey.freeze()
+    answers = await asyncio.gather(*(timed_decision(limiter, account, quota) for _ in range(200)))
+    valkey.thaw()
+    assert max(seconds for seconds, _ in answers) < BOUND
+    assert sum(allowed for _, allowed in answers) == 7
+
+
+async def test_a_killed_redis_is_decided_without_and_asked_again_when_it_is_back(
+    valkey: Any, limiter: Watched
+) -> None:
+    await valkey.kill()
+    seconds, allowed = await timed_decision(limiter, new(), Quota(requests_per_minute=1))
+    assert (seconds < BOUND) is True
+    assert allowed is True
+    assert not await limiter.hold([(new(), new())])
+    with pytest.raises(RedisUnavailable):
+        await limiter.recount_month(new(), zero)
+    with pytest.raises(RedisUnavailable):
+        await limiter.kept_month(new())
+    await valkey.start()
+    await limiter.until_redis_decides(5)
+
+
+async def test_an_emptied_redis_is_told_the_scripts_again(valkey: Any, limiter: Watched) -> None:
+    async with Redis.from_url(valkey.url) as client:
+        await client.flushall()
+        await client.script_flush()
+    assert not (await limiter.admit(new(), Quota(requests_per_minute=1), new())).local
+    assert limiter.reasons == []
+
+
+async def test_what_ended_meanwhile_is_released_and_settled_once_redis_is_back(
+    valkey: Any, limiter: Watched
+) -> None:
+    account, quota, trace = new(), Quota(concurrent_runs=1, tokens_per_month=10), new()
+    await limiter.admit(account, quota, trace)
+    assert await limiter.recount_month(account, zero)
+    valkey.freeze()
+    began = time.monotonic()
+    await limiter.settle(account, trace, 10, at())
+    await limiter.settle(account, trace, 10, at())
+    assert time.monotonic() - began < BOUND
+    valkey.thaw()
+    await limiter.until_redis_decides(5)
+    async with Redis.from_url(valkey.url, decode_responses=True) as client:
+        assert await client.zcard(f"limits:{{{account}}}:slots") == 0
+        assert await client.hget(f"limits:{{{account}}}:month", "tokens") == "10"
+
+
+async def test_the_end_of_a_run_frees_the_slot_that_was_taken_here(valkey: Any, limiter: Watched) -> None:
+    account, quota, trace = new(), Quota(concurrent_runs=1), new()
+    await valkey.kill()
+    assert (await limiter.admit(account, quota, trace)).allowed
+    assert not (await limiter.admit(account, quota, new())).allowed
+    limiter.ended(account, trace)
+    assert (await limiter.admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("HEALTH")
+async def test_a_ping_tells_whether_redis_answers(valkey: Any, limiter: Watched) -> None:
+    await limiter.ping()
+    valkey.freeze()
+    with pytest.raises(Exception, match=r"(?i)timeout|^$"):
+        await limiter.ping()
+    valkey.thaw()
+
+
+async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limiter: Watched) -> None:
+    account, quota = new(), Quota(concurrent_runs=20)
+
+    async def request() -> bool:
+        time.sleep(0.003)  # noqa: ASYNC251 - the loop is kept busy, for 0.6 s in one turn
+        decision = await limiter.admit(account, quota, new())
+        time.sleep(0.002)  # noqa: ASYNC251
+        return decision.allowed
+
+    assert sum(await asyncio.gather(*(request() for _ in range(200)))) == 20
+    assert limiter.reasons == []
+
+
+def _reset_before_the_next_write(limiter: Limiter) -> None:
+    """As by the server, behind the look that the client takes at its connection before it uses it."""
+    connection: Any = limiter._redis._connection
+    send = connection.send_packed_command
+
+    async def reset_and_send(*arguments: Any, **more: Any) -> None:
+        connection.send_packed_command = send
+        connection._writer.transport.abort()
+        await send(*arguments, **more)
+
+    connection.send_packed_command = reset_and_send
+
+
+def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(redis_url: str) -> None:
+    """On uvloop, as services run, where a write to a closed connection is a RuntimeError."""
+
+    async def work() -> None:
+        limiter = Watched(redis_url)
+        try:
+            await limiter.until_redis_decides(10)
+            _reset_before_the_next_write(limiter)
+            async with asyncio.timeout(BOUND):
+                assert (await limiter.admit(new(), Quota(), new())).local
+            await limiter.until_redis_decides(10)
+        finally:
+            await limiter.aclose()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())

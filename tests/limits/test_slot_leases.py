@@ -1,0 +1,182 @@
+"""What only Redis keeps: leases of slots, settled tokens and the month."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from limits import Limiter, Quota, lua_scripts
+from tests.limits.given import Counted, at, new
+
+
+@pytest.fixture
+async def redis(redis_url: str) -> AsyncIterator["Redis"]:
+    client = Redis.from_url(redis_url, decode_responses=True)
+    yield client
+    await client.aclose()
+
+
+async def set_month(limiter: Limiter, account: str, tokens: int) -> None:
+    async def count() -> Counted:
+        return Counted(tokens=tokens)
+
+    assert await limiter.recount_month(account, count)
+
+
+async def until_admitted(limiter: Limiter, account: str, quota: Quota, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while not (await limiter.admit(account, quota, new())).allowed:  # noqa: ASYNC110 - as a caller would
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_the_slot_lease_of_a_dead_run_expires(limiter: Limiter) -> None:
+    account, quota = new(), Quota(concurrent_runs=1)
+    began = time.monotonic()
+    assert (await limiter.admit(account, quota, new(), slot_ttl_s=1)).allowed
+    assert not (await limiter.admit(account, quota, new())).allowed
+    await until_admitted(limiter, account, quota, 5)
+    assert time.monotonic() - began > 0.9
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_held_slot_outlives_its_first_lease(limiter: Limiter) -> None:
+    account, quota, trace = new(), Quota(concurrent_runs=1), new()
+    await limiter.admit(account, quota, trace, slot_ttl_s=1)
+    assert await limiter.hold([(account, trace), (new(), new())], ttl_s=30)
+    await asyncio.sleep(1.1)
+    assert not (await limiter.admit(account, quota, new())).allowed
+    await limiter.release(account, trace)
+    assert (await limiter.admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_holding_never_shortens_a_lease(limiter: Limiter, redis: "Redis") -> None:
+    account, trace = new(), new()
+    await limiter.admit(account, Quota(), trace, slot_ttl_s=60)
+    before = await redis.zscore(f"limits:{{{account}}}:slots", trace)
+    await limiter.hold([(account, trace)], ttl_s=1)
+    assert await redis.zscore(f"limits:{{{account}}}:slots", trace) == before
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_slot_that_redis_lost_is_taken_again_unless_it_was_settled(
+    limiter: Limiter, redis: "Redis"
+) -> None:
+    account, quota, lost, settled = new(), Quota(concurrent_runs=1), new(), new()
+    await limiter.admit(account, quota, lost)
+    await redis.delete(f"limits:{{{account}}}:slots")
+    await limiter.hold([(account, lost)])
+    assert not (await limiter.admit(account, quota, new())).allowed
+    await limiter.settle(account, lost, 0, at())
+    await limiter.admit(account, quota, settled)
+    await limiter.settle(account, settled, 5, at())
+    await limiter.hold([(account, settled), (account, lost)])
+    assert (await limiter.admit(account, quota, new())).allowed
+
+
+@pytest.mark.requirement("LIMIT-QUOTA")
+async def test_tokens_are_settled_once_a_run_and_end_the_month(limiter: Limiter) -> None:
+    account, quota, trace = new(), Quota(tokens_per_month=100), new()
+    await set_month(limiter, account, 30)
+    await limiter.admit(account, quota, trace)
+    await asyncio.gather(*(limiter.settle(account, trace, 69, at()) for _ in range(20)))
+    assert (await limiter.admit(account, quota, new())).tokens_remaining == 1
+    await limiter.settle(account, new(), 1, at())
+    refused = await limiter.admit(account, quota, new())
+    assert refused.allowed is False
+    assert refused.code == "quota_exceeded"
+    assert refused.retry_after_s is not None
+    assert 1 <= refused.retry_after_s <= 31 * 86400
+
+
+@pytest.mark.requirement("LIMIT-QUOTA")
+async def test_a_month_that_redis_does_not_know_is_said_so_until_it_is_set(limiter: Limiter) -> None:
+    account, quota = new(), Quota(tokens_per_month=1_000_000)
+    assert not (await limiter.admit(account, quota, new())).month_known
+    await limiter.settle(account, new(), 5, at())
+    assert not (await limiter.admit(account, quota, new())).month_known
+    await set_month(limiter, account, 99)
+    decision = await limiter.admit(account, quota, new())
+    assert decision.allowed is True
+    assert decision.month_known is True
+    assert (await limiter.admit(new(), Quota(), new())).month_known
+
+
+@pytest.mark.requirement("LIMIT-QUOTA")
+async def test_a_new_month_begins_at_no_tokens(limiter: Limiter, redis: "Redis") -> None:
+    account, quota = new(), Quota(tokens_per_month=100)
+    await set_month(limiter, account, 100)
+    assert (await limiter.admit(account, quota, new())).code == "quota_exceeded"
+    await redis.hincrby(f"limits:{{{account}}}:month", "month", -1)
+    decision = await limiter.admit(account, quota, new())
+    assert decision.allowed is True
+    assert decision.month_known is True
+
+
+@pytest.mark.requirement("LIMIT-QUOTA")
+@given(st.datetimes(datetime(1970, 1, 1), datetime(2199, 12, 31), timezones=st.just(UTC)))
+@settings(max_examples=300)
+async def test_months_are_those_of_the_calendar(redis_url: str, moment: datetime) -> None:
+    seconds = int(moment.timestamp())
+    script = (
+        lua_scripts._CLOCK
+        + lua_scripts._MONTH
+        + "local m, r = month_and_rest(tonumber(ARGV[1])) return {m, r}"
+    )
+    async with Redis.from_url(redis_url) as client:
+        month, rest = await client.eval(script, 0, str(seconds))
+        following, _ = await client.eval(script, 0, str(seconds + rest))
+    year, number = divmod(moment.year * 12 + moment.month, 12)
+    first_of_next = datetime(year + (number == 0 and 0), number + 1, 1, tzinfo=UTC)
+    assert seconds + rest == int(first_of_next.timestamp())
+    assert following != month
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_a_clock_set_back_does_not_shut_an_account_out(limiter: Limiter, redis: "Redis") -> None:
+    account, quota = new(), Quota(requests_per_minute=60)
+    await limiter.admit(account, quota, new())
+    await redis.set(f"limits:{{{account}}}:rate", int((time.time() + 86400) * 1e6))
+    refused = await limiter.admit(account, quota, new())
+    assert refused.retry_after_s == 1
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_nothing_is_kept_for_ever(limiter: Limiter, redis: "Redis") -> None:
+    account, trace = new(), new()
+    await limiter.admit(account, Quota(requests_per_minute=60), trace)
+    await limiter.hold([(account, trace)])
+    await set_month(limiter, account, 1)
+
+    async def count() -> Counted:
+        await limiter.settle(account, new(), 1, at())
+        keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
+        assert len(keys) == 5
+        assert all([await redis.pttl(key) > 0 for key in keys])
+        return Counted(tokens=1)
+
+    assert await limiter.recount_month(account, count)
+    keys = [key async for key in redis.scan_iter(f"limits:{{{account}}}:*")]
+    assert all([await redis.pttl(key) > 0 for key in keys])
+
+
+@pytest.mark.requirement("LIMIT-RATE")
+async def test_a_cancelled_question_leaves_the_next_answers_right(limiter: Limiter) -> None:
+    quota = Quota(requests_per_minute=1000)
+    accounts = [new() for _ in range(50)]
+    for account in accounts:
+        asked = asyncio.create_task(limiter.admit(account, quota, new()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+    for limit in range(2, 30):
+        decision = await limiter.admit(new(), Quota(requests_per_minute=limit), new())
+        assert decision.allowed is True
+        assert decision.remaining == limit - 1

@@ -1,0 +1,59 @@
+"""Requests to the Chat Completions wire by plain HTTP, and their streams taken apart."""
+
+import json
+from typing import Any
+
+import httpx
+from openai.types.chat import ChatCompletionMessageParam
+
+BEARER = {"authorization": "Bearer any-key"}
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_order",
+        "description": "Show an order.",
+        "parameters": {
+            "type": "object",
+            "properties": {"order_id": {"type": "string", "pattern": "^ORD-[0-9]{4}$"}},
+            "required": ["order_id"],
+        },
+    },
+}
+
+
+def user(text: str) -> ChatCompletionMessageParam:
+    return {"role": "user", "content": text}
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    """An assistant's message that calls get_order."""
+    called = {"name": "get_order", "arguments": '{"order_id":"ORD-1001"}'}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": one, "type": "function", "function": called} for one in ids],
+    }
+
+
+def result(call_id: str, text: str = "{}") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+async def post(address: str, headers: dict[str, str] = BEARER, **more: Any) -> httpx.Response:
+    body = {"model": "demo-echo", "messages": [user("Hello")], **more}
+    async with httpx.AsyncClient(base_url=address, headers=headers, timeout=20) as http:
+        return await http.post("/v1/chat/completions", json=body)
+
+
+def chunks_of(answer: httpx.Response) -> list[Any]:
+    """The data of a stream's events, decoded, but for the last word."""
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = answer.text.removesuffix("\n\n").split("\n\n")
+    return [
+        event if event == "data: [DONE]" else json.loads(event.removeprefix("data: ")) for event in events
+    ]
+
+
+def texts_of(chunks: list[Any]) -> list[str]:
+    deltas = [choice["delta"] for chunk in chunks if isinstance(chunk, dict) for choice in chunk["choices"]]
+    return [delta["content"] for delta in deltas if delta.get("content")]

@@ -1,0 +1,187 @@
+"""Workers that shut down, freeze or are full: their runs and waiting messages go on elsewhere, once."""
+
+import asyncio
+import signal
+
+import pytest
+
+from contracts import events, frames, subjects
+from contracts.messages import CancelRequested
+from orchestrator.timings import Timings
+from tests.bus.queue_state import until_nobody_pulls
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.process import orchestrator
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, breaks, holds, says
+
+pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(120)]
+
+
+@pytest.mark.requirement("STREAM-CONCAT")
+async def test_shutdown_hands_runs_over_at_once(world: World, provider: ScriptedProvider) -> None:
+    provider.will(breaks("It ", "has ", how="hang"), says("shipped."))
+    async with orchestrator(world.settings, "old") as old:
+        caller = await world.ask(await world.agent("demo-shop-1"))
+        await caller.until_said("It has ")
+        async with world.worker("new"):
+            old.send(signal.SIGTERM)
+            assert await old.ended() == 0
+            completed = await caller.until(frames.Completed, seconds=8.0)  # before its lease could expire
+    assert completed.message.content == caller.text == "It has shipped."
+    lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
+    assert [event.usage.total for event in lost] == [11]
+    assert (await world.run(caller)).usage.total == completed.message.token_count == 11 + 15
+
+
+@pytest.mark.requirement("PROGRESS")
+async def test_a_model_call_outlives_as_many_rolling_restarts_as_it_may_have_deaths(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(*(breaks(how="hang") for _ in range(5)), says("It has shipped."))
+    caller = await world.ask(await world.agent())
+    for restart in range(1, 6):
+        async with world.worker(f"worker-{restart}", timings=Timings(drain_seconds=0.05)):
+            await _called(provider, restart)
+    async with world.worker("last"):
+        completed = await caller.until(frames.Completed)
+    assert completed.attempt == 6
+    assert completed.message.content == caller.text == "It has shipped."
+    assert sum(isinstance(event, events.ReplyLost) for event in await world.events(caller)) == 5
+
+
+async def test_shutdown_drains_short_runs(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(holds(gate, "...", "shipped."))
+    async with orchestrator(world.settings, "old") as old:
+        caller = await world.ask(await world.agent())
+        await caller.until_said("...")
+        old.send(signal.SIGTERM)
+        await until_nobody_pulls(world.settings.nats_url, subjects.REQUESTS)
+        gate.set()
+        await caller.until(frames.Completed)
+        assert await old.ended() == 0
+    assert caller.of(frames.Resumed) == []
+
+
+@pytest.mark.requirement("LEASE", "LEASE-FENCE", "EVENT-STORE", "STREAM-CONCAT")
+async def test_a_frozen_worker_that_lost_its_lease_sends_nothing_that_counts(
+    world: World, provider: ScriptedProvider
+) -> None:
+    """Reliability, row 10. Its model writes on meanwhile: there is text to send when it wakes."""
+    frozen_now = asyncio.Event()
+
+    async def writes_on(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("It ", "has ")
+        await frozen_now.wait()
+        await exchange.text(*("never " for _ in range(1000)))
+        await exchange.left.wait()
+
+    provider.will(writes_on, says("shipped."), says("never"))
+    async with orchestrator(world.settings, "frozen") as frozen:
+        caller = await world.ask(await world.agent("demo-shop-1"))
+        await caller.until_said("It has ")
+        frozen.send(signal.SIGSTOP)
+        frozen_now.set()
+        async with world.worker("other"):
+            completed = await caller.until(frames.Completed, seconds=30.0)
+            assert completed.attempt == 2
+            frozen.send(signal.SIGCONT)
+            await provider.calls[0].until_left()
+            after = await world.go_on(caller, "Thanks.")
+            await after.until(frames.Completed)
+    assert completed.message.content == caller.text == "It has shipped."
+    assert "".join(frame.text for frame in caller.of(frames.Delta) if frame.attempt == 1) == "It has "
+    stored = await world.events(caller)
+    trace = caller.request.trace_id
+    assert [e.attempt for e in stored if isinstance(e, events.RunStarted) and e.trace_id == trace] == [1, 2]
+    assert sum(isinstance(e, events.RunCompleted) and e.trace_id == trace for e in stored) == 1
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_run_cancelled_while_no_worker_has_it_ends_with_the_text_sent_so_far(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(breaks("It has", how="hang"), says(" never shipped."))
+    async with world.worker("old", timings=Timings(drain_seconds=0.2)):
+        caller = await world.ask(await world.agent())
+        await caller.until_said("It has")
+    await world.bus.traces.cancel(
+        CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
+    )
+    async with world.worker("next"):
+        assert (await caller.until(frames.Failed)).code == "cancelled"
+    ended = await world.run(caller)
+    assert ended.state == "cancelled"
+    assert ended.text == "It has"
+    assert ended.attempt == 2
+    assert len(provider.calls) == 1
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_waiters_hold_no_run_slot(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(holds(gate, "...", "one"), says("reply"))
+    async with world.worker("small", run_slots=2):
+        first = await world.ask(await world.agent(), "first")
+        await first.until(frames.Delta)
+        waiters = [await world.go_on(first, f"waiter {number}") for number in range(5)]
+        for waiter in waiters:
+            await waiter.until(frames.Queued)
+        other = await world.ask(await world.agent(), "elsewhere")
+        await other.until(frames.Completed)
+        gate.set()
+        for waiter in waiters:
+            await waiter.until(frames.Completed)
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_a_waiter_goes_on_waiting_at_another_worker(world: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(holds(gate, "...", "one"), says("two"), says("three"))
+    async with world.worker("old", timings=Timings(drain_seconds=0.5)):
+        first = await world.ask(await world.agent(), "first")
+        await first.until(frames.Delta)
+        waiter = await world.go_on(first, "second")
+        await waiter.until(frames.Queued)
+    async with world.worker("next"):
+        await waiter.until(frames.Completed)
+    assert len(first.of(frames.Resumed)) == 1
+    assert [run.user_text for run in (await world.conversation(first)).runs] == ["first", "second"]
+
+
+@pytest.mark.requirement("CONV-BUSY-HANDOVER")
+async def test_a_waiter_whose_worker_is_stopped_is_not_overtaken_before_another_has_room(
+    world: World, provider: ScriptedProvider
+) -> None:
+    """Both workers are filled up, so that it is known where each message waits."""
+    gate, room = asyncio.Event(), asyncio.Event()
+    provider.will(
+        holds(gate, "...", "one"), holds(gate, "...", "filler"), holds(room, "...", "filler"), says("reply")
+    )
+    agent = await world.agent()
+    async with world.worker("old", run_slots=2) as stop_old:
+        first = await world.ask(agent, "first")
+        await first.until(frames.Delta)
+        second = await world.go_on(first, "second")
+        await second.until(frames.Queued)
+        await (await world.ask(agent, "fills the old one")).until(frames.Delta)
+        async with world.worker("next", run_slots=1):
+            third = await world.go_on(first, "third")
+            await third.until(frames.Queued)
+            await (await world.ask(agent, "fills the next one")).until(frames.Delta)
+            stop_old.set()
+            gate.set()
+            await first.until(frames.Completed)
+            with pytest.raises(TimeoutError):
+                await third.until(frames.Accepted, seconds=1.0)  # long enough to overtake
+            room.set()
+            for waiter in (second, third):
+                await waiter.until(frames.Completed)
+    runs = (await world.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", "second", "third"]
+
+
+async def _called(provider: ScriptedProvider, times: int) -> None:
+    async with asyncio.timeout(SECONDS):
+        while len(provider.calls) < times:  # noqa: ASYNC110 - the provider has no event for it
+            await asyncio.sleep(0.01)

@@ -1,0 +1,184 @@
+"""Erasing a conversation by command: whatever is under way in it ends, and nothing of it comes back."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bus import erase_conversation
+from contracts import events, frames
+from contracts.events import AgentFacts
+from contracts.ids import new_id, new_unlisted_id
+from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.turn import Begin, fail, open_turn
+from conversations.errors import VersionConflict
+from conversations.event_store.store import open_store
+from conversations.leases.leases import Leases
+from orchestrator.timings import Timings
+from runtime.postgres import open_pool
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import ScriptedProvider, breaks, says
+
+pytestmark = pytest.mark.requirement("ERASE")
+
+
+@pytest.fixture(scope="module")
+async def working(world: World) -> AsyncIterator[World]:
+    """With one orchestrator, which waits a little less for the worker of an erased run."""
+    async with world.worker(timings=Timings(erase_cancel_seconds=1.5)):
+        yield world
+
+
+async def erase(world: World, caller: Listener, trace_id: str | None = None) -> bool:
+    return await erase_conversation(
+        world.bus.rpc,
+        world.account_id,
+        caller.request.conversation_id,
+        trace_id=trace_id or os.urandom(16).hex(),
+    )
+
+
+async def left(world: World, caller: Listener) -> events.ConversationErased:
+    (event,) = await world.events(caller)
+    assert isinstance(event, events.ConversationErased)
+    return event
+
+
+async def test_what_is_left_says_when_by_which_request_and_what_it_had_cost(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until(frames.Completed)
+    trace_id = os.urandom(16).hex()
+    assert await erase(working, caller, trace_id)
+    event = await left(working, caller)
+    assert event.trace_id == trace_id
+    assert event.account_id == working.account_id
+    assert [(run.trace_id, run.state, run.usage.total) for run in event.spent] == [
+        (caller.request.trace_id, "completed", 15)
+    ]
+
+
+async def test_only_the_repeated_command_finds_it_erased(working: World, provider: ScriptedProvider) -> None:
+    provider.will(says("shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until(frames.Completed)
+    trace_id = os.urandom(16).hex()
+    assert not await erase(await working.stranger(), caller)
+    assert await erase(working, caller, trace_id)
+    assert await erase(working, caller, trace_id)
+    assert not await erase(working, caller)
+    assert not await erase_conversation(working.bus.rpc, working.account_id, new_id(), trace_id=trace_id)
+    later = await working.go_on(caller, "and now?")
+    assert (await later.until(frames.Refused)).code == "conversation_not_found"
+    again = await working.ask(
+        caller.request.agent_id, conversation_id=caller.request.conversation_id, new_conversation=True
+    )
+    assert (await again.until(frames.Refused)).code == "conversation_not_found"
+    await left(working, caller)
+
+
+async def test_of_many_commands_at_once_one_erases(working: World, provider: ScriptedProvider) -> None:
+    provider.will(says("shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until(frames.Completed)
+    async with working.worker("second"):
+        outcomes = await asyncio.gather(*(erase(working, caller) for _ in range(8)))
+    assert sorted(outcomes) == [False] * 7 + [True]
+
+
+async def test_a_run_under_way_ends_as_cancelled_and_those_in_line_find_nothing(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(breaks("It has", how="hang"), says("never"))
+    first = await working.ask(await working.agent())
+    await first.until_said("It has")
+    waiters = [await working.go_on(first, f"message {number}") for number in range(3)]
+    await asyncio.gather(*(each.until(frames.Queued) for each in waiters))
+    assert await erase(working, first)
+    assert (await first.until(frames.Failed)).code == "cancelled"
+    refusals = await asyncio.gather(*(each.until(frames.Refused) for each in waiters))
+    assert {(each.code, each.message) for each in refusals} == {
+        ("conversation_not_found", "There is no such conversation.")
+    }
+    await provider.calls[0].until_left()
+    assert len(provider.calls) == 1
+    assert [(run.state, run.usage.input_tokens) for run in (await left(working, first)).spent] == [
+        ("cancelled", 10)
+    ]
+
+
+async def test_a_run_whose_worker_does_not_listen_ends_with_the_erasure(working: World) -> None:
+    caller = await working.listen(working.request(await working.agent(), "secret"))
+    request = caller.request
+    begin = open_turn(
+        Conversation(conversation_id=request.conversation_id),
+        request,
+        AgentFacts(agent_version=1, model="m"),
+        now=request.requested_at,
+        expired=False,
+    )
+    assert isinstance(begin, Begin)
+    async with (
+        open_store(working.settings.database_url) as store,
+        open_pool(working.settings.database_url) as pool,
+    ):
+        begun = await store.append(Conversation(conversation_id=request.conversation_id), begin.events)
+        await Leases(pool, "frozen").acquire(request.trace_id)
+        assert await erase(working, caller)
+        assert (await caller.until(frames.Failed)).code == "cancelled"
+        run = begun.run(request.trace_id)
+        assert run is not None
+        with pytest.raises(VersionConflict):
+            await store.append(begun, fail(run, "internal_error", "too late", request.requested_at))
+    assert [run.state for run in (await left(working, caller)).spent] == ["cancelled"]
+
+
+async def test_a_run_that_begins_all_the_same_is_cancelled_too(
+    working: World, provider: ScriptedProvider
+) -> None:
+    """Messages come in while it is erased: each is answered before, cancelled, or finds nothing."""
+    provider.will(says("shipped."))
+    agent_id = await working.agent()
+    first = await working.ask(agent_id)
+    await first.until(frames.Completed)
+    erasing = asyncio.create_task(erase(working, first))
+    callers = [await working.go_on(first, f"message {number}") for number in range(6)]
+    assert await erasing
+    await asyncio.gather(*(each.until_ended() for each in callers))
+    for each in callers:
+        last = each.frames[-1]
+        match last:
+            case frames.Completed():
+                continue
+            case frames.Failed() | frames.Refused():
+                assert last.code in ("cancelled", "conversation_not_found")
+            case _:
+                raise AssertionError(last)
+    await left(working, first)
+
+
+@pytest.mark.requirement("OPENAI-DOOR")
+async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("One."), says("Two."), says("Three."))
+    async with world.worker():
+        agent = await world.agent()
+        unlisted = await world.ask(agent, conversation_id=new_unlisted_id())
+        await unlisted.until(frames.Completed)
+        listed = await world.ask(agent)
+        await listed.until(frames.Completed)
+        later = await world.go_on(unlisted, "and now?")
+        await later.until(frames.Completed)
+        kept = await world.events(listed)
+        assert len(await world.events(unlisted)) > 6, "kept for a day"
+    async with world.worker(unlisted_hours=0.5 / 3600):
+        async with asyncio.timeout(20):
+            while len(await world.events(unlisted)) > 1:  # noqa: ASYNC110 - another process removes it
+                await asyncio.sleep(0.05)
+    event = await left(world, unlisted)
+    assert len(event.spent) == 2
+    assert await world.events(listed) == kept

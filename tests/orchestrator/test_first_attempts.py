@@ -1,0 +1,152 @@
+"""Runs that begin by one statement, at a worker that knows their agent: nothing that it knows may be old."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import events, frames
+from contracts.messages import CancelRequested
+from conversations.event_store.store import open_store
+from conversations.leases.waiting_line import WaitingLine
+from directory.secrets import Sealer
+from runtime.postgres import connection
+from tests.conversations.given import trace, turn
+from tests.orchestrator.given import SECRET, Listener, World, ago
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("LEASE")
+
+
+async def _known(working: World, provider: ScriptedProvider, agent: str, **more: Any) -> Listener:
+    """A run that has ended: the worker knows its agent and its conversation."""
+    provider.will(says("one"), says("two"))
+    return await _ended(await working.ask(agent, "first", **more))
+
+
+def _key_of(call: Exchange) -> str:
+    return call.headers["authorization"].removeprefix("Bearer ")
+
+
+async def _ended(caller: Listener) -> Listener:
+    await caller.until_ended()
+    return caller
+
+
+async def test_a_run_leaves_the_same_whether_its_worker_knew_the_agent_or_not(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("It ", "has ", "shipped."))
+    agent = await working.agent()
+    stored, said = [], []
+    for _ in range(2):
+        caller = await _ended(await working.ask(agent))
+        request = caller.request
+        stored.append(
+            [
+                msgspec.structs.replace(event, at="", trace_id="")
+                for event in await working.events(caller)
+                if not isinstance(event, events.MessageSaved)
+            ]
+        )
+        said.append([type(frame) for frame in caller.frames])
+        async with connection(working.pool) as conn:
+            leases = await conn.execute("SELECT FROM run_leases WHERE trace_id = %s", [request.trace_id])
+            assert await leases.fetchall() == []
+    assert stored[0] == stored[1]
+    assert said[0] == said[1]
+
+
+async def test_an_agent_that_changed_answers_as_it_is_now(working: World, provider: ScriptedProvider) -> None:
+    agent = await working.agent(system_prompt="Be brief.")
+    first = await _known(working, provider, agent)
+    await working.change_agent(agent, system_prompt="Be long.", provider_key="another")
+    second = await _ended(await working.go_on(first, "second"))
+    assert [call.system for call in provider.calls] == ["Be brief.", "Be long."]
+    assert [_key_of(call) for call in provider.calls] == ["offline", "another"]
+    assert (await working.run(second)).agent_version == 2
+
+
+async def test_an_agent_made_anew_under_its_old_id_answers_as_the_new_one(
+    working: World, provider: ScriptedProvider
+) -> None:
+    agent = await working.agent(system_prompt="Be brief.")
+    first = await _known(working, provider, agent)
+    await working.delete_agent(agent)
+    await working.agent(system_prompt="Be new.", provider_key="new", agent_id=agent)
+    await _ended(await working.go_on(first, "second"))
+    assert provider.calls[-1].system == "Be new."
+    assert _key_of(provider.calls[-1]) == "new"
+
+
+async def test_a_key_that_was_sealed_anew_in_its_version_is_the_one_that_is_used(
+    working: World, provider: ScriptedProvider
+) -> None:
+    agent = await working.agent()
+    first = await _known(working, provider, agent)
+    sealed = Sealer.from_setting(SECRET).seal("fresh", owner=f"{working.account_id}/{agent}/provider_key")
+    async with connection(working.pool) as conn:
+        await conn.execute("UPDATE agent_versions SET provider_key = %s WHERE agent_id = %s", [sealed, agent])
+    await _ended(await working.go_on(first, "second"))
+    assert _key_of(provider.calls[-1]) == "fresh"
+
+
+@pytest.mark.parametrize("how", ["disabled", "deleted"])
+async def test_an_agent_that_is_gone_is_not_found(
+    working: World, provider: ScriptedProvider, how: str
+) -> None:
+    agent = await working.agent()
+    first = await _known(working, provider, agent)
+    if how == "deleted":
+        await working.delete_agent(agent)
+    else:
+        async with connection(working.pool) as conn:
+            await conn.execute("UPDATE agents SET disabled_at = now() WHERE agent_id = %s", [agent])
+    second = await working.go_on(first, "second")
+    assert (await second.until(frames.Refused)).code == "agent_not_found"
+    assert len((await working.conversation(second)).runs) == 1
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_request_cancelled_before_its_worker_has_it_is_refused(
+    working: World, provider: ScriptedProvider
+) -> None:
+    first = await _known(working, provider, await working.agent())
+    earlier = first.request
+    request = working.request(
+        earlier.agent_id, conversation_id=earlier.conversation_id, new_conversation=False
+    )
+    caller = await working.listen(request)
+    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=working.account_id))
+    await working.bus.queues.request_chat(request)
+    assert (await caller.until(frames.Refused)).code == "cancelled"
+    assert len((await working.conversation(caller)).runs) == 1
+
+
+@pytest.mark.requirement("CONV-BUSY")
+async def test_who_waits_in_line_is_before_who_comes(working: World, provider: ScriptedProvider) -> None:
+    first = await _known(working, provider, await working.agent())
+    line = WaitingLine(working.pool, "another worker")
+    waiter = working.request(first.request.agent_id)
+    await line.join(first.request.conversation_id, waiter.trace_id, ago(0), working.account_id)
+    second = await working.go_on(first, "second")
+    await second.until(frames.Queued)
+    await line.leave(waiter.trace_id)
+    await second.until(frames.Completed)
+
+
+async def test_a_conversation_that_another_worker_went_on_with_is_read_anew(
+    working: World, provider: ScriptedProvider
+) -> None:
+    first = await _known(working, provider, await working.agent())
+    async with open_store(working.settings.database_url) as other:
+        await other.append(await working.conversation(first), turn("beside", "Hello?", "Hello!"))
+    second = await _ended(await working.go_on(first, "second"))
+    runs = (await working.conversation(second)).runs
+    assert [run.trace_id for run in runs] == [
+        first.request.trace_id,
+        trace("beside"),
+        second.request.trace_id,
+    ]
+    texts = [each["content"][0]["text"] for each in provider.calls[-1].body["messages"]]
+    assert texts[-3:] == ["Hello?", "Hello!", "second"]

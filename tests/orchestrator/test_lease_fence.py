@@ -1,0 +1,235 @@
+"""The fence: a worker that cannot know whether its leases are still its own sends no more of their runs."""
+
+import asyncio
+from collections.abc import MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import nats
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from contracts import frames, subjects
+from contracts.ids import new_id
+from contracts.timings import HOLD_SECONDS
+from contracts.updates import Finished, Text
+from conversations.leases.leases import Leases, LeaseTimings
+from gateway.runs.view import View
+from orchestrator.lease.fence import Fence
+from orchestrator.run.channel import TraceChannel
+from orchestrator.run.interruption import Interrupted
+from orchestrator.timings import Timings
+from runtime.postgres import connection, open_pool
+from tests.conversations.outages import there_for_long
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.link import Link
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, holds, says
+
+pytestmark = [pytest.mark.requirement("LEASE-FENCE"), pytest.mark.timeout(60)]
+
+_SHORT_LEASE_SECONDS = 2
+_SHORT_HOLD_SECONDS = 1.5
+
+
+_SHORT = Timings(  # of leases, at about a fifth of their time; and a short drain
+    leases=LeaseTimings(
+        lease_seconds=_SHORT_LEASE_SECONDS,
+        hold_seconds=_SHORT_HOLD_SECONDS,
+        renewal_seconds=0.4,
+        give_up_seconds=1.0,
+    ),
+    renew_seconds=0.4,
+    renew_again_seconds=0.1,
+    alive_look_seconds=0.1,
+    drain_seconds=0.1,
+)
+
+
+async def _writes_on(exchange: Exchange) -> None:
+    """Text without an end."""
+    await exchange.begin()
+    await exchange.text(*("more " for _ in range(10_000)))
+
+
+async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
+    async with asyncio.timeout(15):
+        while not any(line["event"] == event for line in lines):  # noqa: ASYNC110 - lines have no event
+            await asyncio.sleep(0.02)
+
+
+async def _until_nobody_pulls(world: World) -> None:
+    """Until NATS has nobody to send a request to: what goes to one who has just left comes again late."""
+    client = await nats.connect(world.settings.nats_url)
+    try:
+        async with asyncio.timeout(SECONDS):
+            while (await client.jetstream().consumer_info(subjects.REQUESTS, "orchestrator")).num_waiting:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    finally:
+        await client.close()
+
+
+async def _until_free(world: World, trace_id: str) -> None:
+    """Until another worker could take the run."""
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(SECONDS):
+        async with connection(pool) as conn:
+            await there_for_long(conn)  # a lease that expires now was not lost in an outage
+        while await Leases(pool, "onlooker").alive(trace_id):  # noqa: ASYNC110 - a row has no event
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.requirement("RESUME", "STREAM-CONCAT")
+async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_postgres_alone(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(_writes_on, says("The ", "end."))
+    link = Link()
+    agent = await world.agent("demo-shop-1")
+    async with (
+        link.to(world.settings.database_url) as url,
+        # No slot of it is free for what comes later.
+        world.worker("cut off", timings=_SHORT, database_url=url, run_slots=1),
+    ):
+        caller = await world.ask(agent)
+        await caller.until_said("more more")
+        link.cut()
+        await _until_free(world, caller.request.trace_id)
+        said = len(caller.of(frames.Delta))
+        async with world.worker("next", timings=_SHORT):
+            await world.bus.queues.request_chat(world.again(caller.request))  # as the sweeper does
+            completed = await caller.until(frames.Completed)
+            await provider.calls[0].until_left()
+        assert [frame.attempt for frame in caller.of(frames.Delta)[said:]] == [2, 2]
+    view = View()
+    updates = [update for frame in caller.frames for update in view.feed(frame)]
+    assert isinstance(updates[-1], Finished)
+    text = "".join(update.text for update in updates if isinstance(update, Text))
+    assert text == completed.message.content
+    assert completed.attempt == 2
+
+
+@pytest.mark.requirement("EVENT-STORE-BOUND")
+async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_it_is_renewed(
+    world: World, provider: ScriptedProvider
+) -> None:
+    patient = replace(_SHORT.leases, give_up_seconds=15.0)  # the pool needs some seconds to connect again
+    timings = replace(_SHORT, leases=patient)
+    gate = asyncio.Event()
+
+    provider.will(holds(gate, "It has ", "shipped."))
+    link = Link()
+    async with link.to(world.settings.database_url) as url, world.worker(timings=timings, database_url=url):
+        caller = await world.ask(await world.agent())
+        await caller.until_said("It has ")
+        link.cut()
+        await _until_free(world, caller.request.trace_id)
+        gate.set()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await caller.until_said("shipped.")
+        link.mend()
+        completed = await caller.until(frames.Completed)
+    assert completed.message.content == caller.text == "It has shipped."
+    assert completed.attempt == 1
+
+
+async def test_a_worker_that_slept_looks_at_its_clock_before_the_next_frame(world: World) -> None:
+    now = 0.0
+    request = world.request("agent")
+    caller = await world.listen(request)
+    async with open_pool(world.settings.database_url, role=None) as pool:
+        held = Leases(pool, "sleeper", clock=lambda: now)
+        lease = await held.acquire(request.trace_id)
+        assert lease is not None
+        channel = TraceChannel(Fence(world.bus.traces, lease), request.trace_id, 1)
+        await channel.say("before")
+        now = HOLD_SECONDS
+        saying = asyncio.create_task(channel.say(", after"))
+        await channel.say_alive()
+        assert await held.renew() == set()
+        await saying
+        await caller.until_said("before, after")
+        now += HOLD_SECONDS + LeaseTimings().give_up_seconds
+        with pytest.raises(Interrupted, match="lost"):
+            await channel.say(" never")
+        await channel.send(frames.Failed(seq=0, attempt=0, code="cancelled", message=""))
+        await caller.until_ended()
+    assert [frame.seq for frame in caller.frames if frame.seq] == [1, 2, 3]
+    assert channel.said == caller.text == "before, after"
+
+
+@pytest.mark.requirement("LEASE")
+async def test_queries_that_hold_every_other_connection_delay_no_renewal(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(_writes_on)
+    agent = await world.agent()
+    async with open_pool(world.settings.database_url, role=None) as pool, world.worker(timings=_SHORT):
+        caller = await world.ask(agent)
+        await caller.until_said("more")
+        async with connection(pool, seconds=20) as locking, locking.transaction():
+            await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            await locking.execute("LOCK TABLE agents")
+            for _ in range(40):  # each reads its agent
+                await world.bus.queues.request_chat(world.request(agent))
+            watched = Leases(pool, "onlooker")
+            loop = asyncio.get_running_loop()
+            end = loop.time() + _SHORT_LEASE_SECONDS + 1.0
+            while loop.time() < end:
+                assert await watched.alive(caller.request.trace_id)
+                await asyncio.sleep(0.05)
+            await caller.until_said(caller.text + "more")
+        provider.will(says("ok"))
+
+
+@pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
+async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it_is_back(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("one"), says("two"))
+    link = Link()
+    agent = await world.agent()
+    with capture_logs() as lines:
+        async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
+            link.cut()
+            await _logged(lines, "store_unavailable")
+            await _until_nobody_pulls(world)
+            first = await world.ask(agent)
+            await asyncio.sleep(1.0)  # in which it would have been taken
+            assert (await world.bus.queues.backlog("REQUESTS")).waiting == 1
+            async with world.worker("another"):
+                await first.until(frames.Completed, seconds=10.0)
+            second = await world.ask(agent)
+            link.mend()
+            await second.until(frames.Completed, seconds=10.0)
+
+
+@pytest.mark.requirement("LEASE")
+async def test_a_request_that_another_worker_has_taken_is_not_refused(world: World) -> None:
+    """Its first worker finds no agent, but only when its lease is another's."""
+    async with (
+        world.worker(timings=_SHORT),
+        await psycopg.AsyncConnection.connect(world.settings.database_url) as owner,
+    ):
+        async with owner.transaction():
+            await owner.execute("LOCK TABLE agents")
+            request = world.request(new_id())
+            caller = await world.listen(request)
+            await world.bus.queues.request_chat(request)
+            await _taken_by_another(world, request.trace_id)
+            await asyncio.sleep(2 * _SHORT_HOLD_SECONDS / 3)  # until a renewal has found that it is lost
+        with pytest.raises(TimeoutError):
+            await caller.until(frames.Refused, seconds=1.0)
+        await owner.execute("DELETE FROM run_leases WHERE trace_id = %s", [request.trace_id])
+        await owner.commit()
+        assert (await caller.until(frames.Refused)).code == "agent_not_found"
+
+
+async def _taken_by_another(world: World, trace_id: str) -> None:
+    take = "UPDATE run_leases SET worker = 'another', expires_at = expires_at + interval '1 minute'"
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+        while True:
+            async with connection(pool) as conn:
+                if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:
+                    return
+            await asyncio.sleep(0.02)

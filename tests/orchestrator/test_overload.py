@@ -1,0 +1,66 @@
+"""Overload: requests beyond the run slots wait in the queue until their deadlines, and metrics show it."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from contracts import frames
+from orchestrator.timings import Timings
+from runtime import telemetry
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.scripted import Exchange, ScriptedProvider
+from tests.system.collector import collector
+
+
+@pytest.mark.requirement("SLOTS-FULL", "OVERLOADED")
+async def test_requests_beyond_the_run_slots_wait_until_their_deadline_and_are_seen_to_wait(
+    world: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("...")
+        await gate.wait()
+        await exchange.end()
+
+    provider.will(answer)
+    agent = await world.agent()
+    with collector() as collected, capture_logs() as logged:
+        telemetry.configure("orchestrator", collected.endpoint)
+        async with world.worker("full", timings=Timings(load_seconds=0.1), run_slots=1):
+            first = await world.ask(agent)
+            await first.until(frames.Delta)
+            soon = datetime.now(UTC) + timedelta(seconds=1)
+            impatient = await world.ask(agent, deadline=soon.isoformat().replace("+00:00", "Z"))
+            patient = await world.ask(agent)
+            seen = await _line(logged, event="requests_wait_for_a_slot", waiting=2)
+            await asyncio.to_thread(telemetry.shutdown)  # sends what it has
+            gate.set()
+            assert (await impatient.until(frames.Refused)).code == "overloaded"
+            await patient.until(frames.Completed)
+    assert seen["slots_used"] == 1
+    assert seen["slots"] == 1
+    assert seen["oldest_seconds"] >= 1.0
+    assert await world.events(impatient) == []
+    gauges = ("agentchat.runs.slots", "agentchat.runs.slots_used", "agentchat.requests.waiting")
+    assert [collected.counts_of(name) for name in gauges] == [
+        {"worker=full": 1},
+        {"worker=full": 1},
+        {"worker=full": 2},
+    ]
+    assert collected.counts_of("agentchat.requests.oldest_seconds")["worker=full"] >= 1.0
+
+
+async def _line(logged: Iterable[Mapping[str, Any]], **fields: Any) -> Mapping[str, Any]:
+    """The first line with these fields."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            for line in logged:
+                if fields.items() <= line.items():
+                    return line
+            await asyncio.sleep(0.05)

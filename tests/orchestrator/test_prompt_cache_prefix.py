@@ -1,0 +1,132 @@
+"""What successive calls of a thread share, byte for byte: all but the new part. A provider caches that."""
+
+import signal
+from typing import Any
+
+import msgspec
+import pytest
+
+from administration import knowledge
+from administration.values import NewKnowledgeBase
+from contracts import frames
+from directory.agents import Retrieval
+from orchestrator.models import ModelCall
+from orchestrator.models.anthropic.request import body_of
+from runtime.postgres import open_pool
+from tests.administrator import administrator
+from tests.knowledge.shelf import Shelf
+from tests.orchestrator.given import World
+from tests.orchestrator.process import orchestrator
+from tests.orchestrator.provider_caller import user
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks, says
+from tests.orchestrator.test_tools import SHOP
+from tests.orchestrator.toolbox import Toolbox
+
+pytestmark = pytest.mark.requirement("MODEL-CACHE")
+
+
+class Sent:
+    """A prompt as bytes, piece by piece in the provider's order; `marks` are the pieces with a breakpoint.
+
+    The first `head` pieces are the tools and the system prompt.
+    """
+
+    def __init__(self, call: Exchange) -> None:
+        body = call.body
+        whole: list[tuple[str, dict[str, Any]]] = [("tool", tool) for tool in body.get("tools", ())]
+        whole += [("system", block) for block in body.get("system", ())]
+        self.head = len(whole)
+        whole += [(each["role"], block) for each in body["messages"] for block in each["content"]]
+        self.marks = [place for place, (_, piece) in enumerate(whole) if "cache_control" in piece]
+        self.pieces = [
+            msgspec.json.encode((role, {k: v for k, v in piece.items() if k != "cache_control"}))
+            for role, piece in whole
+        ]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def shared(self, other: "Sent") -> int:
+        """How many pieces both begin with."""
+        pairs = zip(self.pieces, other.pieces, strict=False)
+        differing = (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs)
+        return next(differing, min(len(self), len(other)))
+
+
+async def test_with_tools_each_call_begins_with_the_whole_call_before(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(asks(("c1", "find", "{}"), text="Let me see. "), says("Found."), says("Again."))
+    async with Toolbox(world.bus).open(), world.worker():
+        first = await world.ask(await world.agent(system_prompt="Be brief.", **SHOP), "Where is it?")
+        await first.until(frames.Completed)
+        second = await world.go_on(first, "And now?")
+        await second.until(frames.Completed)
+    one, two, three = map(Sent, provider.calls)
+    assert [one.shared(two), two.shared(three)] == [len(one), len(two)]
+    assert one.marks == [one.head - 1, len(one) - 1]
+    assert two.marks == [two.head - 1, len(two) - 1]
+    assert three.marks == [three.head - 1, len(three) - 2, len(three) - 1]
+    assert b"And now?" in three.pieces[-1]
+
+
+async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
+    world: World, provider: ScriptedProvider, migrated_database_url: str
+) -> None:
+    provider.will(*(says(f"Answer {number}.") for number in (1, 2, 3)))
+    async with open_pool(migrated_database_url, role=None) as pool:
+        new = NewKnowledgeBase(account_id=world.account_id, name="Help")
+        base = await knowledge.create(administrator(pool), new)
+        shelf = Shelf(pool, world.account_id, base.id)
+        await shelf.put("returns.txt", "You may return goods unused within 30 days of delivery.")
+        await shelf.put("tents.txt", "Tents are dried before they are packed.")
+        async with world.worker():
+            agent = await world.agent(retrieval=Retrieval(knowledge_base_id=shelf.id))
+            asked = await world.ask(agent, "How do I return goods?")
+            await asked.until(frames.Completed)
+            for question in ("How are tents packed?", "May I return tents?"):
+                following = await world.go_on(asked, question)
+                await following.until(frames.Completed)
+    one, two, three = map(Sent, provider.calls)
+    documents = len(two) - 2
+    assert b"30 days" in one.pieces[one.head]
+    assert [place for place, piece in enumerate(two.pieces) if b"dried before" in piece] == [documents]
+    assert two.shared(three) == documents
+    assert two.marks == [two.head - 1, documents - 1, len(two) - 1]
+    assert three.marks == [three.head - 1, len(three) - 3, len(three) - 1]
+    assert not any(b"dried before" in piece for piece in three.pieces[: len(three) - 2])
+
+
+@pytest.mark.parametrize("model", ["demo-shop-1", "claude-9"], ids=["prefill", "instruction"])
+async def test_after_a_takeover_the_run_goes_on_behind_the_same_prompt(
+    world: World, provider: ScriptedProvider, model: str
+) -> None:
+    provider.will(breaks("It ", "has ", how="hang"), says("shipped."), says("Yes."))
+    async with orchestrator(world.settings, "old") as old:
+        first = await world.ask(await world.agent(model, system_prompt="Be brief."), "Where is it?")
+        await first.until_said("It has ")
+        async with world.worker("new"):
+            old.send(signal.SIGTERM)
+            await old.ended()
+            await first.until(frames.Completed)
+            second = await world.go_on(first, "Really?")
+            await second.until(frames.Completed)
+    one, two, three = map(Sent, provider.calls)
+    assert [one.shared(two), one.shared(three)] == [len(one), len(one)]
+    assert [b"It has shipped." in piece for piece in three.pieces[len(one) :]] == [True, False]
+    assert [two.marks, three.marks] == [one.marks, [0, len(one), len(three) - 1]]
+
+
+def test_an_agent_says_how_long_the_prompt_is_cached_and_whether() -> None:
+    call = ModelCall(model="m", system="Be brief.", messages=[user("a"), user("b")], parameters={}, earlier=1)
+
+    def controls(chosen: dict[str, str] | None) -> list[Any]:
+        body = body_of(msgspec.structs.replace(call, parameters={"cache_control": chosen}))
+        assert "cache_control" not in body
+        blocks = [*body["system"], *(block for each in body["messages"] for block in each["content"])]
+        return [block.get("cache_control") for block in blocks]
+
+    assert controls(None) == [{"type": "ephemeral"}] * 3
+    assert controls({"type": "ephemeral", "ttl": "1h"}) == [{"type": "ephemeral", "ttl": "1h"}] * 3
+    assert controls({"type": "off"}) == [None] * 3
+    assert b"cache_control" not in msgspec.json.encode(call.messages)

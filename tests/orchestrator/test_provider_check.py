@@ -1,0 +1,101 @@
+"""Checking an agent: a real call to its provider, and every way in which that can come to nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from bus import check_agent
+from contracts.ids import new_id
+from contracts.messages import AgentCheck
+from directory.agents import McpServer
+from tests.orchestrator.given import SECONDS, World
+from tests.orchestrator.scripted import Answer, ScriptedProvider, breaks, fails, says
+
+pytestmark = pytest.mark.requirement("AGENT-CHECK")
+
+KEY = "sk-ant-CANARY-0123456789"
+
+
+async def check(world: World, agent_id: str) -> AgentCheck:
+    """Once an orchestrator answers."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            checked = await check_agent(world.bus.rpc, world.account_id, agent_id, 1)
+            if checked.provider.code != "unavailable":
+                return checked
+            await asyncio.sleep(0.05)
+
+
+async def test_a_provider_that_is_not_there_and_keys_that_are_not_are_said_so(
+    world: World,
+) -> None:
+    async with world.worker("elsewhere", anthropic_base_url="http://127.0.0.1:1"):
+        assert (await check(world, await world.agent())).provider.code == "unreachable"
+        assert (await check(world, await world.agent(provider_key=None))).provider.code == "no_key"
+        assert (await check(world, new_id())).provider.code == "agent_not_found"
+    agent = await world.agent(mcp_servers=(McpServer(name="a", url="https://x/"),))
+    found = await check_agent(world.bus.rpc, world.account_id, agent, 1)
+    assert found.ok is False
+    assert found.provider.code == "unavailable"
+    assert [(server.name, server.ok) for server in found.servers] == [("*", False)]
+
+
+async def test_the_call_carries_the_agents_key_model_and_parameters(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("Hello", " there"))
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    agent = await working.agent(
+        "claude-x",
+        provider_key=KEY,
+        parameters={"temperature": 0.5, "max_tokens": 9},
+        output_type="json",
+        output_schema=schema,
+    )
+    checked = await check(working, agent)
+    assert checked.provider.ok is True
+    assert checked.provider.code == "ok"
+    assert checked.provider.detail == ""
+    (call,) = provider.calls
+    sent: dict[str, Any] = {name: call.body[name] for name in ("model", "temperature", "max_tokens")}
+    assert sent == {"model": "claude-x", "temperature": 0.5, "max_tokens": 9}
+    assert call.body["output_config"]["format"]["schema"]["required"] == ["a"]
+    assert KEY in call.headers.get("x-api-key", "") + call.headers.get("authorization", "")
+    assert KEY not in repr(checked)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (
+            fails(400, "invalid_request_error", f"top_k: no {KEY}"),
+            "bad_parameter",
+            "It said: top_k: no [hidden]",
+        ),
+        (
+            fails(401, "authentication_error", f"SECRET {KEY}"),
+            "authentication",
+            "does not accept the agent's key",
+        ),
+        (fails(402, "billing_error", "SECRET"), "billing", "no credit"),
+        (fails(403, "permission_error", "SECRET"), "permission", "may not use this model"),
+        (fails(404, "not_found_error", "model: claude-x"), "model_not_found", "It said: model: claude-x"),
+        (fails(429, "rate_limit_error", "SECRET", retry_after="9"), "overloaded", "overloaded"),
+        (fails(529, "overloaded_error", "SECRET"), "overloaded", "overloaded"),
+        (fails(500, "api_error", "SECRET"), "provider_error", "failed"),
+        (breaks(how="overloaded_error"), "overloaded", "overloaded"),
+        (breaks(how="close"), "ok", ""),
+    ],
+)
+async def test_what_the_provider_refuses_is_told_apart(
+    working: World, provider: ScriptedProvider, answer: Answer, code: str, words: str
+) -> None:
+    provider.will(answer)
+    found = (await check(working, await working.agent(provider_key=KEY))).provider
+    assert found.code == code
+    assert found.ok == (code == "ok")
+    assert words in found.detail
+    assert "SECRET" not in found.detail
+    assert KEY not in found.detail
+    assert len(provider.calls) == 1

@@ -1,0 +1,153 @@
+"""Run slots: a message that waits in line holds none; its run begins only with one again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from administration import accounts
+from administration.values import NewAccount
+from contracts import frames
+from directory.plans import Plan
+from limits import Limiter
+from orchestrator.timings import Timings
+from runtime.postgres import open_pool
+from tests.administrator import administrator, put_plan
+from tests.limits.given import new
+from tests.orchestrator.given import SECONDS, Listener, World
+from tests.orchestrator.scripted import ScriptedProvider, holds, says
+
+pytestmark = pytest.mark.requirement("LIMIT-WAITING")
+
+PLAN = Plan(
+    name="Two",
+    requests_per_minute=None,
+    concurrent_runs=2,
+    tokens_per_month=None,
+    form2_streaming=True,
+    max_message_bytes=None,
+)
+_QUICK_SECONDS = 0.1
+_A_LOOK = 0.6
+
+
+@pytest.fixture
+async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
+    """The gateway's."""
+    opened = Limiter(redis_url, instance="test", timeout=5)
+    yield opened
+    await opened.aclose()
+
+
+class Account:
+    """An account of two runs at once, whose requests take their slots as at a gateway."""
+
+    def __init__(self, world: World, limiter: Limiter, redis: "Redis", agent: str) -> None:
+        self.world = world
+        self.agent = agent
+        self._limiter = limiter
+        self._redis = redis
+
+    async def admits(self, trace_id: str) -> bool:
+        return (await self._limiter.admit(self.world.account_id, PLAN, trace_id)).allowed
+
+    async def fill(self) -> list[str]:
+        """Two runs elsewhere, whatever else is under way."""
+        others = [new(), new()]
+        await self._limiter.hold([(self.world.account_id, other) for other in others])
+        return others
+
+    async def held_again(self, trace_id: str, times: int = 3) -> None:
+        """Until the worker has so often held the slots of its runs: one that is lost comes back with that."""
+        slots = f"limits:{{{self.world.account_id}}}:slots"
+        async with asyncio.timeout(SECONDS):
+            for _ in range(times):
+                await self._redis.zrem(slots, trace_id)
+                while await self._redis.zscore(slots, trace_id) is None:  # noqa: ASYNC110
+                    await asyncio.sleep(_QUICK_SECONDS / 5)
+
+    async def free(self, trace_id: str) -> None:
+        await self._limiter.release(self.world.account_id, trace_id)
+
+    async def ask(
+        self, message: str, before: Listener | None = None, *, asked_ago: float = 0.0, admitted: bool = False
+    ) -> Listener:
+        """`admitted`: with a slot that is taken before the request is published, as at a gateway."""
+        request = self.world.request(self.agent, message)
+        if before is not None:
+            conversation_id = before.request.conversation_id
+            request = msgspec.structs.replace(
+                request, conversation_id=conversation_id, new_conversation=False
+            )
+        asked = datetime.now(UTC) - timedelta(seconds=asked_ago)
+        request = msgspec.structs.replace(request, requested_at=asked.isoformat().replace("+00:00", "Z"))
+        listener = await self.world.listen(request)
+        if admitted:
+            assert await self.admits(request.trace_id)
+        await self.world.bus.queues.request_chat(request)
+        return listener
+
+
+@pytest.fixture
+async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterator[Account]:
+    many_beats = Timings(renew_seconds=_QUICK_SECONDS)
+    async with open_pool(world.settings.database_url, role=None) as pool:
+        await put_plan(pool, PLAN)
+        made = await accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))
+        own = World(world.bus, world.log, pool, world.settings, made.id)
+        async with own.worker(timings=many_beats), Redis.from_url(redis_url) as redis:
+            yield Account(own, limiter, redis, await own.agent())
+
+
+async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    provider.will(holds(gate, "..."), says("two"))
+    first = await account.ask("first")
+    await first.until(frames.Delta)
+    assert await account.admits(first.request.trace_id)
+    waiter = await account.ask("second", first, admitted=True)  # held until the worker has said Queued
+    await waiter.until(frames.Queued)
+    await account.held_again(first.request.trace_id)  # the slots of those that wait are not renewed
+    other = new()
+    assert await account.admits(other)
+    assert not await account.admits(new())
+    gate.set()
+    await waiter.until(frames.Completed)
+    assert await account.admits(new()), "both have ended"
+
+
+@pytest.mark.parametrize("in_line", [True, False])
+async def test_a_run_begins_only_when_the_account_has_a_free_slot(
+    account: Account, provider: ScriptedProvider, in_line: bool
+) -> None:
+    gate = asyncio.Event()
+    if in_line:
+        provider.will(holds(gate, "..."), says("two"))
+        first = await account.ask("first")
+        await first.until(frames.Delta)
+        late = await account.ask("second", first)
+        await late.until(frames.Queued)
+        others = await account.fill()
+        gate.set()
+        await first.until(frames.Completed)
+    else:  # taken up so late that its gateway has given up
+        provider.will(says("two"))
+        others = await account.fill()
+        late = await account.ask("second", asked_ago=5)
+        await late.until(frames.Queued)
+    await asyncio.sleep(_A_LOOK)  # for a first try, of which there is no sign
+    assert not late.of(frames.Accepted)
+    await account.free(others[0])
+    await late.until(frames.Completed)
+    await account.free(others[1])
+
+
+async def test_a_message_without_a_slot_times_out(account: Account, provider: ScriptedProvider) -> None:
+    provider.will(says("never"))
+    await account.fill()
+    late = await account.ask("late", asked_ago=28.5)
+    assert (await late.until(frames.Refused)).code == "rate_limited"
+    assert not late.of(frames.Accepted)

@@ -1,0 +1,154 @@
+"""However a run ends, its slot is free and its tokens are counted before the caller hears of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from redis.asyncio import Redis
+
+from contracts import frames
+from contracts.messages import CancelRequested, ChatRequested
+from contracts.timings import RUN_SECONDS
+from limits import Limiter, Quota
+from tests.orchestrator.given import Listener, World, ago
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, breaks, fails, says
+
+pytestmark = pytest.mark.requirement("LIMIT-QUOTA")
+
+ONE_SLOT = Quota(concurrent_runs=1)
+
+
+@pytest.fixture
+async def limiter(redis_url: str) -> AsyncIterator[Limiter]:
+    opened = Limiter(redis_url, instance="test", timeout=5)
+    yield opened
+    await opened.aclose()
+
+
+async def begun(world: World, limiter: Limiter, agent: str) -> Listener:
+    """A request that a gateway has admitted."""
+    return await admitted(world, limiter, world.request(agent))
+
+
+async def admitted(world: World, limiter: Limiter, request: ChatRequested) -> Listener:
+    listener = await world.listen(request)
+    assert (await limiter.admit(world.account_id, ONE_SLOT, request.trace_id)).allowed
+    await world.bus.queues.request_chat(request)
+    return listener
+
+
+async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int) -> None:
+    """The month has the run's tokens, as the log has them, and its slot is another's."""
+    assert (await world.run(caller)).usage.total == tokens
+    assert (await limiter.kept_month(world.account_id)).tokens == tokens
+    assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "tokens"),
+    [
+        ([says("It has shipped.")], None, 15),
+        ([breaks(how="overloaded_error"), says("It has shipped.")], None, 11 + 15),
+        ([breaks("It ", how="reset"), says("has shipped.")], None, 11 + 15),
+        ([fails(401, "authentication_error")], "provider_error", 0),
+        ([breaks("It ", how="reset")], "provider_error", 2 * 11),
+        ([breaks("It ", how="api_error")], "provider_error", 2 * 11),
+        ([says("No.", stop_reason="refusal")], "provider_refused", 15),
+        ([asks(("c", "unknown", "{}")), says("No.", stop_reason="refusal")], "provider_refused", 2 * 15),
+    ],
+    ids=["reply", "retried", "went-on", "refused-key", "cut", "error", "refusal", "second-round"],
+)
+async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
+    working: World,
+    provider: ScriptedProvider,
+    limiter: Limiter,
+    answers: list[Answer],
+    code: str | None,
+    tokens: int,
+) -> None:
+    world = await working.stranger()
+    provider.will(*answers)
+    caller = await begun(world, limiter, await world.agent("demo-shop-1"))
+    await caller.until_ended()
+    assert [frame.code for frame in caller.of(frames.Failed)] == ([] if code is None else [code])
+    await settled(world, limiter, caller, tokens)
+
+
+async def test_a_cancelled_run_is_settled(
+    working: World, provider: ScriptedProvider, limiter: Limiter
+) -> None:
+    world = await working.stranger()
+    provider.will(breaks("It has", how="hang"))
+    caller = await begun(world, limiter, await world.agent())
+    await caller.until_said("It has")
+    await world.bus.traces.cancel(
+        CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
+    )
+    await caller.until(frames.Failed)
+    await settled(world, limiter, caller, 11)
+
+
+async def test_a_run_past_its_deadline_is_settled(
+    working: World, provider: ScriptedProvider, limiter: Limiter
+) -> None:
+    world = await working.stranger()
+    provider.will(breaks("Well, ", how="hang"))
+    request = world.request(await world.agent(), requested_at=ago(RUN_SECONDS - 1.0))
+    await world.begun(request)
+    caller = await admitted(world, limiter, world.again(request))
+    await caller.until(frames.Failed)
+    await settled(world, limiter, caller, 11)
+
+
+async def test_a_run_that_broke_here_is_settled(
+    working: World, provider: ScriptedProvider, limiter: Limiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await working.stranger()
+
+    async def refuse(self: object, done: object) -> None:
+        raise RuntimeError("of this test")
+
+    monkeypatch.setattr("orchestrator.run.channel.TraceChannel.announce", refuse)
+    provider.will(asks(("c", "unknown", "{}")))
+    caller = await begun(world, limiter, await world.agent())
+    assert (await caller.until(frames.Failed)).code == "internal_error"
+    await settled(world, limiter, caller, 15)
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_refused_request_frees_its_slot(working: World, limiter: Limiter) -> None:
+    world = await working.stranger()
+    caller = await begun(world, limiter, "00000000-0000-7000-8000-000000000000")
+    await caller.until(frames.Refused)
+    assert (await limiter.admit(world.account_id, ONE_SLOT, "another")).allowed
+
+
+@pytest.mark.requirement("LIMIT-CONCURRENT")
+async def test_a_run_that_began_late_holds_a_slot_from_its_beginning(
+    working: World, provider: ScriptedProvider, limiter: Limiter, redis_url: str
+) -> None:
+    """Its gateway had seen its publication fail, and given the slot back."""
+    world = await working.stranger()
+    going = asyncio.Event()
+    provider.will(_until(going))
+    earlier = (datetime.now(UTC) - timedelta(seconds=3)).isoformat().replace("+00:00", "Z")
+    request = world.request(await world.agent(), requested_at=earlier)
+    caller = await world.listen(request)
+    await world.bus.queues.request_chat(request)
+    await caller.until(frames.Delta)
+    async with Redis.from_url(redis_url, decode_responses=True) as redis:
+        assert await redis.zrange(f"limits:{{{world.account_id}}}:slots", 0, -1) == [request.trace_id]
+    going.set()
+    await caller.until(frames.Completed)
+    await settled(world, limiter, caller, 15)
+
+
+def _until(event: asyncio.Event) -> Answer:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.begin()
+        await exchange.text("...")
+        await event.wait()
+        await exchange.end()
+
+    return answer

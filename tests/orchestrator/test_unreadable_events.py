@@ -1,0 +1,107 @@
+"""A conversation with an event that cannot be decoded: its run ends, and who asks is told."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from contracts import frames
+from contracts.events import AgentFacts
+from contracts.messages import ChatRequested
+from conversations.aggregate.conversation import Conversation
+from conversations.aggregate.turn import Begin, open_turn
+from conversations.event_store import mapper
+from conversations.event_store.store import ConversationStore, open_store
+from orchestrator.timings import Timings
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("UNREADABLE")
+
+NOBODY_KNOWS = ("unheard_of.v9", b"\xff\x00")
+
+
+@pytest.fixture(scope="module")
+async def working(world: World) -> AsyncIterator[World]:
+    """With one orchestrator, which takes at once what was put back."""
+    async with world.worker(timings=Timings(put_back_seconds=(0.05,))):
+        yield world
+
+
+async def _interrupted(world: World, *facts: tuple[str, bytes]) -> ChatRequested:
+    """A request whose run has begun, with something in the log behind its start."""
+    request = world.request(await world.agent())
+    async with open_store(world.settings.database_url) as store:
+        version = await _begin(store, request)
+        await store.append_stored(request.conversation_id, version, facts)
+    return request
+
+
+async def _begin(store: ConversationStore, request: ChatRequested) -> int:
+    facts = AgentFacts(agent_version=1, model="demo")
+    conversation = Conversation(conversation_id=request.conversation_id)
+    opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
+    assert isinstance(opening, Begin)
+    return (await store.append(conversation, opening.events)).version
+
+
+async def _requested_again(world: World, request: ChatRequested) -> Listener:
+    caller = await world.listen(request)
+    await world.bus.queues.request_chat(world.again(request))
+    return caller
+
+
+async def _topics(world: World, request: ChatRequested) -> list[str]:
+    return [row.topic for row in await world.log.rows(request.conversation_id)]
+
+
+async def test_its_run_fails_and_gives_its_slot_back(working: World, redis_url: str) -> None:
+    request = await _interrupted(working, NOBODY_KNOWS)
+    async with Redis.from_url(redis_url, decode_responses=True) as redis:
+        slots = f"limits:{{{working.account_id}}}:slots"
+        await redis.zadd(slots, {request.trace_id: 2**33})
+        caller = await _requested_again(working, request)
+        failed = await caller.until(frames.Failed)
+        assert await redis.zscore(slots, request.trace_id) is None
+    assert failed.code == "internal_error"
+    assert failed.message == mapper.UNREADABLE
+    assert (await _topics(working, request))[-2:] == [NOBODY_KNOWS[0], "run_failed.v1"]
+    assert not await working.log.is_under_way(request.conversation_id, request.trace_id)
+
+
+async def test_a_run_that_ended_in_a_way_that_nobody_knows_is_not_ended_again(working: World) -> None:
+    request = working.request(await working.agent())
+    end = msgspec.json.encode({"trace_id": request.trace_id, "at": request.requested_at, "new": 1})
+    async with open_store(working.settings.database_url) as store:
+        version = await _begin(store, request)
+        await store.append_stored(request.conversation_id, version, [("run_completed.v9", end)])
+    caller = await _requested_again(working, request)
+    assert (await caller.until(frames.Failed)).code == "internal_error"
+    assert (await _topics(working, request))[-1] == "run_completed.v9"
+
+
+async def test_its_next_message_is_refused_in_plain_words_and_not_saved(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("Hello."))
+    first = await working.ask(await working.agent())
+    await first.until(frames.Completed)
+    version = (await working.conversation(first)).version
+    async with open_store(working.settings.database_url) as store:
+        await store.append_stored(first.request.conversation_id, version, [NOBODY_KNOWS])
+    refused = await (await working.go_on(first, "And then?")).until(frames.Refused, seconds=10.0)
+    assert refused.code == "internal_error"
+    assert refused.message == mapper.UNREADABLE
+    assert (await _topics(working, first.request))[-1] == NOBODY_KNOWS[0]
+
+
+async def test_another_accounts_is_not_found_in_the_words_of_an_unknown_one(working: World) -> None:
+    request = await _interrupted(working, NOBODY_KNOWS)
+    stranger = await working.stranger()
+    theirs = stranger.request(
+        await stranger.agent(), conversation_id=request.conversation_id, new_conversation=False
+    )
+    caller = await stranger.listen(theirs)
+    await stranger.bus.queues.request_chat(theirs)
+    assert (await caller.until(frames.Refused)).code == "conversation_not_found"

@@ -1,0 +1,102 @@
+"""A busy conversation: the next messages are queued and answered first come, first served."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from contracts import frames
+from contracts.messages import CancelRequested
+from conversations.aggregate.conversation import Run
+from conversations.leases.waiting_line import MAX_IN_CONVERSATION
+from tests.orchestrator.given import Listener, World
+from tests.orchestrator.scripted import Answer, ScriptedProvider, holds, says
+
+pytestmark = pytest.mark.requirement("CONV-BUSY")
+
+
+async def _busy(world: World, gate: asyncio.Event, provider: ScriptedProvider, *then: Answer) -> Listener:
+    """A conversation whose first run is under way until the gate opens."""
+    provider.will(holds(gate, "...", "one"), *then)
+    first = await world.ask(await world.agent(), "first")
+    await first.until(frames.Delta)
+    return first
+
+
+async def test_messages_are_answered_one_by_one_in_their_order(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("reply"))
+    later = []
+    for number in range(4):
+        caller = await working.go_on(first, f"message {number}")
+        await caller.until(frames.Queued)
+        later.append(caller)
+    gate.set()
+    await asyncio.gather(*(caller.until(frames.Completed) for caller in later))
+    runs = (await working.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", *(f"message {number}" for number in range(4))]
+    assert not _overlapping(runs)
+
+
+async def test_a_later_message_does_not_overtake_a_waiting_one(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate, second_gate = asyncio.Event(), asyncio.Event()
+    first = await _busy(working, gate, provider, holds(second_gate, "...", "two"), says("three"))
+    second = await working.go_on(first, "second")
+    await second.until(frames.Queued)
+    gate.set()
+    third = await working.go_on(first, "third")
+    second_gate.set()
+    await asyncio.gather(second.until(frames.Completed), third.until(frames.Completed))
+    runs = (await working.conversation(first)).runs
+    assert [run.user_text for run in runs] == ["first", "second", "third"]
+
+
+async def test_a_message_that_waited_too_long_times_out(working: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("never"))
+    asked = (datetime.now(UTC) - timedelta(seconds=29)).isoformat().replace("+00:00", "Z")
+    late = await working.go_on(first, "late", requested_at=asked)
+    refused = await late.until(frames.Refused)
+    assert refused.code == "conversation_busy"
+    gate.set()
+    await first.until(frames.Completed)
+    assert len((await working.conversation(first)).runs) == 1
+
+
+@pytest.mark.requirement("CONV-BUSY-BOUND")
+async def test_a_full_waiting_line_refuses_at_once(working: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("reply"))
+    waiters = [await working.go_on(first, f"message {number}") for number in range(MAX_IN_CONVERSATION)]
+    for waiter in waiters:
+        await waiter.until(frames.Queued)
+    one_more = await working.go_on(first, "one more")
+    refused = await one_more.until(frames.Refused)  # one in line is after 30 s
+    assert refused.code == "conversation_busy"
+    gate.set()
+    for waiter in waiters:
+        await waiter.until(frames.Completed)
+
+
+@pytest.mark.requirement("CANCEL")
+async def test_a_waiter_can_be_cancelled(working: World, provider: ScriptedProvider) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("never"))
+    waiter = await working.go_on(first, "second")
+    await waiter.until(frames.Queued)
+    request = waiter.request
+    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=request.account_id))
+    assert (await waiter.until(frames.Refused)).code == "cancelled"
+    gate.set()
+    await first.until(frames.Completed)
+
+
+def _overlapping(runs: tuple[Run, ...]) -> bool:
+    """By their times, which each run takes from Postgres once: they agree to the length of a round trip."""
+    begun = [datetime.fromisoformat(run.requested_at) for run in runs]
+    ended = [datetime.fromisoformat(run.ended_at or "") for run in runs]
+    return any(begin + timedelta(seconds=1) < end for begin, end in zip(begun[1:], ended, strict=False))

@@ -1,0 +1,190 @@
+"""What is left of an erased conversation outside the log is removed, whatever dies or comes late."""
+
+import asyncio
+import random
+from collections import Counter
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.msg import Msg
+
+from bus import Bus
+from contracts import frames
+from contracts.events import ConversationErased
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.erasures import due_erasures
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from projector.erasure import EVENTS_AT_ONCE, ErasureStep
+from projector.feed import Feed
+from runtime.postgres import Pool, connection
+from tests.bus.nats_server import NatsServer
+from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
+from tests.projector.conftest import Streams
+
+pytestmark = pytest.mark.requirement("ERASE")
+
+ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
+SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary")
+
+
+async def tell(store: ConversationStore, word: str, text: str = "a-canary") -> Conversation:
+    told = [began(), *turn(word, text, text), asked(f"{word}-open"), started(f"{word}-open")]
+    return await store.append(Conversation(conversation_id=new_id()), told)
+
+
+async def feed_all(bus: Bus, log: Log, pool: Pool) -> None:
+    feed = Feed(bus, log, pool)
+    while await feed.step():
+        pass
+
+
+async def make_due(pool: Pool) -> None:
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE erasures SET due_at = clock_timestamp()")
+
+
+async def names_in(streams: Streams, conversation_id: str) -> list[str]:
+    """The events that EVENTS holds of a conversation."""
+    return [
+        each.subject.rpartition(".")[2]
+        for each in await streams.contents("EVENTS")
+        if each.headers["Chat-Conversation-Id"] == conversation_id
+    ]
+
+
+async def test_its_events_leave_the_feed_and_the_others_stay(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    threads = [await tell(store, f"w{number}", f"text-{number}") for number in range(3)]
+    await feed_all(bus, log, pool)
+    gone = await store.append(threads[1], [ERASED])
+    assert await ErasureStep(bus, pool).step() == 0  # EVENTS has not come to it
+    await feed_all(bus, log, pool)
+    assert await ErasureStep(bus, pool).step() == 1
+    assert await names_in(streams, gone.conversation_id) == ["ConversationErased"]
+    for thread in (threads[0], threads[2]):
+        assert len(await names_in(streams, thread.conversation_id)) == thread.version
+    assert not any(b"text-1" in each.data for each in await streams.contents("EVENTS"))
+    await tell(store, "later")
+    await feed_all(bus, log, pool)
+    positions = [int(each.headers["Chat-Log-Position"]) for each in await streams.contents("EVENTS")]
+    assert positions == [entry.position for entry in await log.read(0, 100)]
+
+
+async def test_what_was_never_fed_needs_no_removal(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    gone = await store.append(await tell(store, "a"), [ERASED])
+    await feed_all(bus, log, pool)
+    assert await ErasureStep(bus, pool).step() == 1
+    assert await names_in(streams, gone.conversation_id) == ["ConversationErased"]
+
+
+async def test_an_emptied_stream_does_not_hold_it_up(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    await store.append(await tell(store, "a"), [ERASED])
+    feed = Feed(bus, log, pool)
+    while await feed.step():
+        pass
+    await streams.purge("EVENTS")
+    assert await ErasureStep(bus, pool).step() == 1
+
+
+async def test_a_second_pass_removes_what_was_said_late(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    await store.append(await tell(store, "a"), [ERASED])
+    await feed_all(bus, log, pool)
+    erasing = ErasureStep(bus, pool)
+    await bus.traces.publish_frame(trace("a"), SAID)
+    assert [await erasing.step(), await erasing.step()] == [1, 0]
+    assert await bus.traces.frames_of(trace("a")) == []
+    await bus.traces.publish_frame(trace("a"), SAID)
+    await make_due(pool)
+    assert await erasing.step() == 1
+    assert await bus.traces.frames_of(trace("a")) == []
+    async with connection(pool) as conn:
+        assert await (await conn.execute("SELECT 1 FROM erasures")).fetchall() == []
+
+
+async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
+) -> None:
+    dice = random.Random(7)
+    threads = [await tell(store, f"w{number}") for number in range(12)]
+    await feed_all(bus, log, pool)
+    for thread in threads:
+        await bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
+        await store.append(thread, [ERASED])
+    await feed_all(bus, log, pool)
+    while await due_erasures(pool, limit=1):
+        steps = [asyncio.create_task(ErasureStep(bus, pool).step()) for _ in range(2)]
+        _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, 0.05))
+        for step in late:
+            step.cancel()
+        await asyncio.gather(*steps, return_exceptions=True)
+    for thread in threads:
+        assert await names_in(streams, thread.conversation_id) == ["ConversationErased"]
+        assert await bus.traces.frames_of(trace(f"w{threads.index(thread)}")) == []
+
+
+async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
+    store: ConversationStore, log: Log, pool: Pool, tmp_path: Path
+) -> None:
+    told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
+    long = await store.append(Conversation(conversation_id=new_id()), [began(), *told])
+    assert EVENTS_AT_ONCE < long.version <= 2 * EVENTS_AT_ONCE
+    short = await tell(store, "short")
+    server = NatsServer(tmp_path)
+    await server.start()
+    async with Bus.connect(server.url, name="test") as bus:
+        await tell(store, "kept", "kept")
+        await feed_all(bus, log, pool)
+        await store.append(long, [ERASED])
+        await feed_all(bus, log, pool)
+        erasing = ErasureStep(bus, pool)
+        assert await erasing.step() == 1
+        await store.append(short, [ERASED])
+        await feed_all(bus, log, pool)
+        (part, whole) = await due_erasures(pool, limit=2)
+        assert part.conversation_id == long.conversation_id
+        assert part.forgotten == EVENTS_AT_ONCE
+        assert whole.conversation_id == short.conversation_id
+        assert whole.forgotten == 0
+        assert [await erasing.step(), await erasing.step()] == [2, 0]
+    await server.kill()
+    stored = b"".join(each.read_bytes() for each in server.folder.rglob("*.blk"))
+    assert b"kept" in stored
+    assert b"a-canary" not in stored
+
+
+async def test_the_dead_letters_are_read_through_once_for_many_erasures(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, fresh_nats_url: str
+) -> None:
+    for number in range(5):
+        await store.append(await tell(store, f"w{number}"), [ERASED])
+    await feed_all(bus, log, pool)
+    reads: Counter[str] = Counter()
+
+    async def count(message: Msg) -> None:
+        reads[message.subject.rpartition(".")[2]] += 1
+
+    spy = await nats.connect(fresh_nats_url)
+    await spy.subscribe("$JS.API.DIRECT.GET.*", cb=count)
+    await spy.flush()
+    for _ in range(2):
+        reads.clear()
+        assert await ErasureStep(bus, pool).step() == 5
+        await bus.ping()
+        await spy.flush()
+        assert {name: reads[name] for name in ("REQUESTS", "TOOLS", "DEAD")} == {
+            "REQUESTS": 1,
+            "TOOLS": 1,
+            "DEAD": 1,
+        }
+        await make_due(pool)
+    await spy.close()

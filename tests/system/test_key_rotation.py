@@ -1,0 +1,44 @@
+"""A rotated key is dead at the next request, on every gateway (docs/specification.md 3)."""
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import httpx
+import pytest
+
+from administration import accounts, keys
+from administration.values import NewAccount, NewKey
+from runtime.postgres import open_pool
+from tests.administrator import administrator
+from tests.gateway.sockets import Connection, connected
+from tests.harness import RunningStack
+
+ROTATIONS = 1000
+
+
+async def statuses_with(gateway: Connection, *keys: str) -> list[int]:
+    """Of a request with each of them, sent together. 404 for a key that counts: there is no thread x."""
+    for key in keys:
+        gateway.send(f"GET /v1/conversations/x HTTP/1.1\r\nHost: x\r\nX-Api-Key: {key}\r\n\r\n".encode())
+    answers = [await gateway.answer() for _ in keys]
+    return [answer.status for answer in answers if answer is not None]
+
+
+@pytest.mark.requirement("AUTH-ROTATION")
+async def test_a_thousand_rotations_leave_no_stale_key_on_two_gateways(stack: RunningStack) -> None:
+    async with contextlib.AsyncExitStack() as opened:
+        enter = opened.enter_async_context
+        ports = [httpx.URL(url).port for url in stack.environment.gateway_urls]
+        gateways = [await enter(connected(port or 0, seconds=55)) for port in ports]
+        admin = administrator(await enter(open_pool(stack.environment.database_url)))
+        account = await accounts.create(admin, NewAccount(name="rotating", plan="Unlimited"))
+        issued = await keys.create(admin, account.id, NewKey())
+        before = [await statuses_with(gateway, issued.key) for gateway in gateways]
+        assert before == [[404], [404]]
+        seen: Counter[tuple[int, ...]] = Counter()
+        for _ in range(ROTATIONS):
+            old, issued = issued, await keys.rotate(admin, issued.id)
+            asked = [statuses_with(gateway, old.key, issued.key) for gateway in gateways]
+            seen.update(tuple(statuses) for statuses in await asyncio.gather(*asked))
+    assert seen == {(401, 404): 2 * ROTATIONS}

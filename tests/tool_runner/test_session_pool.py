@@ -1,0 +1,213 @@
+"""MCP sessions are pooled, bounded, closed when idle, and reconnected; nothing leaks."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from directory.agents import McpServer
+from net_guard import Guard, Resolver
+from tests.tool_runner.conftest import ACCOUNT, Connect, call
+from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tool_runner.faults import ToolFailed
+from tool_runner.servers.pool import ServerPool
+
+pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
+
+
+async def _echo(call: Call) -> None:
+    await call.text("fine")
+
+
+@pytest.fixture
+async def scripted() -> AsyncIterator[ScriptedServer]:
+    async with serving(_echo) as started:
+        yield started
+
+
+@pytest.fixture
+def servers(scripted: ScriptedServer) -> ServerPool:
+    """Overrides the embedded servers of the other tests, which these need not."""
+    return _pool(scripted)
+
+
+def _pool(scripted: ScriptedServer, **bounds: Any) -> ServerPool:
+    guard = Guard([f"127.0.0.1:{scripted.port}"], Resolver())
+    made = ServerPool(guard, httpx2.create_ssl_context(), **bounds)
+    scripted.clients.append(lambda: made.close(5.0))
+    return made
+
+
+def _config(scripted: ScriptedServer, **headers: str) -> McpServer:
+    return McpServer(name="scripted", url=scripted.url, headers=headers)
+
+
+async def test_one_account_and_credential_share_a_session_and_others_do_not(
+    servers: ServerPool, scripted: ScriptedServer
+) -> None:
+    first = servers.get(ACCOUNT, _config(scripted, Authorization="1"))
+    assert servers.get(ACCOUNT, _config(scripted, Authorization="1")) is first
+    others = [
+        servers.get(ACCOUNT, _config(scripted, Authorization="2")),
+        servers.get(ACCOUNT, _config(scripted)),
+        servers.get("another account", _config(scripted, Authorization="1")),
+    ]
+    assert len({id(server) for server in (first, *others)}) == 4
+    await asyncio.gather(*(server.tools() for server in (first, *others)))
+    assert len(scripted.calls("initialize")) == 4
+
+
+async def test_concurrent_calls_share_one_session_and_one_cached_listing(
+    servers: ServerPool, scripted: ScriptedServer
+) -> None:
+    server = servers.get(ACCOUNT, _config(scripted))
+    await asyncio.gather(*(call(server, "echo") for _ in range(10)))
+    assert len(scripted.calls("initialize")) == 1
+    assert len(scripted.calls("tools/list")) == 1
+    assert len(scripted.calls("tools/call")) == 10
+
+
+async def test_a_cached_listing_expires(scripted: ScriptedServer) -> None:
+    server = _pool(scripted, listing_seconds=0.0).get(ACCOUNT, _config(scripted))
+    assert list(await server.tools()) == ["echo"]
+    scripted.tools = [tool("new")]
+    assert list(await server.tools()) == ["new"]
+
+
+async def test_an_idle_server_is_closed_and_comes_back(servers: ServerPool, scripted: ScriptedServer) -> None:
+    scripted.session_id = "s-1"
+    server = servers.get(ACCOUNT, _config(scripted))
+    await server.tools()
+    servers.close_idle(60.0)
+    assert servers.get(ACCOUNT, _config(scripted)) is server
+    with server.in_use():
+        servers.close_idle(0.0)
+        assert servers.get(ACCOUNT, _config(scripted)) is server
+    servers.close_idle(0.0)
+    assert servers.get(ACCOUNT, _config(scripted)) is not server
+    await scripted.arrived("")  # the DELETE of the old session
+    assert not (await call(servers.get(ACCOUNT, _config(scripted)), "echo")).is_error
+
+
+async def test_servers_are_bounded_in_number_and_the_idle_ones_make_room(
+    scripted: ScriptedServer,
+) -> None:
+    servers = _pool(scripted, max_servers=2)
+    with contextlib.ExitStack() as stack:
+        first, second = (servers.get(account, _config(scripted)) for account in ("1", "2"))
+        stack.enter_context(first.in_use())
+        servers.get("3", _config(scripted))
+        assert servers.get("1", _config(scripted)) is first
+        assert first is not second
+        stack.enter_context(servers.get("3", _config(scripted)).in_use())
+        with pytest.raises(ToolFailed, match="busy"):
+            servers.get("4", _config(scripted))
+
+
+@pytest.mark.requirement("FAIR-TURNS")
+async def test_an_account_with_many_servers_takes_no_room_from_others(
+    scripted: ScriptedServer,
+) -> None:
+    servers = _pool(scripted, max_servers=8)
+    with contextlib.ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(servers.get("greedy", _config(scripted, X=str(number))).in_use())
+        with pytest.raises(ToolFailed, match="4 servers of the account are in use"):
+            servers.get("greedy", _config(scripted, X="4"))
+        others = [servers.get(account, _config(scripted)) for account in ("a", "b")]
+    fifth = servers.get("greedy", _config(scripted, X="5"))  # in the place of an idle one of its own
+    assert servers.get("greedy", _config(scripted, X="5")) is fifth
+    assert [servers.get(account, _config(scripted)) for account in ("a", "b")] == others
+
+
+async def test_an_unreachable_server_is_retried_after_a_backoff(connect: Connect) -> None:
+    async with serving(_echo) as scripted:
+        server = connect(scripted)
+    for _ in range(5):
+        with pytest.raises(ToolFailed, match="unreachable"):
+            await server.tools()
+    await scripted.start()
+    with pytest.raises(ToolFailed, match="not tried again yet"):
+        await server.tools()
+    assert scripted.connections == 0
+    await asyncio.sleep(1.05)  # so long it is left alone
+    assert list(await server.tools()) == ["echo"]
+    await server.close()
+    await scripted.stop()
+
+
+async def test_one_bad_entry_does_not_take_away_a_server(connect: Connect) -> None:
+    entries = [
+        tool("good"),
+        tool("odd", schema={"type": "string"}),
+        {"name": "none"},
+        tool("untyped", schema={}),
+    ]
+    async with serving(_echo, entries) as scripted:
+        server = connect(scripted)
+        scripted.tools.append("nonsense")  # type: ignore[arg-type]
+        assert list(await server.tools()) == ["good", "untyped"]
+        assert not (await call(server, "good")).is_error
+
+
+async def test_all_pages_are_listed(connect: Connect) -> None:
+    async def page(call: Call) -> bool:
+        if call.rpc != "tools/list":
+            return False
+        cursor = int(call.message.get("params", {}).get("cursor", "0"))
+        more = {"nextCursor": str(cursor + 1)} if cursor < 3 else {}
+        await call.result({"tools": [tool(f"t{cursor}")], **more})
+        return True
+
+    async with serving(_echo, on_any=page) as scripted:
+        assert list(await connect(scripted).tools()) == ["t0", "t1", "t2", "t3"]
+
+
+async def test_pages_without_end_are_not_followed_for_ever(connect: Connect) -> None:
+    async def page(call: Call) -> bool:
+        if call.rpc == "tools/list":
+            await call.result({"tools": [tool("same")], "nextCursor": "again"})
+        return call.rpc == "tools/list"
+
+    async with serving(_echo, on_any=page) as scripted:
+        assert list(await connect(scripted).tools()) == ["same"]
+        assert len(scripted.calls("tools/list")) == 20
+
+
+@pytest.mark.requirement("TOOLS-GUARD")
+async def test_many_calls_good_and_bad_leave_nothing_behind(connect: Connect) -> None:
+    async def on_call(call: Call) -> None:
+        match call.tool:
+            case "die":
+                call.writer.transport.abort()
+            case "slow":
+                await asyncio.sleep(0.2)
+                await call.text("late")
+            case _:
+                await call.text("fine")
+
+    async def some(count: int) -> None:
+        for _ in range(count):
+            names = ("echo", "die", "slow", "echo")
+            await asyncio.gather(
+                *(call(server, name, seconds=0.05 if name == "slow" else 5.0) for name in names),
+                return_exceptions=True,
+            )
+
+    def left() -> tuple[int, int]:
+        """Tasks and open files of this process."""
+        return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+
+    async with serving(on_call, [tool("echo"), tool("die"), tool("slow")]) as scripted:
+        server = connect(scripted)
+        await some(3)
+        tasks, files = left()
+        await some(40)
+        async with asyncio.timeout(20):
+            while left()[0] > tasks + 2 or left()[1] > files + 8:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert len(scripted.calls("initialize")) == 1
