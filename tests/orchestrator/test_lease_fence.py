@@ -21,7 +21,7 @@ from orchestrator.run.channel import TraceChannel
 from orchestrator.run.interruption import Interrupted
 from orchestrator.timings import Timings
 from runtime.postgres import connection, open_pool
-from tests.conversations.outages import there_for_long
+from tests.conversations.outages import away, there_for_long
 from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, holds, says
@@ -233,3 +233,17 @@ async def _taken_by_another(world: World, trace_id: str) -> None:
                 if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:
                     return
             await asyncio.sleep(0.02)
+
+
+async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("Hello."))
+    request = world.request(await world.agent("demo-shop-1"))
+    async with open_pool(world.settings.database_url, role=None) as pool:
+        assert await Leases(pool, "killed").acquire(request.trace_id)
+        await away(pool, 12.0)
+    async with world.worker():
+        caller = await world.listen(request)
+        await world.bus.queues.request_chat(request)
+        await caller.until(frames.Completed)  # in a lease's length, and not 15 s behind it

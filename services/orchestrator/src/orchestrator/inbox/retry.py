@@ -15,6 +15,8 @@ from runtime.postgres import DatabaseUnavailable
 _LOST_SECONDS = 2.0
 _LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
 _LEASED_LATER_SECONDS = 15.0
+_EXPIRED_SECONDS = 3.0
+_EXPIRED_DELIVERIES = 25
 
 
 @asynccontextmanager
@@ -25,7 +27,7 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
     try:
         yield
     except LeaseHeld:
-        await received.delivery.nak(_leased_delay(deliveries))
+        await received.delivery.nak(await _leased_delay(parts, received))
     except Interrupted as interrupted:
         seconds = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
         await _put_back(parts, received, interrupted.reason, seconds)
@@ -49,11 +51,21 @@ async def _put_back(parts: Parts, received: Received, reason: str, seconds: floa
     await received.delivery.nak(seconds)
 
 
-def _leased_delay(deliveries: int) -> float:
+async def _leased_delay(parts: Parts, received: Received) -> float:
     """Seconds until a request is worth looking at whose lease is held: soon at first, as its holder may have
     died; then so that a run's ten minutes take fewer than the 50 deliveries that a message has.
+
+    A lease that has expired waits for Postgres to have been there for long (`availability`): that is soon,
+    unless it goes away again and again.
     """
-    return _LEASED_SECONDS[deliveries - 1] if deliveries <= len(_LEASED_SECONDS) else _LEASED_LATER_SECONDS
+    deliveries = received.delivery.attempt
+    if deliveries <= len(_LEASED_SECONDS):
+        return _LEASED_SECONDS[deliveries - 1]
+    try:
+        held = await parts.leases.alive(received.request.trace_id)
+    except StoreUnavailable:
+        held = True
+    return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS
 
 
 def _away_delay(parts: Parts, deliveries: int) -> float:
