@@ -110,7 +110,7 @@ def make_plan(
 ) -> Plan:
     """About `requests` messages spread over `seconds`, a fault every `every` seconds of `longest` at most.
 
-    Faults are of the kinds `only`, or of all.
+    Faults are of the kinds `only` (`kill`, or of one target: `kill:postgres`), or of all.
     """
     chance = random.Random(seed)
     talks: list[Talk] = []
@@ -188,6 +188,6 @@ def _deck(chance: Chance, only: Collection[str], version: int) -> Deck:
     if version >= 2:
         whole += [("fill", disk) for disk in DISKS]
         whole += [("clock", service) for service in chance.sample(SERVICES, 3)]
-    whole = [each for each in whole if not only or each[0] in only]
+    whole = [each for each in whole if not only or each[0] in only or ":".join(each) in only]
     chance.shuffle(whole)
     return whole

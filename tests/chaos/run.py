@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--every", type=float, default=2.0, help="seconds between faults")
     parser.add_argument("--longest", type=float, default=12.0, help="seconds of a fault at most")
-    parser.add_argument("--only", default="", help="kinds of fault, such as fill,clock; else all")
+    parser.add_argument("--only", default="", help="kinds of fault, such as fill,kill:postgres; else all")
     parser.add_argument("--plan", type=int, default=VERSION, help="the version of the plan")
     parser.add_argument("--rebuilds", type=int, default=1, help="of the read models, at the end")
     parser.add_argument("--output", type=Path, help="a folder for the report")

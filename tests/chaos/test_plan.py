@@ -45,3 +45,4 @@ def test_a_plan_of_the_first_version_is_what_it_was() -> None:
 
 def test_a_plan_may_have_faults_of_some_kinds_alone() -> None:
     assert {blow.kind for blow in make_plan(1, 10, 60, only=("fill", "clock")).blows} == {"fill", "clock"}
+    assert {blow.target for blow in make_plan(1, 10, 60, only=("kill:postgres",)).blows} == {"postgres"}
