@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs simulate fuzz chaos recovery step-matrix soak drain hostile bench bench-quick bench-counts bench-replay lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos recovery step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ $(BASELINES)/.ready: bench/requirements.lock | $(READY)
 
 bench-replay: $(READY) ## measure rebuilds against the library's runner, time travel and live lag
 	@$(BIN)/python -m bench.replay
+
+bench-growth: $(READY) ## how cost grows with what is stored, open streams and processes (ONLY=, LARGEST=), a quarter of an hour
+	@$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) --largest $(or $(LARGEST),100000)
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

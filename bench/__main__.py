@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
-import rich.table
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -22,15 +21,15 @@ from bench.counting.stack import counted_stack
 from bench.measuring import Measuring
 from bench.page import page
 from bench.processes import ROOT, Started, lean_upstream
-from bench.report import Machine, Report, Table, markdown, tables
+from bench.report import Machine, Report, markdown, tables
 from bench.scenarios import AIOHTTP, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
+from bench.show import show
 from bench.subjects import BASELINE_PYTHON, Subject, baseline, service
 from ops.errors import StackError
 from runtime.web import raise_open_files
 
 OUTPUT = ROOT / ".bench"
 _REST_SECONDS = 5.0
-_PAPER = 140
 Step = Callable[[str], None]
 _WARM_UP = Chats(name="warm-up", chats=200, at_once=8)
 
@@ -137,20 +136,8 @@ def _machine() -> Machine:
 
 
 def _print(console: Console, report: Report) -> None:
-    if not console.is_terminal:
-        console.width = _PAPER
-    for table in tables(report):
-        console.print(_shown(table))
+    show(console, tables(report))
     console.print(f"kept: {_keep(report)}")
-
-
-def _shown(table: Table) -> rich.table.Table:
-    shown = rich.table.Table(title=table.title, title_justify="left")
-    for place, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if place else "left")
-    for row in table.rows:
-        shown.add_row(*row)
-    return shown
 
 
 def _keep(report: Report) -> Path:

@@ -28,14 +28,21 @@ def as_owner(database_url: str, key: str) -> str:
 
 def of_service(owner_url: str, messages: int) -> str:
     """A conversation of the demo's account without limits; returns its id. Raises psycopg.Error."""
-    conversation = new_id()
+    (conversation,) = fill(owner_url, 1, messages)
+    return conversation
+
+
+def fill(owner_url: str, conversations: int, messages: int) -> list[str]:
+    """So many conversations of so many messages each; returns their ids. Raises psycopg.Error."""
+    made = [new_id() for _ in range(conversations)]
     statement = f"COPY {EVENTS_TABLE} (originator_id, originator_version, topic, state) FROM STDIN"
     with psycopg.connect(owner_url) as conn:
         with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for version, event in enumerate(_events(messages), start=1):
-                copy.write_row((conversation, version, mapper.topic_of(event), mapper.state_of(event)))
+            for conversation in made:
+                for version, event in enumerate(_events(messages), start=1):
+                    copy.write_row((conversation, version, mapper.topic_of(event), mapper.state_of(event)))
         conn.execute(f"NOTIFY {EVENTS_TABLE}".encode())
-    return conversation
+    return made
 
 
 def _events(messages: int) -> Iterator[events.Event]:

@@ -17,6 +17,7 @@ from bench.scenarios import SERVICE
 from bench.settling import settled
 from bench.usage import Pids
 from ops import record, secrets
+from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.secrets import Secrets
@@ -75,15 +76,24 @@ class Service(Subject):
         url = f"{found.base_url}/v1/chat/stream"
         return Load(url=url, headers=headers, bodies=(body,), chats=chats, at_once=at_once)
 
-    async def conversation(self, messages: int) -> str:
+    @property
+    def owner_url(self) -> str:
+        """The database, as its owner."""
         kept = secrets.keep(self._stack.folder.secrets)
-        owner = histories.as_owner(self._stack.environment.database_url, kept.servers_key)
-        made = histories.of_service(owner, messages)
+        return histories.as_owner(self._stack.environment.database_url, kept.servers_key)
+
+    @property
+    def environment(self) -> Environment:
+        """Addresses and keys."""
+        return self._stack.environment
+
+    async def conversation(self, messages: int) -> str:
+        made = histories.of_service(self.owner_url, messages)
         await self.settle()
         return made
 
-    async def settle(self) -> None:
-        await settled(self._stack.environment.database_url)
+    async def settle(self, seconds: float = 120.0) -> None:
+        await settled(self._stack.environment.database_url, seconds)
 
 
 class Baseline(Subject):
