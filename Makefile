@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check format docs simulate fuzz chaos recovery step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth lock clean
+.PHONY: help setup run test check format docs simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ chaos: $(READY) ## break everything while conversations run (SEED= REQUESTS= MIN
 
 recovery: $(READY) ## one fault at a time on a stack at rest (ROUNDS=): how long until a client has what it waits for
 	@$(BIN)/python -m tests.chaos.single --rounds $(or $(ROUNDS),30) --seed $(or $(SEED),1)
+
+redelivered: $(READY) ## each request comes two to ten times (SEED= REQUESTS= MINUTES=), and is answered once
+	@$(BIN)/python -m tests.chaos.redelivered --seed $(or $(SEED),1) --requests $(or $(REQUESTS),10000) --minutes $(or $(MINUTES),8)
 
 step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
 	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),95)
