@@ -88,8 +88,11 @@ class _Writing:
             await self._run.wait()
 
     def _write(self) -> bool:
-        """Send what there is at once. A client who is slow is sent what has come when he is ready again."""
-        if not self._exchange.write(b""):
+        """Send what there is at once. A client who is slow is sent what has come when he is ready again.
+
+        He may be ready before the task has gone on that has the piece before in hand: then it is the task's.
+        """
+        if self._sending_since is not None or not self._exchange.write(b""):
             return False
         if data := self._take():
             self._exchange.write(data)
