@@ -1,6 +1,7 @@
 """An empty log, an empty EVENTS, and a look into the streams as any NATS client has it."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
@@ -63,10 +64,21 @@ class Streams:
         await self._jetstream.purge_stream(stream)
 
     async def delete(self, stream: str) -> None:
-        try:
+        """Remove it, so that one of that name begins empty.
+
+        The server moves its folder aside and removes that later. While the folder of an earlier deletion is still
+        there, it leaves the messages where they are, and the next stream of that name has them again. So one is
+        created to look, until it is empty.
+        """
+        async with asyncio.timeout(30):
+            while True:
+                with contextlib.suppress(nats.js.errors.NotFoundError):
+                    await self._jetstream.delete_stream(stream)
+                seen = await self._jetstream.add_stream(name=stream, subjects=[f"empty.{stream}"])
+                if seen.state.last_seq == 0:
+                    break
+                await asyncio.sleep(0.02)
             await self._jetstream.delete_stream(stream)
-        except nats.js.errors.NotFoundError:
-            return
 
 
 @pytest.fixture
