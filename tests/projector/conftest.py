@@ -66,9 +66,9 @@ class Streams:
     async def delete(self, stream: str) -> None:
         """Remove it, so that one of that name begins empty.
 
-        The server moves its folder aside and removes that later. While the folder of an earlier deletion is still
-        there, it leaves the messages where they are, and the next stream of that name has them again. So one is
-        created to look, until it is empty.
+        The server moves its folder aside and removes that later. While the folder of an earlier deletion is
+        still there, it leaves the messages where they are, and the next stream of that name has them again.
+        So one is created to look, until it is empty.
         """
         async with asyncio.timeout(30):
             while True:
