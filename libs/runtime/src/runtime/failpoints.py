@@ -60,12 +60,12 @@ class _Armed:
             self._times[name] += 1
             if self._times[name] < int(time or 1):
                 return
-            # By the one process that fires, which it then names.
-            armed.rename(fired := armed.with_suffix(".fired"))
+            armed.rename(claimed := armed.with_suffix(".claimed"))  # by the one process that fires
         except FileNotFoundError:
             return
         self._times[name] = 0
-        fired.write_text(self._process)
+        claimed.write_text(self._process)
+        claimed.rename(armed.with_suffix(".fired"))  # whole, whenever it is read
         match action:
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
