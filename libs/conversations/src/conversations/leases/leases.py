@@ -127,8 +127,8 @@ class Leases:
         An answer that comes late, as to a process that was stopped, is StoreUnavailable: a clock that starts
         from the time in it would be behind.
         """
-        sent_at = self._clock()
         async with using(self._pool) as conn:
+            sent_at = self._clock()  # a wait for a connection says nothing about the answer
             taken = await conn.execute(_ACQUIRE, [trace_id, self._worker, self._timings.lease_seconds])
             row = await taken.fetchone()
         if row is None:
