@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import installed
 from tests.client.conftest import Serve
 from tests.client.given import ADA, DONE_2, FAILURE, HELLO, REPLY, START, delta
 from tests.client.server import ScriptedServer, as_json, chunks, lines, problem, unfinished
@@ -135,6 +136,26 @@ async def test_the_typescript_stream_example_shows_text_and_tools(node: Node, de
 @pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
 async def test_the_typescript_continue_example_remembers(node: Node, demo: Environment) -> None:
     assert "Ada" in await told(node("continue.ts"), demo)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("CLIENT", "AI-SDK-DOOR")
+async def test_the_ai_sdk_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
+    folder = await installed.node_packages(EXAMPLES / "ai-sdk")
+    out = await told(["node", str(folder / "chat.mjs")], demo)
+    assert '- track_shipment({"order_id":"ORD-1006"}): output-available' in out
+    assert "> Thanks!\n" in out
+    assert "tokens, conversation " in out
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("CLIENT", "AG-UI-DOOR")
+async def test_the_ag_ui_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
+    folder = await installed.node_packages(EXAMPLES / "ag-ui")
+    out = await told(["node", str(folder / "chat.mjs")], demo)
+    assert '- track_shipment({"order_id":"ORD-1006"})\n  gave ' in out
+    assert "> Thanks!\n" in out
+    assert "messages in the thread" in out
 
 
 def scripted(server: ScriptedServer) -> Environment:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.requirement("OPENAI-DOOR")
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.Shown:
+def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
     return body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
 
 
@@ -45,7 +45,7 @@ def test_what_tools_elsewhere_did_is_told_in_words() -> None:
         {"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"name": "c", "input": "x"}}]},
         HI,
         {"role": "developer", "content": "In French."},
-    )
+    ).shown
     assert shown.instructions == "Be brief.\n\nIn French."
     assert shown.messages == (
         ShownMessage("user", "hi"),

@@ -23,6 +23,9 @@ _LOOKED_AT = 8
 _EVENTS = 15
 """So many tell of a reply, and of what was asked behind it in vain."""
 
+_HALF = 32  # hexadecimal digits
+_BEYOND = "g"  # every hexadecimal digit
+
 FUNCTION = """
 CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
     AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'shown_sha256' $$;
@@ -69,6 +72,26 @@ def hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
     return hashlib.sha256(wire.encode((account_id, agent_id, key, digest))).hexdigest()
 
 
+def named_hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
+    """The same, of which the first half is that of the caller's key alone: so that `newest_run` finds it."""
+    return _thread_of(account_id, agent_id, key) + hash_of(account_id, agent_id, key, digest)[:_HALF]
+
+
+def _thread_of(account_id: str, agent_id: str, key: str) -> str:
+    return hashlib.sha256(wire.encode((account_id, agent_id, key))).hexdigest()[:_HALF]
+
+
+async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
+    """The trace of the run that was begun last under a key, of those whose hash is a `named_hash_of`.
+
+    Raises StoreUnavailable.
+    """
+    thread = _thread_of(account_id, agent_id, key)
+    async with using(pool) as conn:
+        row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
+    return None if row is None else str(row[0])
+
+
 async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
     """The conversation that ends with `reply`, to what was asked for with the hash `asked`.
 
@@ -96,6 +119,12 @@ def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
         for question, end in zip(tries[::2], tries[1::2], strict=True)
     )
 
+
+_NEWEST = """
+SELECT trace_of_event(state) FROM conversation_events
+ WHERE topic = 'run_started.v1' AND shown_with_event(state) > %s AND shown_with_event(state) < %s
+ ORDER BY notification_id DESC LIMIT 1
+"""
 
 # Text behind the reply is of a run that said something.
 _BEHIND = """

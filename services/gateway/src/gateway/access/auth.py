@@ -3,6 +3,7 @@
 Other doors have headers of their own, for the same keys.
 """
 
+import re
 from typing import Any
 
 from litestar import Request
@@ -28,6 +29,7 @@ KEY = {"key": list[str]()}
 _KEY_HEADER = b"x-api-key"
 _AGENT_HEADER = b"x-agent-id"
 _PREFIX = b"sk-"
+_BEARER = re.compile(rb"bearer +([!-~]+)\Z", re.IGNORECASE)
 _MAX_KEY_BYTES = 256
 
 
@@ -107,6 +109,20 @@ def _agent_id_of(exchange: Exchange) -> str | None:
 def key_of(exchange: Exchange) -> str:
     """The X-Api-Key of the request. Raises Refusal: 401."""
     return one_key(exchange.header(_KEY_HEADER))
+
+
+def bearer_or(exchange: Exchange, other: bytes) -> str:
+    """The key as a bearer token, or else in the header `other`, for doors of other protocols.
+
+    Raises Refusal: 401.
+    """
+    values = exchange.header(b"authorization")
+    if not values:
+        return one_key(exchange.header(other))
+    found = _BEARER.match(values[0]) if len(values) == 1 else None
+    if found is None:
+        raise Refusal("invalid_api_key")
+    return one_key([found[1]])
 
 
 def one_key(values: list[bytes]) -> str:

@@ -25,17 +25,20 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
     the answer goes out as the run goes on; otherwise it is one document, once that has ended.
 
+    `outputs`: the answer tells what tools returned when they did.
+
     `form` is the name under which stored events have this way of asking.
 
     `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
     it is what a repeated Idempotency-Key must agree with. `attempted` is given where the client counts its
-    tries: they have one run.
+    tries: they have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
     """
 
     form: str
     agent_id: str
     message: str
     streamed: bool
+    outputs: bool = False
     conversation_id: str | None = None
     prompt: str | None = None
     unlisted: bool = False
@@ -44,3 +47,4 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     shown_sha256: str | None = None
     attempted: Try | None = None
+    key: str | None = None

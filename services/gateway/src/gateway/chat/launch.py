@@ -35,7 +35,14 @@ _NOT_TAKEN = "No worker has taken the request in time."
 
 @contextlib.asynccontextmanager
 async def launched(
-    parts: Parts, exchange: Exchange, request: ChatRequested, key: Key, slot: Slot, *, streaming: bool
+    parts: Parts,
+    exchange: Exchange,
+    request: ChatRequested,
+    key: Key,
+    slot: Slot,
+    *,
+    streaming: bool,
+    outputs: bool = False,
 ) -> AsyncIterator[tuple[Claim, LiveRun]]:
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
@@ -51,6 +58,7 @@ async def launched(
             claim.trace_id,
             claim.conversation_id,
             streaming=streaming,
+            outputs=outputs,
             from_beginning=not (claim.mine and claim.publication == 1),
             publication=claim.publication,
             after_version=0 if claim.begun_at is None else claim.begun_at - 1,
@@ -205,10 +213,14 @@ async def launch(
     The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
     ClientGone, BusUnavailable, StoreUnavailable.
     """
-    if ask.attempted is not None and key.text is None:
+    if ask.key is not None and key.text is None:
+        key = Key(ask.key)
+    elif ask.attempted is not None and key.text is None:
         key = Tried(None, attempted=ask.attempted)
     asked = _request(exchange.trace_id, caller, ask)
-    claim, run = await exchange.enter(launched(parts, exchange, asked, key, slot, streaming=ask.streamed))
+    claim, run = await exchange.enter(
+        launched(parts, exchange, asked, key, slot, streaming=ask.streamed, outputs=ask.outputs)
+    )
     exchange.held.push_async_callback(_settle, parts, exchange, key, claim, run)
     return claim, run
 

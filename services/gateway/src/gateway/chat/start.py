@@ -36,7 +36,8 @@ class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     @property
     def stages(self) -> tuple[Callable[..., Any], ...]:
         """For `described`."""
-        return (Runs.check, self.credentials, key_of, admit, self.form, self.read, launch)
+        stages = (Runs.check, self.credentials, key_of, admit, self.form, self.read, launch)
+        return tuple(getattr(each, "func", each) for each in stages)  # of a partial, what it calls
 
 
 class Started(msgspec.Struct, Generic[A], frozen=True):

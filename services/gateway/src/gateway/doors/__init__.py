@@ -6,11 +6,16 @@ A handler that asks for a run says in which `Way`, and has it started (`gateway.
 """
 
 from contracts import http
-from gateway.doors import json, openai, streams
+from gateway.doors import ag_ui, ai_sdk, json, openai, streams
 from gateway.http.problems import Wording, head_of
 
-HANDLERS = (json.chat, streams.stream_chat, *openai.HANDLERS)
-_WORDINGS = (openai.WORDING, Wording(prefix="", words=head_of, body=http.Problem))
+HANDLERS = (json.chat, streams.stream_chat, *openai.HANDLERS, *ai_sdk.HANDLERS, *ag_ui.HANDLERS)
+_WORDINGS = (
+    openai.WORDING,
+    ai_sdk.WORDING,
+    ag_ui.WORDING,
+    Wording(prefix="", words=head_of, body=http.Problem),
+)
 
 __all__ = ["HANDLERS", "wording_at"]
 

@@ -6,6 +6,7 @@ The time that a body takes is bounded by its bytes and MAX_VALUES; a large one i
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,8 @@ LARGE_BODY_BYTES = 16 * 1024
 BODY_SECONDS = 10.0
 
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_PATH = re.compile(r" - at `\$\.?(.*?)`$")
+_MISSING = re.compile(r"missing required field `(.*?)`")
 _MOST_QUOTES = 4 * MAX_VALUES  # two strings to a member
 _text = msgspec.json.Decoder(str | None)
 _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -119,6 +122,19 @@ def object_of(data: bytes) -> dict[str, msgspec.Raw]:
         return _raw_object.decode(data)
     except msgspec.ValidationError:
         raise Refusal("invalid_request", "The body must be a JSON object.") from None
+    except msgspec.DecodeError as error:
+        raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
+
+
+def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
+    """The value in `data`, which `check` has let pass. Raises Refusal, which names the field."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        found, missing = _PATH.search(text), _MISSING.search(text)
+        place = [each[1] for each in (found, missing) if each and each[1]]
+        raise invalid(".".join(place) or "body", _PATH.sub("", text) + ".") from None
     except msgspec.DecodeError as error:
         raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
 

@@ -59,7 +59,7 @@ def refusals(
         answers[status]["description"] += ("; " if answers[status]["description"] else "") + row.title
         media_type, example = _example(row.code, wording.words)
         content = answers[status]["content"].setdefault(
-            media_type, {"schema": ref(wording.body), "examples": {}}
+            media_type, {"schema": _schema_of(wording.body), "examples": {}}
         )
         content["examples"][row.code] = {"value": example}
     return answers
@@ -94,4 +94,9 @@ def _example(code: str, words: problems.Words) -> tuple[str, Any]:
             code, f"{field}: {reason}", fields=[http.FieldError(field=field, message=reason)]
         )
     headers, data = words(refusal, TRACE)
-    return dict(headers)[b"content-type"].decode(), json.loads(data)
+    media_type = dict(headers)[b"content-type"].decode()
+    return media_type, data.decode() if media_type.startswith("text/") else json.loads(data)
+
+
+def _schema_of(body: type) -> dict[str, Any]:
+    return {"type": "string"} if body is str else ref(body)

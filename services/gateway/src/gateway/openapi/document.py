@@ -8,6 +8,8 @@ from contracts.examples import AGENT
 from gateway.admin import described
 from gateway.chat.body import MAX_MESSAGE_BYTES
 from gateway.doors import wording_at
+from gateway.doors.ag_ui import description as ag_ui
+from gateway.doors.ai_sdk import description as ai_sdk
 from gateway.doors.openai import description as openai
 from gateway.openapi import schemas
 from gateway.openapi.answers import elsewhere
@@ -43,9 +45,9 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
     `agent_id` is the agent of the examples, where one is known that exists.
     """
     paths, generated = generate(ROUTES)
-    tags: list[Any] = [*_TAGS, openai.TAG]
+    tags: list[Any] = [*_TAGS, openai.TAG, ai_sdk.TAG, ag_ui.TAG]
     schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
-    types = tuple(dict.fromkeys((*schemas.TYPES, *openai.TYPES, *generated)))
+    types = tuple(dict.fromkeys((*schemas.TYPES, *openai.TYPES, *ai_sdk.TYPES, *ag_ui.TYPES, *generated)))
     if admin:
         paths |= described.paths()
         tags.append(described.TAG)

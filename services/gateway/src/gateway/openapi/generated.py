@@ -87,7 +87,8 @@ def _answers(
         if other in answers and other != "400":  # which Litestar adds for errors that it does not meet here
             answers[other]["content"] |= answer["content"]
             answers[other]["description"] = f"{answer['description']}; {answers[other]['description']}"
-    return dict(sorted({**answers, status: success}.items()))
+    more = {other: {**answer, "headers": TRACE_ID} for other, answer in generated.items() if other == "204"}
+    return dict(sorted({**answers, **more, status: success}.items()))
 
 
 def _before(handler: HTTPRouteHandler) -> Iterator[Description]:

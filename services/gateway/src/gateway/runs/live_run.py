@@ -12,6 +12,7 @@ from contracts import frames
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update, Waiting
 from conversations.errors import StoreUnavailable
+from gateway.runs.call_order import CallOrder
 from gateway.runs.run_log import RunLog
 from gateway.runs.view import View
 from runtime import logs
@@ -38,6 +39,7 @@ class LiveRun:
         trace_id: str,
         *,
         streaming: bool,
+        outputs: bool = False,
         clock: asyncio.AbstractEventLoop,
         publication: int = 1,
     ) -> None:
@@ -49,7 +51,8 @@ class LiveRun:
         self._traces = traces
         self._log = run_log
         self._clock = clock
-        self._view = View(streaming=streaming, publication=publication)
+        self._view = View(streaming=streaming, outputs=outputs, publication=publication)
+        self._order = CallOrder() if outputs else None
         self._updates: list[Update] = []
         self._characters = 0
         self._wake = asyncio.Event()
@@ -136,6 +139,8 @@ class LiveRun:
             await asyncio.wait([self._repairing])
 
     def _put(self, updates: list[Update]) -> None:
+        if self._order is not None:
+            updates = self._order.add(updates)
         for update in updates:
             if isinstance(update, Text):
                 self._characters += len(update.text)

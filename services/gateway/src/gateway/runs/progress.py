@@ -32,11 +32,15 @@ class TextProgress:
 
 
 class ToolProgress:
-    """The tool calls told so far, in order, and their outputs."""
+    """The tool calls told so far, in order, and their outputs.
+
+    `owed`: calls that have returned, and are told so only once their output is known.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[str, ToolCall] = {}
         self._ended: set[str] = set()
+        self.owed: set[str] = set()
         self._returned: set[str] = set()
 
     def call(self, call_id: str, name: str, given: dict[str, Any]) -> bool:
@@ -51,6 +55,14 @@ class ToolProgress:
         if call_id in self._ended or call_id not in self._calls:
             return False
         self._ended.add(call_id)
+        self.owed.discard(call_id)
+        return True
+
+    def owe(self, call_id: str) -> bool:
+        """Note that a call has returned with an output yet to be known; False if it is told, or not known."""
+        if call_id in self._ended or call_id not in self._calls:
+            return False
+        self.owed.add(call_id)
         return True
 
     def returned(self, call_id: str, output: str) -> None:

@@ -55,6 +55,7 @@ class Runs:
         conversation_id: str,
         *,
         streaming: bool,
+        outputs: bool = False,
         from_beginning: bool = False,
         publication: int = 1,
         after_version: int = 0,
@@ -62,8 +63,9 @@ class Runs:
         """Follow a run from before its request is published, for the `publication`-th time, until the block
         ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago.
 
-        `after_version`: where in the conversation it begins, as far as that is known. Raises Stopping, where
-        `drain` would not see the run; BusUnavailable.
+        With `outputs` each ToolReturned has its output, and all updates come in the order of the canonical
+        stream. `after_version`: where in the conversation it begins, as far as that is known. Raises
+        Stopping, where `drain` would not see the run; BusUnavailable.
         """
         self.check()
         run_log = RunLog(self._log, conversation_id, trace_id, after_version)
@@ -72,6 +74,7 @@ class Runs:
             run_log,
             trace_id,
             streaming=streaming,
+            outputs=outputs,
             clock=asyncio.get_running_loop(),
             publication=publication,
         )

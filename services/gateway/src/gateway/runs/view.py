@@ -37,17 +37,19 @@ class View:
     the saved message tells.
 
     A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
+    With `outputs` a tool's return is told with its output, which only the log has.
     `publication`: how often the request was published by now; what became of earlier ones does not count.
     `refused`: a worker has ended it before its start, and it never begins.
     """
 
-    def __init__(self, *, streaming: bool = True, publication: int = 1) -> None:
+    def __init__(self, *, streaming: bool = True, outputs: bool = False, publication: int = 1) -> None:
         self.started = False
         self.ended = False
         self.refused = False
         self.wants_repair = False
         self.wants_log = False
         self._streaming = streaming
+        self._outputs = outputs
         self._publication = publication
         self._attempt = 0
         self._next = 1
@@ -115,7 +117,7 @@ class View:
         elif self.blind and self._said.begins(run.text):
             self._say(run.text[self._said.length :], updates)
             self._place_later(updates)
-        self.wants_log = self._completed is not None and not self.ended
+        self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
         return updates
 
     def _take_rounds(self, rounds: Iterable[Round], updates: list[Update]) -> None:
@@ -296,7 +298,9 @@ class View:
             updates.append(ToolStarted(call_id, name, given))
 
     def _return(self, call_id: str, is_error: bool, output: str | None, updates: list[Update]) -> None:
-        if self._tools.ended(call_id):
+        if output is None and self._outputs:
+            self.wants_log = self._tools.owe(call_id) or self.wants_log
+        elif self._tools.ended(call_id):
             updates.append(ToolReturned(call_id, is_error, output))
 
     def _begin_round(self, number: int, updates: list[Update]) -> None:

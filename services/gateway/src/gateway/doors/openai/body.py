@@ -1,21 +1,16 @@
 """The body of a chat completion: what decides the run, and what would be wrong to pass over."""
 
 import hashlib
-import re
 from typing import Any
 
 import msgspec
 
 from contracts import wire
-from contracts.values import ShownMessage
-from conversations.queries.shown_history import Digests, digests_of
-from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
+from gateway.chat.shown import Shown
 from gateway.doors.openai.messages import Given, texts_of
 from gateway.http import strict_json
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problems import invalid
 
-_PATH = re.compile(r" - at `\$\.?(.*?)`$")
-_MISSING = re.compile(r"missing required field `(.*?)`")
 _OF_THE_ANSWER = ("stream", "stream_options")
 
 
@@ -41,17 +36,15 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     response_format: dict[str, Any] | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client shows: the conversation, its last message new; and how it wants to be answered.
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client shows, and how it wants to be answered.
 
     `request` is a hash of all fields, but for those that say how.
     """
 
     model: str
     request: str
-    digests: Digests
-    instructions: str | None
-    messages: tuple[ShownMessage, ...]
+    shown: Shown
     streamed: bool
     include_usage: bool
 
@@ -59,31 +52,17 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 _decoder = msgspec.json.Decoder(ChatCompletion)
 
 
-def parse(data: bytes, max_message_bytes: int | None) -> Shown:
+def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     """The body, which `strict_json.check` has let pass; `max_message_bytes` is the plan's own bound.
 
     Raises Refusal.
     """
-    try:
-        body = _decoder.decode(data)
-    except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from None
-    except msgspec.DecodeError as error:
-        raise Refusal("invalid_request", f"The body is not valid JSON: {error}") from None
+    body = strict_json.decoded(_decoder, data)
     _refuse_unfit(body)
-    instructions, messages = texts_of(body.messages)
-    if not messages[-1].content.strip():
-        raise invalid("messages", "The last message is blank.")
-    limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
-    for each in messages:
-        check_size("messages", each.content, limit if each.role == "user" else MAX_MESSAGE_BYTES)
-    check_size("messages", instructions, MAX_PROMPT_BYTES)
-    return Shown(
+    return Asked(
         model=body.model.replace("\x00", "\ufffd"),
-        instructions=instructions or None,
-        messages=messages,
+        shown=texts_of(body.messages).shown("messages", max_message_bytes),
         request=_hash_of(data),
-        digests=digests_of(messages),
         streamed=bool(body.stream),
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
@@ -97,12 +76,6 @@ def _hash_of(data: bytes) -> str:
         if name not in _OF_THE_ANSWER:
             digest.update(wire.encode((name, len(raw))) + bytes(raw))
     return digest.hexdigest()
-
-
-def _invalid(error: str) -> Refusal:
-    found, missing = _PATH.search(error), _MISSING.search(error)
-    place = [each[1] for each in (found, missing) if each and each[1]]
-    return invalid(".".join(place) or "body", _PATH.sub("", error) + ".")
 
 
 def _refuse_unfit(body: ChatCompletion) -> None:

@@ -11,10 +11,10 @@ from contracts.examples import TRACE
 from gateway.access.auth import REFUSALS, authenticate
 from gateway.chat.launch import whole
 from gateway.chat.start import Way, start
+from gateway.doors.agents import CONVERSATION_ID
 from gateway.doors.openai.answers import Chunks, completion_of
 from gateway.doors.openai.description import (
     CONTENT,
-    CONVERSATION_HEADER,
     SECURITY,
     TAG,
 )
@@ -60,7 +60,7 @@ _WAY = Way(credentials=_credentials, is_retry=again, form=lambda *_: "openai", r
     security=[SECURITY],
     tags=[TAG["name"]],
 )
-@described(content=CONTENT, headers=CONVERSATION_HEADER, examples={"text": _EXAMPLE}, stages=_WAY.stages)
+@described(content=CONTENT, headers=CONVERSATION_ID, examples={"text": _EXAMPLE}, stages=_WAY.stages)
 async def complete(request: Request[Any, Any, Any]) -> Answer[Completion] | EventStream:
     """The reply, as soon as it is whole or as it comes."""
     started = await start(request, _WAY)

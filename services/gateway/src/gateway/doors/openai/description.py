@@ -10,7 +10,11 @@ from gateway.openapi.schemas import ref
 TYPES: tuple[type, ...] = (Completion, CompletionChunk, OpenAIError, Part)
 SECURITY = {"bearer": list[str]()}
 SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "The account's key, at this door only."}
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The account's key, at the doors of other protocols.",
+    }
 }
 TAG = {"name": "openai", "description": "Agents as models, for clients of OpenAI's API."}
 
@@ -77,12 +81,6 @@ CONVERSATION_KEY = {
     "agent did in it; without it each request is a conversation of its own. X-OpenWebUI-Chat-Id is read too.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "example": "chat-7",
-}
-CONVERSATION_HEADER = {
-    "X-Conversation-Id": {
-        "schema": {"type": "string", "format": "uuid"},
-        "description": "The conversation here.",
-    }
 }
 _CHUNK = {"type": "string", "contentMediaType": "application/json", "contentSchema": ref(CompletionChunk)}
 CONTENT = {

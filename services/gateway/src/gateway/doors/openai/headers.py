@@ -3,41 +3,29 @@
 import re
 
 from gateway.access import auth
+from gateway.chat.shown import check_name
 from gateway.http.exchange import Exchange
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problems import invalid
 
-_BEARER = re.compile(rb"bearer +([!-~]+)\Z", re.IGNORECASE)
 _NAMES = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
 _KEY = re.compile(rb"[!-~]{1,255}\Z")
-_NO_NAME = re.compile(rb"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
 _COUNT = b"x-stainless-retry-count"
 _NUMBER = re.compile(rb"[0-9]{1,4}\Z")
 
 
 def api_key_of(exchange: Exchange) -> str:
     """Our key, as OpenAI's clients send theirs, or as Azure's do. Raises Refusal: 401."""
-    values = exchange.header(b"authorization")
-    if not values:
-        return auth.one_key(exchange.header(b"api-key"))
-    found = _BEARER.match(values[0]) if len(values) == 1 else None
-    if found is None:
-        raise Refusal("invalid_api_key")
-    return auth.one_key([found[1]])
+    return auth.bearer_or(exchange, b"api-key")
 
 
 def conversation_key_of(exchange: Exchange) -> str | None:
-    """What the caller calls the conversation; None where he does not say. Raises Refusal: 400.
-
-    What a client sends for a name that it did not have would be one conversation for all.
-    """
+    """What the caller calls the conversation; None where he does not say. Raises Refusal: 400."""
     for name in _NAMES:
         values = exchange.header(name.lower().encode())
         if values:
             if len(values) > 1 or not _KEY.match(values[0]):
                 raise invalid(name, "This header is sent once, with 1 to 255 characters of visible ASCII.")
-            if _NO_NAME.match(values[0]):
-                raise invalid(name, f"{values[0].decode()} is what a client sends that had no name to send.")
-            return values[0].decode()
+            return check_name(name, values[0].decode())
     return None
 
 

@@ -10,12 +10,11 @@ from typing import Any
 import msgspec
 
 from contracts import wire
-from contracts.values import Role, ShownMessage
+from gateway.chat.shown import Texts
 from gateway.http.problems import invalid
 
 _INSTRUCTING = ("system", "developer")
 _OF_TOOLS = ("tool", "function")
-_NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +52,13 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def texts_of(given: Sequence[Given]) -> tuple[str, tuple[ShownMessage, ...]]:
+def texts_of(given: Sequence[Given]) -> Texts:
     """The instructions, and what was said, the user's new message last. Raises Refusal: 400."""
     _check_last(given)
     read = _Reading()
     for index, message in enumerate(given):
         read.add(message, f"messages[{index}]")
-    shown = tuple(ShownMessage(role, "".join(texts).replace(*_NUL)) for role, texts in read.said)
-    return "\n\n".join(filter(None, read.instructions)).replace(*_NUL), shown
+    return read.texts
 
 
 def _check_last(given: Sequence[Given]) -> None:
@@ -73,34 +71,25 @@ def _check_last(given: Sequence[Given]) -> None:
 
 
 class _Reading:
-    """Texts of the assistant that follow each other are joined."""
-
     def __init__(self) -> None:
-        self.instructions: list[str] = []
-        self.said: list[tuple[Role, list[str]]] = []
+        self.texts = Texts()
         self._called: dict[str, str] = {}  # the names of tools, by the ids of their calls
 
     def add(self, message: Given, place: str) -> None:
         text = _text_of(message, place)
         match message.role:
             case "system" | "developer":
-                self.instructions.append(text)
+                self.texts.instruct(text)
             case "user":
-                self.said.append(("user", [text]))
+                self.texts.say(text)
             case "assistant":
-                self._answer("\n".join(filter(None, (text, *self._calls(message)))))
+                self.texts.answer("\n".join(filter(None, (text, *self._calls(message)))))
             case "tool" | "function":
                 name = self._called.get(message.tool_call_id or "") or message.name or "?"
-                self.said.append(("user", [f"[Tool result {name}: {text}]"]))
+                self.texts.say(f"[Tool result {name}: {text}]")
             case _:
                 known = "This must be system, developer, user, assistant or tool."
                 raise invalid(f"{place}.role", known)
-
-    def _answer(self, text: str) -> None:
-        if self.said and self.said[-1][0] == "assistant":
-            self.said[-1][1].append(text)
-        elif text:
-            self.said.append(("assistant", [text]))
 
     def _calls(self, message: Given) -> list[str]:
         calls = list(message.tool_calls or ())

@@ -8,12 +8,11 @@ list has.
 from functools import partial
 from hashlib import sha256
 
-from msgspec.structs import replace
-
 from contracts import wire
 from conversations.claims.tries import Try
 from conversations.queries import shown_history
 from directory.named import agent_called
+from gateway.chat import shown
 from gateway.chat.ask import Ask, Asker
 from gateway.doors.openai import body
 from gateway.doors.openai.description import BODY, CONVERSATION_KEY
@@ -51,32 +50,27 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     agent = await agent_called(parts.pool, account_id, given.model)
     if agent is None:
         raise Refusal("agent_not_found")
+    digests = given.shown.digests
     hash_of = partial(shown_history.hash_of, account_id, agent.agent_id, key or "")
     ask = CompletionAsk(
         form=asker.form,
         agent_id=agent.agent_id,
-        message=given.messages[-1].content,
+        message=given.shown.message,
         model=given.model,
         include_usage=given.include_usage,
         streamed=given.streamed,
         unlisted=key is None,
-        history=given.messages[:-1],
-        instructions=given.instructions,
-        shown_sha256=hash_of(given.digests.messages),
+        history=given.shown.history,
+        instructions=given.shown.instructions,
+        shown_sha256=hash_of(digests.messages),
         attempted=_attempted(exchange, asker, key, given),
     )
-    if key is None or given.digests.before_reply is None:
+    if key is None or digests.before_reply is None:
         return ask
-    *_, reply, message = (each.content for each in given.messages)
-    found = await shown_history.find_continued(
-        parts.pool, hash_of(given.digests.before_reply), reply, message
-    )
-    if found is None:
-        return ask
-    return replace(ask, conversation_id=found.conversation_id, after=found.reply_id, history=())
+    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
 
 
-def _attempted(exchange: Exchange, asker: Asker, key: str | None, given: body.Shown) -> Try | None:
+def _attempted(exchange: Exchange, asker: Asker, key: str | None, given: body.Asked) -> Try | None:
     """As a try of all that it says, where its client counts them."""
     tried = tries_of(exchange)
     if tried is None:

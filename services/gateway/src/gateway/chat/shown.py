@@ -1,0 +1,108 @@
+"""What a client shows who owns the conversation: its texts, the last one new; and which conversation that is.
+
+By the caller's own key for the conversation together with what is shown (docs/decisions/0035).
+"""
+
+import re
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts.values import Role, ShownMessage
+from conversations.queries import shown_history
+from conversations.queries.shown_history import Digests, digests_of
+from gateway.chat.ask import Ask
+from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
+from gateway.http.problems import invalid
+from runtime.postgres import Pool
+
+_NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
+
+_NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
+MAX_NAME = 255
+
+A = TypeVar("A", bound=Ask)
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The conversation, its last message new, and instructions to stand behind the agent's prompt."""
+
+    instructions: str | None
+    messages: tuple[ShownMessage, ...]
+    digests: Digests
+
+    @property
+    def message(self) -> str:
+        """What is new."""
+        return self.messages[-1].content
+
+    @property
+    def history(self) -> tuple[ShownMessage, ...]:
+        """What was before."""
+        return self.messages[:-1]
+
+
+class Texts:
+    """Texts as they are read. Those of the assistant that follow each other are joined."""
+
+    def __init__(self) -> None:
+        self._instructions: list[str] = []
+        self._said: list[tuple[Role, list[str]]] = []
+        self._last: Role | None = None
+
+    def instruct(self, text: str) -> None:
+        """Of a system message, or what counts as one."""
+        self._instructions.append(text)
+
+    def say(self, text: str) -> None:
+        """Of the user."""
+        self._last = "user"
+        self._said.append(("user", [text]))
+
+    def answer(self, text: str) -> None:
+        """Of the assistant; "" where he did something else."""
+        self._last = "assistant"
+        if self._said and self._said[-1][0] == "assistant":
+            self._said[-1][1].append(text)
+        elif text:
+            self._said.append(("assistant", [text]))
+
+    def shown(self, field: str, max_message_bytes: int | None) -> Shown:
+        """All of it; `max_message_bytes` is the plan's own bound. Raises Refusal, which names `field`."""
+        if self._last != "user":
+            raise invalid(field, "The last message must be the user's.")
+        messages = tuple(ShownMessage(role, "".join(texts).replace(*_NUL)) for role, texts in self._said)
+        if not messages[-1].content.strip():
+            raise invalid(field, "The last message is blank.")
+        limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
+        for each in messages:
+            check_size(field, each.content, limit if each.role == "user" else MAX_MESSAGE_BYTES)
+        instructions = "\n\n".join(filter(None, self._instructions)).replace(*_NUL)
+        check_size(field, instructions, MAX_PROMPT_BYTES)
+        return Shown(instructions or None, messages, digests_of(messages))
+
+
+def check_name(field: str, name: str) -> str:
+    """The caller's own name for a conversation. Raises Refusal: 400.
+
+    What a client sends for a name that it did not have would be one conversation for all.
+    """
+    if not name.strip() or len(name) > MAX_NAME:
+        raise invalid(field, f"This has 1 to {MAX_NAME} characters, and not only blanks.")
+    if _NO_NAME.match(name):
+        raise invalid(field, f"{name} is what a client sends that had no name to send.")
+    return name.replace(*_NUL)
+
+
+async def found(pool: Pool, ask: A, shown: Shown, before_reply: str) -> A:
+    """`ask`, to go on with the conversation that ends as is shown, where there is one; else as it is.
+
+    `before_reply` is the hash that a run was asked with to which the last reply shown was given. Raises
+    StoreUnavailable.
+    """
+    *_, reply, message = (each.content for each in shown.messages)
+    continued = await shown_history.find_continued(pool, before_reply, reply, message)
+    if continued is None:
+        return ask
+    return replace(ask, conversation_id=continued.conversation_id, after=continued.reply_id, history=())

@@ -1,0 +1,146 @@
+"""Updates as events of AG-UI. Pure.
+
+Each round that says or calls something is a message of the assistant; what its tools returned follows it.
+"""
+
+from collections.abc import Iterable
+
+from contracts import ids, wire
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from gateway.doors.ag_ui import refusals
+from gateway.doors.ag_ui.wire import (
+    Custom,
+    Event,
+    Outcome,
+    RunError,
+    RunFinished,
+    RunStarted,
+    TextMessageContent,
+    TextMessageEnd,
+    TextMessageStart,
+    TokenUsage,
+    ToolCallArgs,
+    ToolCallEnd,
+    ToolCallResult,
+    ToolCallStart,
+)
+
+
+class Events:
+    """The stream of one run. It ends with RUN_FINISHED or RUN_ERROR, and nothing is open at the first.
+
+    `says_cancelled`: the client knows the outcome of a run that was cancelled.
+    """
+
+    def __init__(
+        self, thread_id: str, run_id: str, trace_id: str, conversation_id: str, *, says_cancelled: bool
+    ) -> None:
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._ids = {"traceId": trace_id, "conversationId": conversation_id}
+        self._says_cancelled = says_cancelled
+        self._reply_id = self._message_id = ids.reply_id(trace_id)
+        self._text_is_open = False
+
+    def encode(self, updates: Iterable[Update]) -> bytes:
+        """The bytes of these updates, whose tools' returns have their outputs."""
+        return b"".join(self._bytes(update) for update in updates)
+
+    def _bytes(self, update: Update) -> bytes:
+        match update:
+            case Text():
+                event = TextMessageContent(message_id=self._message_id, delta=update.text)
+                return self._begin_text() + wire.encode_sse(event)
+            case Started():
+                started = RunStarted(thread_id=self._thread_id, run_id=self._run_id)
+                return _sent(started, Custom(name="run", value=self._ids))
+            case Sources():
+                return _sent(Custom(name="sources", value=update.sources))
+            case ToolStarted():
+                return self._end_text() + _sent(*self._called(update))
+            case ToolReturned():
+                return _sent(_returned(update))
+            case NextRound():
+                before = self._end_text()
+                self._message_id = f"{self._reply_id}-{update.number}"
+                return before
+            case Finished():
+                return self._end_text() + _sent(self._finished(update))
+            case Broken(code="cancelled") if self._says_cancelled:
+                return self._end_text() + _sent(self._cancelled())
+            case Broken():
+                return _sent(refusals.event(update.code, update.message))
+            case Waiting():
+                return b""
+
+    def _begin_text(self) -> bytes:
+        if self._text_is_open:
+            return b""
+        self._text_is_open = True
+        return _sent(TextMessageStart(message_id=self._message_id, role="assistant"))
+
+    def _end_text(self) -> bytes:
+        if not self._text_is_open:
+            return b""
+        self._text_is_open = False
+        return _sent(TextMessageEnd(message_id=self._message_id))
+
+    def _called(self, call: ToolStarted) -> tuple[Event, ...]:
+        return (
+            ToolCallStart(
+                tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=self._message_id
+            ),
+            ToolCallArgs(tool_call_id=call.call_id, delta=wire.encode(call.input).decode()),
+            ToolCallEnd(tool_call_id=call.call_id),
+        )
+
+    def _finished(self, finished: Finished) -> RunFinished:
+        total, output = finished.message.token_count, finished.usage.output_tokens
+        usage = TokenUsage(input_tokens=total - output, output_tokens=output, total_tokens=total)
+        return RunFinished(
+            thread_id=self._thread_id,
+            run_id=self._run_id,
+            usage=(usage,),
+            result=None if finished.cut is None else {"cut": finished.cut},
+        )
+
+    def _cancelled(self) -> RunFinished:
+        return RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=Outcome(type="cancelled"))
+
+
+def _sent(*events: Event) -> bytes:
+    return b"".join(map(wire.encode_sse, events))
+
+
+def _returned(returned: ToolReturned) -> ToolCallResult:
+    return ToolCallResult(
+        message_id=f"result-{returned.call_id}",
+        tool_call_id=returned.call_id,
+        content=returned.output or "null",
+        role="tool",
+    )
+
+
+EXAMPLE = (
+    RunStarted(thread_id="thread-7", run_id="run-1"),
+    TextMessageStart(message_id="m", role="assistant"),
+    TextMessageContent(message_id="m", delta="It has shipped."),
+    TextMessageEnd(message_id="m"),
+    RunFinished(
+        thread_id="thread-7",
+        run_id="run-1",
+        usage=(TokenUsage(input_tokens=412, output_tokens=57, total_tokens=469),),
+    ),
+)
+FAILED = (EXAMPLE[0], RunError(message="The model provider did not answer in time", code="provider_timeout"))

@@ -1,0 +1,92 @@
+"""POST /ag-ui/v1/agents/{agent}: the thread is sent, a run is told event by event."""
+
+from functools import partial
+from typing import Any
+
+from litestar import Request, post
+
+from conversations.queries import shown_history
+from gateway.chat import shown
+from gateway.chat.ask import Ask, Asker
+from gateway.chat.start import Way, start
+from gateway.doors.ag_ui import body
+from gateway.doors.ag_ui.answers import Events
+from gateway.doors.ag_ui.description import BODY, CONTENT, EXAMPLES, TAG
+from gateway.doors.agents import CONVERSATION_ID, SECURITY, AgentName, agent_of, key_and_agent_of
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange, of
+from gateway.openapi.described import described
+from gateway.parts import Parts
+from gateway.runs.event_stream import EventStream
+
+
+class RunAsk(Ask, frozen=True, kw_only=True):
+    """What is asked, and what its client calls it."""
+
+    thread_id: str
+    run_id: str
+    is_1_0: bool
+
+
+@described(
+    *("agent_not_found", "unsupported_media_type", "message_too_large", "idempotency_conflict"), body=BODY
+)
+async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> RunAsk:
+    """Under the thread's id its conversation is the one whose texts are those shown. One `runId` is one run.
+
+    Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
+    """
+    account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
+    agent_id = await agent_of(parts, asker, agent)
+    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    hash_of = partial(shown_history.hash_of, account_id, agent_id, given.thread_id)
+    digests = given.shown.digests
+    ask = RunAsk(
+        form=asker.form,
+        agent_id=agent_id,
+        message=given.shown.message,
+        streamed=True,
+        outputs=True,
+        history=given.shown.history,
+        instructions=given.shown.instructions,
+        shown_sha256=hash_of(digests.messages),
+        key=f"\nag-ui\n{given.thread_id}\n{given.run_id}",  # no key of a header has a line break
+        thread_id=given.thread_id,
+        run_id=given.run_id,
+        is_1_0=given.is_1_0,
+    )
+    if digests.before_reply is None:
+        return ask
+    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+
+
+def _way(agent: str) -> Way[RunAsk]:
+    return Way(
+        credentials=partial(key_and_agent_of, agent),
+        form=lambda *_: "ag_ui",
+        read=partial(_read, agent=agent),
+    )
+
+
+@post(
+    "/ag-ui/v1/agents/{agent:str}",
+    status_code=200,
+    media_type="text/event-stream",
+    operation_id="runAgent",
+    summary="Send a thread, get its next messages as AG-UI's events.",
+    description="For AG-UI's HttpAgent. See docs/ag-ui.md for what is passed over and what is refused.",
+    response_description="The message is saved, and these are the events of the run. The last is "
+    "`RUN_FINISHED` or `RUN_ERROR`.",
+    security=SECURITY,
+    tags=[TAG["name"]],
+)
+@described(content=CONTENT, headers=CONVERSATION_ID, examples=EXAMPLES, stages=_way("").stages)
+async def run_agent(request: Request[Any, Any, Any], agent: AgentName) -> EventStream:
+    """The events as they come."""
+    started = await start(request, _way(agent))
+    ask, claim, run = started.ask, started.claim, started.run
+    of(request.scope).headers.append((b"x-conversation-id", claim.conversation_id.encode()))
+    events = Events(
+        ask.thread_id, ask.run_id, claim.trace_id, claim.conversation_id, says_cancelled=ask.is_1_0
+    )
+    return EventStream(run, lambda: events.encode(run.take()))

@@ -1,0 +1,72 @@
+"""The body of a chat: the messages as `useChat` has them."""
+
+import msgspec
+
+from gateway.chat.shown import Shown, Texts, check_name
+from gateway.http import strict_json
+from gateway.http.problems import invalid
+
+_TRIGGERS = ("submit-message", "regenerate-message")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a message. Of all types but these two, what it says is not for the model."""
+
+    type: str
+    text: str = ""
+
+
+class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the client keeps it."""
+
+    role: str
+    parts: tuple[Part, ...]
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that count. All others are the application's own, and passed over."""
+
+    messages: tuple[UIMessage, ...]
+    id: str | None = None
+    trigger: str | None = None
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a client shows; `key` is what it calls the chat, if anything."""
+
+    key: str | None
+    shown: Shown
+
+
+_decoder = msgspec.json.Decoder(Chat)
+
+
+def parse(data: bytes, max_message_bytes: int | None) -> Asked:
+    """The body, which `strict_json.check` has let pass; `max_message_bytes` is the plan's own bound.
+
+    Raises Refusal.
+    """
+    body = strict_json.decoded(_decoder, data)
+    if body.trigger not in (None, *_TRIGGERS):
+        raise invalid("trigger", "This must be submit-message or regenerate-message.")
+    key = None if body.id is None else check_name("id", body.id)
+    texts = Texts()
+    for index, message in enumerate(body.messages):
+        _read(message, f"messages[{index}]", texts)
+    return Asked(key, texts.shown("messages", max_message_bytes))
+
+
+def _read(message: UIMessage, place: str, texts: Texts) -> None:
+    """What our tools did is in the conversation, or, of another one, is left out."""
+    if any(part.type == "file" for part in message.parts):
+        raise invalid(f"{place}.parts", "Only text can be read here, not files.")
+    said = [part.text for part in message.parts if part.type == "text"]
+    match message.role:
+        case "system":
+            texts.instruct("\n".join(said))
+        case "user":
+            texts.say("\n".join(said))
+        case "assistant":
+            texts.answer("".join(said))
+        case _:
+            raise invalid(f"{place}.role", "This must be system, user or assistant.")

@@ -1,0 +1,78 @@
+"""POST /ai-sdk/v1/agents/{agent}/chat: the chat is sent, its next message comes as chunks."""
+
+from functools import partial
+from typing import Any
+
+from litestar import Request, post
+
+from conversations.queries import shown_history
+from gateway.chat import shown
+from gateway.chat.ask import Ask, Asker
+from gateway.chat.start import Way, start
+from gateway.doors.agents import SECURITY, AgentName, agent_of, key_and_agent_of
+from gateway.doors.ai_sdk import body
+from gateway.doors.ai_sdk.answers import Chunks
+from gateway.doors.ai_sdk.description import BODY, CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange, of
+from gateway.openapi.described import described
+from gateway.parts import Parts
+from gateway.runs.event_stream import EventStream
+
+
+@described("agent_not_found", "unsupported_media_type", "message_too_large", body=BODY)
+async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> Ask:
+    """Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
+
+    Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
+    """
+    account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
+    agent_id = await agent_of(parts, asker, agent)
+    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    hash_of = partial(shown_history.named_hash_of, account_id, agent_id, given.key or "")
+    digests = given.shown.digests
+    ask = Ask(
+        form=asker.form,
+        agent_id=agent_id,
+        message=given.shown.message,
+        streamed=True,
+        outputs=True,
+        unlisted=given.key is None,
+        history=given.shown.history,
+        instructions=given.shown.instructions,
+        shown_sha256=None if given.key is None else hash_of(digests.messages),
+    )
+    if given.key is None or digests.before_reply is None:
+        return ask
+    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+
+
+def _way(agent: str) -> Way[Ask]:
+    return Way(
+        credentials=partial(key_and_agent_of, agent),
+        form=lambda *_: "ai_sdk",
+        read=partial(_read, agent=agent),
+    )
+
+
+@post(
+    "/ai-sdk/v1/agents/{agent:str}/chat",
+    status_code=200,
+    media_type="text/event-stream",
+    operation_id="chatWithUi",
+    summary="Send a chat, get its next message as a UI message stream.",
+    description="For `useChat`. See docs/ai-sdk.md for what is passed over and what is refused.",
+    response_description="The message is saved, and these are the chunks of its reply. The last is `[DONE]`, "
+    "behind `finish`; or an `error`.",
+    security=SECURITY,
+    tags=[TAG["name"]],
+)
+@described(content=CONTENT, headers=STREAM_HEADERS, examples={"text": EXAMPLE}, stages=_way("").stages)
+async def chat(request: Request[Any, Any, Any], agent: AgentName) -> EventStream:
+    """The chunks as they come."""
+    started = await start(request, _way(agent))
+    claim, run = started.claim, started.run
+    conversation = (b"x-conversation-id", claim.conversation_id.encode())
+    of(request.scope).headers += (VERSION, conversation)
+    chunks = Chunks(claim.trace_id, claim.conversation_id)
+    return EventStream(run, lambda: chunks.encode(run.take()))

@@ -1,0 +1,163 @@
+"""What the AG-UI door reads and writes, byte by byte."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import ids
+from contracts.examples import CONVERSATION, SOURCE, TRACE
+from contracts.updates import (
+    CANCELLED,
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Message, ShownMessage, Usage
+from gateway.doors.ag_ui import body
+from gateway.doors.ag_ui.answers import Events
+from gateway.http.problems import Refusal
+
+pytestmark = pytest.mark.requirement("AG-UI-DOOR")
+
+HI = {"id": "1", "role": "user", "content": "hi"}
+RUN = {"threadId": "t", "runId": "r"}
+REPLY = ids.reply_id(TRACE)
+
+
+def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
+    return body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
+
+
+def events(updates: list[Update], *, says_cancelled: bool = True) -> list[Any]:
+    stream = Events("t", "r", TRACE, CONVERSATION, says_cancelled=says_cancelled)
+    *told, left = stream.encode(updates).decode().split("\n\n")
+    assert left == ""
+    assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
+    assert not any("null" in event for event in told), "which 0.0.59 takes for no optional field"
+    return [msgspec.json.decode(event[6:]) for event in told]
+
+
+def finished(content: str, cut: Any = None) -> Finished:
+    reply = Message(id=REPLY, conversation_id=CONVERSATION, content=content, token_count=9, created_at="")
+    return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)
+
+
+def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    asked = parse(
+        {"id": "0", "role": "system", "content": "Be brief."},
+        HI,
+        {"id": "2", "role": "assistant", "content": "Wait.", "toolCalls": [call]},
+        {"id": "3", "role": "tool", "content": "[]", "toolCallId": "c"},
+        {"id": "4", "role": "reasoning", "content": "Hm."},
+        {"id": "5", "role": "activity", "activityType": "x", "content": {"a": 1}},
+        {"id": "6", "role": "assistant", "content": "Found."},
+        {
+            "id": "7",
+            "role": "user",
+            "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+        },
+        context=[{"description": "The page", "value": "Orders"}],
+        tools=[{"name": "own", "description": "", "parameters": {}}],
+        state={"x": 1},
+    )
+    assert asked.shown.instructions == "Be brief.\n\nThe page: Orders"
+    assert asked.shown.messages == (
+        ShownMessage("user", "hi"),
+        ShownMessage("assistant", "Wait.Found."),
+        ShownMessage("user", "a\nb"),
+    )
+    assert not asked.is_1_0
+    assert parse(HI, protocolVersion="1.0").is_1_0
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"runId": "r", "messages": [HI]}, "threadId"),
+        ({**RUN}, "messages"),
+        ({**RUN, "messages": []}, "messages"),
+        ({**RUN, "runId": " ", "messages": [HI]}, "runId"),
+        ({**RUN, "runId": "r" * 256, "messages": [HI]}, "runId"),
+        ({**RUN, "threadId": "undefined", "messages": [HI]}, "threadId"),
+        ({**RUN, "messages": [HI], "resume": [{"interruptId": "1", "status": "resolved"}]}, "resume"),
+        ({**RUN, "messages": [HI, {"role": "tool", "content": "1", "toolCallId": "c"}]}, "messages"),
+        ({**RUN, "messages": [HI, {"role": "assistant", "toolCalls": []}]}, "messages"),
+        ({**RUN, "messages": [{"role": "owner", "content": "x"}, HI]}, "messages[0].role"),
+        ({**RUN, "messages": [{"role": "user", "content": [{"type": "image"}]}]}, "messages[0].content"),
+        ({**RUN, "messages": [{"role": "user", "content": 1}]}, "messages[0].content"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        body.parse(msgspec.json.encode(fields), None)
+    (field,) = refusal.value.fields
+    assert (refusal.value.row.code, field.field) == ("invalid_request", param)
+
+
+def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
+    told = events(
+        [
+            Waiting(),
+            Started(),
+            Sources((SOURCE,)),
+            Text("a"),
+            Text("b\u2028"),
+            ToolStarted("1", "find", {"q": 1}),
+            ToolReturned("1", False, "[1]"),
+            NextRound(2),
+            ToolStarted("2", "find", {}),
+            ToolReturned("2", True, '"It is away."'),
+            NextRound(3),
+            Text("c"),
+            finished("ab\u2028c"),
+        ]
+    )
+    assert [each["type"] for each in told] == [
+        *("RUN_STARTED", "CUSTOM", "CUSTOM"),
+        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
+        *("TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT") * 2,
+        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
+        "RUN_FINISHED",
+    ]
+    assert told[0] == {"type": "RUN_STARTED", **RUN}
+    assert told[1]["value"] == {"traceId": TRACE, "conversationId": CONVERSATION}
+    assert (told[2]["name"], told[2]["value"][0]["url"]) == ("sources", SOURCE.url)
+    starts = [each for each in told if each["type"] == "TOOL_CALL_START"]
+    texts = [each["messageId"] for each in told if each["type"] == "TEXT_MESSAGE_START"]
+    assert [each["parentMessageId"] for each in starts] == [REPLY, f"{REPLY}-2"]
+    assert texts == [REPLY, f"{REPLY}-3"]
+    results = [each for each in told if each["type"] == "TOOL_CALL_RESULT"]
+    assert [(each["toolCallId"], each["content"]) for each in results] == [
+        ("1", "[1]"),
+        ("2", '"It is away."'),
+    ]
+    assert told[-1]["usage"] == [{"inputTokens": 7, "outputTokens": 2, "totalTokens": 9}]
+    assert "result" not in told[-1]
+
+
+def test_a_reply_that_was_cut_or_cancelled_or_broke_says_so() -> None:
+    assert events([Started(), finished("", "length")])[-1]["result"] == {"cut": "length"}
+    said: list[Update] = [Started(), Text("a")]
+    *_, ended, last = events([*said, CANCELLED])
+    assert (ended["type"], last["type"], last["outcome"]) == (
+        *("TEXT_MESSAGE_END", "RUN_FINISHED"),
+        {"type": "cancelled"},
+    )
+    last = events([*said, CANCELLED], says_cancelled=False)[-1]
+    assert (last["type"], last["code"]) == ("RUN_ERROR", "cancelled")
+    last = events([*said, Broken("provider_timeout", "")])[-1]
+    assert last == {
+        "type": "RUN_ERROR",
+        "code": "provider_timeout",
+        "message": "The model provider did not answer in time",
+    }
+    assert events([Broken("unheard-of", "x")])[-1]["code"] == "internal_error"

@@ -1,0 +1,156 @@
+"""What the AI SDK's door reads and writes, byte by byte."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import ids
+from contracts.examples import CONVERSATION, SOURCE, TRACE
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Message, ShownMessage, Usage
+from gateway.doors.ai_sdk import body
+from gateway.doors.ai_sdk.answers import Chunks
+from gateway.http.problems import Refusal
+
+pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
+
+
+def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
+    return {"id": "m", "role": role, "parts": [{"type": "text", "text": text} for text in texts], **more}
+
+
+HI = message("user", "hi")
+
+
+def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
+    return body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
+
+
+def events(updates: list[Update]) -> list[Any]:
+    *told, left = Chunks(TRACE, CONVERSATION).encode(updates).decode().split("\n\n")
+    assert left == ""
+    assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
+    return [event[6:] if event == "data: [DONE]" else msgspec.json.decode(event[6:]) for event in told]
+
+
+def finished(content: str, cut: Any = None) -> Finished:
+    reply = Message(id="r", conversation_id=CONVERSATION, content=content, token_count=9, created_at="")
+    return Finished(reply, (), Usage(input_tokens=7, output_tokens=2), cut)
+
+
+def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
+    ran = {"type": "dynamic-tool", "toolCallId": "1", "toolName": "find", "state": "output-available"}
+    reply = message("assistant", "Wait.", "Found.")
+    reply["parts"] = [
+        {"type": "step-start"},
+        reply["parts"][0],
+        ran | {"input": {}, "output": [1]},
+        {"type": "source-url", "sourceId": "s", "url": "u"},
+        {"type": "reasoning", "text": "Hm."},
+        reply["parts"][1],
+    ]
+    asked = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
+    assert asked.key == "c"
+    assert asked.shown.instructions == "Be brief."
+    assert asked.shown.messages == (
+        ShownMessage("user", "hi"),
+        ShownMessage("assistant", "Wait.Found."),
+        ShownMessage("user", "a\nb"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [message("system", "x")]}, "messages"),
+        ({"messages": [HI, message("assistant", "x")]}, "messages"),
+        ({"messages": [message("user", " \n")]}, "messages"),
+        ({"messages": [message("owner", "x"), HI]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": "x"}]}, "messages[0].parts"),
+        ({"messages": [message("user", parts=[{"type": "file", "url": "data:,"}])]}, "messages[0].parts"),
+        ({"messages": [HI], "trigger": "resume"}, "trigger"),
+        ({"messages": [HI], "id": "undefined"}, "id"),
+        ({"messages": [HI], "id": " "}, "id"),
+        ({"messages": [HI], "id": 7}, "id"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        body.parse(msgspec.json.encode(fields), None)
+    (field,) = refusal.value.fields
+    assert (refusal.value.row.code, field.field) == ("invalid_request", param)
+
+
+def test_rounds_are_steps_and_each_text_is_a_part() -> None:
+    told = events(
+        [
+            Waiting(),
+            Started(),
+            Sources((SOURCE,)),
+            Text("a"),
+            Text("b\u2028"),
+            ToolStarted("1", "find", {"q": 1}),
+            ToolStarted("2", "find", {}),
+            ToolReturned("1", False, '{\n "a": [1]\n}'),
+            ToolReturned("2", True, '"It is away."'),
+            NextRound(2),
+            Text("c"),
+            finished("ab\u2028c"),
+        ]
+    )
+    mark = {"providerExecuted": True, "dynamic": True}
+    assert told == [
+        {
+            "type": "start",
+            "messageId": ids.reply_id(TRACE),
+            "messageMetadata": {"conversationId": CONVERSATION, "traceId": TRACE},
+        },
+        {"type": "start-step"},
+        {"type": "source-url", "sourceId": SOURCE.id, "url": SOURCE.url, "title": SOURCE.title},
+        {"type": "text-start", "id": "1"},
+        {"type": "text-delta", "id": "1", "delta": "a"},
+        {"type": "text-delta", "id": "1", "delta": "b\u2028"},
+        {"type": "text-end", "id": "1"},
+        {"type": "tool-input-available", "toolCallId": "1", "toolName": "find", "input": {"q": 1}, **mark},
+        {"type": "tool-input-available", "toolCallId": "2", "toolName": "find", "input": {}, **mark},
+        {"type": "tool-output-available", "toolCallId": "1", "output": {"a": [1]}, **mark},
+        {"type": "tool-output-error", "toolCallId": "2", "errorText": "It is away.", **mark},
+        {"type": "finish-step"},
+        {"type": "start-step"},
+        {"type": "text-start", "id": "2"},
+        {"type": "text-delta", "id": "2", "delta": "c"},
+        {"type": "text-end", "id": "2"},
+        {"type": "finish-step"},
+        {
+            "type": "finish",
+            "finishReason": "stop",
+            "messageMetadata": {"usage": {"inputTokens": 7, "outputTokens": 2, "totalTokens": 9}},
+        },
+        "[DONE]",
+    ]
+
+
+def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:
+    *_, cut, _ = events([Started(), finished("", "length")])
+    assert cut["finishReason"] == "length"
+    told = events([Started(), Text("a"), Broken("provider_timeout", "")])
+    assert told[-1] == {
+        "type": "error",
+        "errorText": "provider_timeout: The model provider did not answer in time",
+    }
+    assert "finish" not in {each["type"] for each in told}
+    assert events([Broken("unheard-of", "x")]) == [{"type": "error", "errorText": "internal_error: x"}]

@@ -1,0 +1,69 @@
+"""Clients that we did not choose, installed beside the tests once, from where this machine's npm and pip get
+their packages.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_CACHE = Path(__file__).parents[1] / ".cache"
+
+
+async def run(folder: Path, *command: str, **environ: str) -> str:
+    """What a command prints. Raises AssertionError with what it says, where it fails."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env={**os.environ, "NO_PROXY": "127.0.0.1,localhost", **environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(240):
+        out, err = await process.communicate()
+    assert process.returncode == 0, (out + err).decode()[-2000:]
+    return out.decode()
+
+
+async def told(folder: Path, *command: str, **environ: str) -> Any:
+    """The JSON that a command prints in its last line. Raises AssertionError."""
+    return json.loads((await run(folder, *command, **environ)).strip().rpartition("\n")[2])
+
+
+async def node_packages(source: Path) -> Path:
+    """Where a folder's scripts can be run with its packages. Skips the test where they cannot be had."""
+    folder = _CACHE / source.name
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("there is no Node")
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    wanted = json.loads((source / "package.json").read_text())["dependencies"]
+    if not all((folder / "node_modules" / name).exists() for name in wanted):
+        await _installed(folder, npm, "install", "--no-audit", "--no-fund")
+    return folder
+
+
+async def python_packages(name: str, module: str, *wanted: str) -> str:
+    """A Python of its own that can import `module`. Skips the test where the packages cannot be had."""
+    folder = _CACHE / name
+    python = str(folder / "venv" / "bin" / "python")
+    folder.mkdir(parents=True, exist_ok=True)
+    if shutil.which(python) is None:
+        await _installed(folder, sys.executable, "-m", "venv", "--clear", str(folder / "venv"))
+    try:
+        await run(folder, python, "-c", f"import {module}")
+    except AssertionError:
+        await _installed(folder, python, "-m", "pip", "install", "-q", *wanted)
+    return python
+
+
+async def _installed(folder: Path, *command: str) -> None:
+    try:
+        await run(folder, *command)
+    except (AssertionError, TimeoutError) as error:
+        pytest.skip(f"it cannot be installed here: {error}")

@@ -1,0 +1,65 @@
+// The AI SDK's own chat (what useChat is made of) against our door: two turns, a regenerated reply, a reply
+// that is taken up again while it is written, and what it makes of errors.
+import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
+
+const { BASE_URL, API_KEY, AGENT, SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
+
+class Chat extends AbstractChat {
+  constructor(agent, id, options = {}) {
+    const state = {
+      status: "ready",
+      error: undefined,
+      messages: options.messages ?? [],
+      pushMessage: (message) => void state.messages.push(structuredClone(message)),
+      popMessage: () => void state.messages.pop(),
+      replaceMessage: (index, message) => void (state.messages[index] = structuredClone(message)),
+      snapshot: (value) => structuredClone(value),
+    };
+    const transport = new DefaultChatTransport({
+      api: `${BASE_URL}/ai-sdk/v1/agents/${agent}/chat`,
+      headers: { Authorization: `Bearer ${options.key ?? API_KEY}` },
+    });
+    super({ id, state, transport, sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls });
+  }
+}
+
+const said = (message) =>
+  message.parts.filter((part) => part.type === "text").map((part) => part.text).join("");
+
+const chat = new Chat(AGENT, "chat-of-node");
+await chat.sendMessage({ text: QUESTION });
+await chat.sendMessage({ text: "Thanks!" });
+const turns = chat.messages.map((message) => ({ id: message.id, metadata: message.metadata, text: said(message) }));
+const tools = chat.messages[1].parts.filter((part) => part.type === "dynamic-tool");
+const { error: chatError, status: chatStatus } = chat;
+await chat.regenerate();
+const regenerated = chat.messages.at(-1).metadata.conversationId;
+
+const slow = new Chat(SLOW_AGENT, "chat-that-is-slow");
+const asked = slow.sendMessage({ text: "one two three four five six" });
+while (slow.messages.length < 2 || said(slow.messages[1]).length === 0) await new Promise((go) => setTimeout(go, 5));
+const again = new Chat(SLOW_AGENT, "chat-that-is-slow", { messages: [slow.messages[0]] });
+await again.resumeStream();
+await asked;
+const idle = new Chat(SLOW_AGENT, "chat-that-is-slow", { messages: [...slow.messages] });
+await idle.resumeStream();
+
+const failing = new Chat(FAILING_AGENT, "chat-that-fails");
+await failing.sendMessage({ text: "hi" });
+const refused = new Chat(AGENT, "chat-that-is-refused", { key: "sk-ac-wrong" });
+await refused.sendMessage({ text: "hi" });
+
+console.log(
+  JSON.stringify({
+    turns,
+    tools,
+    status: chatStatus,
+    error: chatError?.message ?? null,
+    regenerated,
+    slow: said(slow.messages[1]),
+    again: said(again.messages[1]),
+    idle: idle.messages.length,
+    failing: { status: failing.status, message: failing.error.message },
+    refused: { status: refused.status, message: refused.error.message },
+  }),
+);

@@ -1,0 +1,134 @@
+"""The door for AG-UI's clients (docs/ag-ui.md): by its own clients of two versions, and on the wire."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import installed
+from tests.system.calling import Caller, MakeAgent
+
+pytestmark = pytest.mark.requirement("AG-UI-DOOR")
+
+QUESTION = "Where is my order ORD-1001?"
+SLOW = "demo-load?deltas=200&delay_ms=50"
+_CLIENTS = Path(__file__).parent / "ag_ui_clients"
+
+
+def url(caller: Caller, agent: str | None = None) -> str:
+    return f"{caller.base_url}/ag-ui/v1/agents/{agent or caller.headers['X-Agent-Id']}"
+
+
+def bearer(caller: Caller) -> dict[str, str]:
+    return {"Authorization": f"Bearer {caller.headers['X-Api-Key']}"}
+
+
+def given(thread: str, run: str, *texts: str, **fields: Any) -> dict[str, Any]:
+    roles = ("user", "assistant")
+    messages = [{"id": str(i), "role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
+    return {"threadId": thread, "runId": run, "messages": messages, **fields}
+
+
+async def ask(caller: Caller, body: dict[str, Any]) -> httpx.Response:
+    return await caller.http.post(url(caller), json=body, headers=bearer(caller))
+
+
+def events(response: httpx.Response) -> list[dict[str, Any]]:
+    assert response.status_code == 200, response.text
+    *told, left = response.text.split("\n\n")
+    assert left == ""
+    return [json.loads(event[6:]) for event in told if not event.startswith(":")]
+
+
+def text_of(told: list[dict[str, Any]]) -> str:
+    return "".join(event["delta"] for event in told if event["type"] == "TEXT_MESSAGE_CONTENT")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("package", "cancelled"),
+    [("@ag-ui/client", ("cancelled", None)), ("ag-ui-before", (None, "cancelled"))],
+)
+async def test_its_clients_go_on_are_cancelled_and_refused(
+    make_agent: MakeAgent, package: str, cancelled: tuple[str | None, str | None]
+) -> None:
+    caller = await make_agent("demo-shop-1", shop=True)
+    slow, failing = await make_agent(SLOW), await make_agent("demo-echo?fail=400")
+    folder = await installed.node_packages(_CLIENTS)
+    told = await installed.told(
+        folder,
+        *("node", "agent.mjs", package),
+        BASE_URL=caller.base_url,
+        API_KEY=caller.headers["X-Api-Key"],
+        AGENT=caller.headers["X-Agent-Id"],
+        SLOW_AGENT=slow.headers["X-Agent-Id"],
+        FAILING_AGENT=failing.headers["X-Agent-Id"],
+        QUESTION=QUESTION,
+    )
+    assert told["first"]["outcome"] == told["second"]["outcome"] == "success"
+    assert told["first"]["ids"]["conversationId"] == told["second"]["ids"]["conversationId"]
+    roles = [message["role"] for message in told["messages"]]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert [message["calls"] for message in told["messages"]] == [0, 1, 0, 0, 0, 0]
+    saved = await caller.messages(told["first"]["ids"]["conversationId"])
+    texts = [message.get("content") or "" for message in told["messages"]]
+    assert [each["content"] for each in saved] == [texts[0], texts[1] + texts[3], texts[4], texts[5]]
+    assert (told["cancelled"]["outcome"], told["cancelled"]["error"]) == cancelled
+    assert (told["failing"]["outcome"], told["failing"]["error"]) == (None, "provider_error")
+    assert told["refused"]["outcome"] is None
+    assert "invalid_api_key" in told["refused"]["error"]
+
+
+async def test_a_run_is_known_by_its_id(make_agent: MakeAgent) -> None:
+    caller = await make_agent(SLOW)
+    body = given("known", "run-1", "hi")
+    first, again = await asyncio.gather(ask(caller, body), ask(caller, body))
+    later = await ask(caller, body)
+    traces = {each.headers["x-trace-id"] for each in (first, again, later)}
+    assert len(traces) == 1, "one run, whenever it is asked for"
+    assert len({text_of(events(each)) for each in (first, again, later)}) == 1
+    other = await ask(caller, given("known", "run-1", "ho"))
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+
+
+async def test_sources_are_a_custom_event_before_the_text(policies: Caller) -> None:
+    told = events(await ask(policies, given("sources", "run-1", "May I return an order?")))
+    names = [event.get("name") or event["type"] for event in told]
+    assert names[:4] == ["RUN_STARTED", "run", "sources", "TEXT_MESSAGE_START"]
+    assert told[2]["value"][0]["url"]
+
+
+async def test_a_thread_that_was_edited_is_a_conversation_of_its_own(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-echo")
+    first = await ask(caller, given("edited", "run-1", "one"))
+    reply = text_of(events(first))
+    second = await ask(caller, given("edited", "run-2", "one", reply, "two"))
+    edited = await ask(caller, given("edited", "run-3", "uno", reply, "two"))
+    assert second.headers["x-conversation-id"] == first.headers["x-conversation-id"]
+    assert edited.headers["x-conversation-id"] != first.headers["x-conversation-id"]
+
+
+async def test_what_is_wrong_is_a_run_error(caller: Caller) -> None:
+    address, good, key = url(caller), given("wrong", "run-1", "hi"), bearer(caller)
+    for response, status, code in (
+        (await caller.http.post(address, json=good), 401, "missing_api_key"),
+        (await caller.http.post(address, json={}, headers=key), 400, "invalid_request"),
+        (
+            await caller.http.post(address, content=b"x", headers=bearer(caller)),
+            415,
+            "unsupported_media_type",
+        ),
+        (
+            await caller.http.post(url(caller, "nobody"), json=good, headers=bearer(caller)),
+            404,
+            "agent_not_found",
+        ),
+        (await caller.http.get(address, headers=key), 405, "method_not_allowed"),
+        (await caller.http.get(f"{caller.base_url}/ag-ui/v2"), 404, "not_found"),
+    ):
+        problem = response.json()
+        assert (response.status_code, problem["type"], problem["code"]) == (status, "RUN_ERROR", code)
+        assert problem["message"]
