@@ -61,7 +61,8 @@ class Driver(Protocol):
     def chat(self, *args: Any, **options: Any) -> Reply: ...
     def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard: ...
     def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard: ...
-    def conversations(self, limit: int | None = None) -> list[Conversation]: ...
+    def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]: ...
+    def describe(self, conversation_id: str, **options: Any) -> Conversation: ...
     def conversation(self, conversation_id: str) -> Conversation: ...
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
     def cancel(self, trace_id: str) -> None: ...
@@ -96,8 +97,11 @@ class SyncDriver:
                 heard.failure = error
         return heard
 
-    def conversations(self, limit: int | None = None) -> list[Conversation]:
-        return list(self.client.conversations(limit))
+    def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]:
+        return list(self.client.conversations(limit, **options))
+
+    def describe(self, conversation_id: str, **options: Any) -> Conversation:
+        return self.client.describe(conversation_id, **options)
 
     def conversation(self, conversation_id: str) -> Conversation:
         return self.client.conversation(conversation_id)
@@ -161,11 +165,14 @@ class AsyncDriver:
                 heard.failure = error
         return heard
 
-    def conversations(self, limit: int | None = None) -> list[Conversation]:
+    def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]:
         async def listed() -> list[Conversation]:
-            return [item async for item in self.client.conversations(limit)]
+            return [item async for item in self.client.conversations(limit, **options)]
 
         return self._run(listed())
+
+    def describe(self, conversation_id: str, **options: Any) -> Conversation:
+        return self._run(self.client.describe(conversation_id, **options))
 
     def conversation(self, conversation_id: str) -> Conversation:
         return self._run(self.client.conversation(conversation_id))

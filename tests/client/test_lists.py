@@ -55,6 +55,34 @@ def test_conversations_are_read_over_all_pages(serve: Serve, connect: Connect) -
     ]
 
 
+@pytest.mark.requirement("CLIENT", "DESCRIBE")
+def test_conversations_are_found_by_their_metadata(serve: Serve, connect: Connect) -> None:
+    server = serve(page(thread(1), cursor="a"), page())
+    threads = connect(server).conversations(metadata={"customer": "C 77", "open": "yes"})
+    assert threads == [Conversation(**thread(1))]
+    assert [request.target for request in server.requests] == [
+        "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100",
+        "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100&cursor=a",
+    ]
+
+
+@pytest.mark.requirement("CLIENT", "DESCRIBE")
+def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
+    described = {**thread(1), "title": "The parcel", "metadata": {"customer": "C-77"}}
+    server = serve(problem(503, "overloaded"), *(as_json(described) for _ in range(3)))
+    client = connect(server)
+    expected = Conversation(**described)
+    assert client.describe("thread-1", title="The parcel", metadata={"customer": "C-77"}) == expected
+    assert client.describe("thread-1", title=None) == expected
+    assert client.describe("thread-1", metadata={"draft": None}) == expected
+    first, again, *others = server.requests
+    assert (first.method, first.target) == ("PATCH", "/v1/conversations/thread-1")
+    assert first.json == {"title": "The parcel", "metadata": {"customer": "C-77"}}
+    assert again.headers["idempotency-key"] == first.headers["idempotency-key"]
+    assert [each.json for each in others] == [{"title": None}, {"metadata": {"draft": None}}]
+    assert len({each.headers["idempotency-key"] for each in server.requests}) == 3
+
+
 @pytest.mark.requirement("CLIENT", "CONV-LIST")
 def test_a_limit_asks_for_no_more_than_is_wanted(serve: Serve, connect: Connect) -> None:
     server = serve(page(thread(1), thread(2), cursor="a"), page(thread(3), thread(4), cursor="b"))

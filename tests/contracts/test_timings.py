@@ -79,8 +79,8 @@ def _at_most(less: float, more: float, why: str) -> object:
             "a check that took all its time is still heard",
         ),
         _at_most(
-            t.ERASE_SECONDS,
-            t.ERASE_ASKS * t.ERASE_ASK_SECONDS,
+            t.COMMAND_SECONDS,
+            t.COMMAND_ASKS * t.COMMAND_ASK_SECONDS,
             "the worker that erases can answer one of the askings",
         ),
     ],

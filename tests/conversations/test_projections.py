@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from contracts.events import ConversationErased, Event
+from contracts.events import ConversationDescribed, ConversationErased, Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
@@ -18,7 +18,19 @@ from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Projection, Statement
 from conversations.projections.rebuilding import rebuild
 from runtime.postgres import Pool
-from tests.conversations.given import ACCOUNT, AT, LATER, answered, asked, began, failed, said, started, turn
+from tests.conversations.given import (
+    ACCOUNT,
+    AT,
+    LATER,
+    answered,
+    asked,
+    began,
+    failed,
+    said,
+    started,
+    trace,
+    turn,
+)
 from tests.conversations.read_models import empty, rows
 
 pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
@@ -46,6 +58,45 @@ async def told(store: ConversationStore, *stored: Event, name: str | None = None
     conversation_id = name or new_id()
     await store.append(Conversation(conversation_id=conversation_id), stored)
     return conversation_id
+
+
+def described(word: str, title: str | None, **metadata: str) -> ConversationDescribed:
+    return ConversationDescribed(trace_id=trace(word), at=LATER, title=title, metadata=metadata)
+
+
+@pytest.mark.requirement("DESCRIBE")
+@pytest.mark.parametrize("batch", [1, 500])
+async def test_threads_are_listed_with_what_was_set_and_found_by_it(
+    store: ConversationStore, log: Log, pool: Pool, batch: int
+) -> None:
+    thread = turn("a", "Hello", "Hi")
+    first = await told(store, began(), *thread, described("d", "Old", customer="A"))
+    second = await told(store, began(), described("d", "Two", customer="A", open="yes"), *thread)
+    third = await told(store, began(), *thread, described("d", "Two"), described("e", None))
+    fourth = await told(store, replace(began(), account_id="another"), described("d", None, customer="A"))
+    await store.append(await store.load(first), [described("f", "One", customer="A")])
+    await follow(pool, log, batch=batch)
+
+    async def found(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
+        listed = await conversations_of(pool, account_id, limit=10, metadata=metadata)
+        return [row.conversation_id for row in listed]
+
+    listed = {row.conversation_id: row for row in await conversations_of(pool, ACCOUNT, limit=10)}
+    assert {each: (row.title, row.metadata) for each, row in listed.items()} == {
+        first: ("One", {"customer": "A"}),
+        second: ("Two", {"customer": "A", "open": "yes"}),
+        third: ("Hello", {}),
+    }
+    assert {row.updated_at for row in listed.values()} == {LATER}
+    assert await found(customer="A") == [second, first]
+    assert await found(customer="A", open="yes") == [second]
+    assert await found(customer="B") == await found(Customer="A") == []
+    assert await found("another", customer="A") == [fourth]
+    erased = ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
+    await store.append(await store.load(second), [erased])
+    assert await found(customer="A") == [first], "before the read model has heard of it"
+    await follow(pool, log, batch=batch)
+    assert await rows(pool, "SELECT conversation_id FROM conversations WHERE metadata ? 'open'") == []
 
 
 async def test_a_thread_is_listed_with_its_title_and_its_last_agent(

@@ -71,6 +71,9 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
                 assert summary.started_at == expected.started_at
                 assert summary.first == found[0].message
                 assert summary.last == found[-1].message
+                described = summary.described
+                assert (described.title if described else None) == expected.title
+                assert (described.metadata if described else {}) == expected.metadata
 
 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(

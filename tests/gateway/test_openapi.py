@@ -116,6 +116,7 @@ async def test_the_document_is_served(client: Client) -> None:
         ("get", "/v1/chat/{trace_id}/events"),
         ("get", "/v1/conversations"),
         ("get", "/v1/conversations/{conversation_id}"),
+        ("patch", "/v1/conversations/{conversation_id}"),
         ("delete", "/v1/conversations/{conversation_id}"),
         ("get", "/v1/conversations/{conversation_id}/messages"),
         ("post", "/openai/v1/chat/completions"),

@@ -4,8 +4,8 @@ import contextlib
 
 from bus.errors import BusUnavailable
 from bus.rpc import Rpc
-from contracts import messages, subjects
-from contracts.timings import ERASE_ASK_SECONDS, ERASE_ASKS
+from contracts import messages, subjects, wire
+from contracts.timings import COMMAND_ASK_SECONDS, COMMAND_ASKS
 
 
 async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *, trace_id: str) -> bool:
@@ -18,19 +18,32 @@ async def erase_conversation(rpc: Rpc, account_id: str, conversation_id: str, *,
     command = messages.EraseConversation(
         trace_id=trace_id, account_id=account_id, conversation_id=conversation_id
     )
-    answer = await _asked(rpc, command)
+    answer = await _asked(rpc, command, messages.EraseAnswered)
     if answer.outcome == "unavailable":
         raise BusUnavailable("the conversation could not be erased just now")
     return answer.outcome == "erased"
 
 
-async def _asked(rpc: Rpc, command: messages.EraseConversation) -> messages.EraseAnswered:
+async def describe_conversation(
+    rpc: Rpc, command: messages.DescribeConversation
+) -> messages.DescribeAnswered:
+    """Set title and metadata of a conversation; the answer is never `unavailable`.
+
+    Raises BusUnavailable as `erase_conversation`; to ask again with the same `trace_id` is safe.
+    """
+    answer = await _asked(rpc, command, messages.DescribeAnswered)
+    if answer.outcome == "unavailable":
+        raise BusUnavailable("the conversation could not be described just now")
+    return answer
+
+
+async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 
     One that only takes longer goes on, and the next to be asked finds it done.
     """
     subject = subjects.commands(command.account_id)
-    for _ in range(ERASE_ASKS - 1):
+    for _ in range(COMMAND_ASKS - 1):
         with contextlib.suppress(BusUnavailable):
-            return await rpc.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
-    return await rpc.ask(subject, command, messages.EraseAnswered, timeout=ERASE_ASK_SECONDS)
+            return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)
+    return await rpc.ask(subject, command, reply, timeout=COMMAND_ASK_SECONDS)

@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Self, TypeVar
 
 import httpx
+import msgspec
 
 from agentchat_client import calls, responses
 from agentchat_client.calls import Call, Form, Service
@@ -90,13 +91,27 @@ class AsyncAgentChat:
         """As `AgentChat.events`."""
         return AsyncChatStream(self._sender, calls.events(trace_id, last_event_id, form))
 
-    def conversations(self, limit: int | None = None) -> AsyncIterator[Conversation]:
+    def conversations(
+        self, limit: int | None = None, *, metadata: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
-        return self._listed(Paging("/v1/conversations", limit), Page[Conversation])
+        query = calls.metadata_query(metadata)
+        return self._listed(Paging("/v1/conversations", limit, query), Page[Conversation])
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """As `AgentChat.conversation`."""
         return (await self._sender.fetch(calls.conversation(conversation_id))).value(Conversation)
+
+    async def describe(
+        self,
+        conversation_id: str,
+        *,
+        title: str | msgspec.UnsetType | None = msgspec.UNSET,
+        metadata: Mapping[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> Conversation:
+        """As `AgentChat.describe`."""
+        call = calls.describe(conversation_id, title, metadata)
+        return (await self._sender.fetch(call)).value(Conversation)
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """As `AgentChat.messages`, for `async for`."""

@@ -31,7 +31,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     `silent`: the service says nothing until the whole answer is there.
     """
 
-    method: Literal["GET", "POST"]
+    method: Literal["GET", "PATCH", "POST"]
     path: str
     query: dict[str, str] = {}
     headers: dict[str, str] = {}
@@ -147,6 +147,28 @@ class Service:
 def conversation(conversation_id: str) -> Call:
     """GET /v1/conversations/{conversation_id}."""
     return Call(method="GET", path=f"/v1/conversations/{_segment(conversation_id)}")
+
+
+def describe(
+    conversation_id: str,
+    title: str | msgspec.UnsetType | None,
+    metadata: Mapping[str, str | None] | msgspec.UnsetType | None,
+) -> Call:
+    """PATCH /v1/conversations/{conversation_id}."""
+    given = {"title": title, "metadata": metadata}
+    return Call(
+        method="PATCH",
+        path=f"/v1/conversations/{_segment(conversation_id)}",
+        headers={"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())},
+        body=msgspec.json.encode(
+            {name: value for name, value in given.items() if value is not msgspec.UNSET}
+        ),
+    )
+
+
+def metadata_query(metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """What finds the threads that have these pairs."""
+    return {f"metadata.{key}": value for key, value in (metadata or {}).items()}
 
 
 def cancel(trace_id: str) -> Call:

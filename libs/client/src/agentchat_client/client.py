@@ -2,10 +2,11 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Self, TypeVar
 
 import httpx
+import msgspec
 
 from agentchat_client import calls, responses
 from agentchat_client.calls import Call, Form, Service
@@ -106,13 +107,34 @@ class AgentChat:
         """
         return ChatStream(self._sender, calls.events(trace_id, last_event_id, form))
 
-    def conversations(self, limit: int | None = None) -> Iterator[Conversation]:
-        """The account's threads, the newest first, page by page; the list may lag by a moment."""
-        return self._listed(Paging("/v1/conversations", limit), Page[Conversation])
+    def conversations(
+        self, limit: int | None = None, *, metadata: Mapping[str, str] | None = None
+    ) -> Iterator[Conversation]:
+        """The account's threads, the newest first, page by page; the list may lag by a moment.
+
+        With `metadata` those that have all of these pairs.
+        """
+        query = calls.metadata_query(metadata)
+        return self._listed(Paging("/v1/conversations", limit, query), Page[Conversation])
 
     def conversation(self, conversation_id: str) -> Conversation:
         """One thread."""
         return self._sender.fetch(calls.conversation(conversation_id)).value(Conversation)
+
+    def describe(
+        self,
+        conversation_id: str,
+        *,
+        title: str | msgspec.UnsetType | None = msgspec.UNSET,
+        metadata: Mapping[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> Conversation:
+        """Set the title and the metadata of a thread; what is left out stays. A run under way goes on.
+
+        `title` None takes the title away. `metadata` are merged with the pairs that are there: None as a
+        value removes its pair, None as a whole removes all.
+        """
+        call = calls.describe(conversation_id, title, metadata)
+        return self._sender.fetch(call).value(Conversation)
 
     def messages(self, conversation_id: str) -> Iterator[HistoryMessage]:
         """The messages of a thread, the oldest first, page by page."""

@@ -53,7 +53,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread: `title` is the beginning of its first message, `agent_id` that of the last one."""
+    """A thread: `title` is the one that was set, or the beginning of its first message, `agent_id` that of
+    the last one. `metadata` are the pairs that were set.
+    """
 
     conversation_id: str
     title: str | None
@@ -61,6 +63,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int
     created_at: str
     updated_at: str
+    metadata: dict[str, str] = {}
 
 
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):

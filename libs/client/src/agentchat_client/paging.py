@@ -1,5 +1,6 @@
 """Following a list over its pages. No I/O."""
 
+from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from agentchat_client.calls import Call
@@ -13,11 +14,12 @@ _LARGEST_PAGE = 100
 class Paging(Generic[T]):
     """The place in one list: ask for `next_call()`, hand its page to `take()`, until there is no next call.
 
-    `limit` is the most items wanted in all; None wants every one.
+    `limit` is the most items wanted in all; None wants every one. `query` goes with each call.
     """
 
-    def __init__(self, path: str, limit: int | None = None) -> None:
+    def __init__(self, path: str, limit: int | None = None, query: Mapping[str, str] | None = None) -> None:
         self._path = path
+        self._query = dict(query or {})
         self._left = limit
         self._cursor: str | None = None
         self._ended = False
@@ -26,7 +28,7 @@ class Paging(Generic[T]):
         size = _LARGEST_PAGE if self._left is None else min(self._left, _LARGEST_PAGE)
         if self._ended or size <= 0:
             return None
-        query = {"limit": str(size)}
+        query = {**self._query, "limit": str(size)}
         if self._cursor is not None:
             query["cursor"] = self._cursor
         return Call(method="GET", path=self._path, query=query)

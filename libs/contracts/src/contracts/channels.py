@@ -165,8 +165,8 @@ CHANNELS: tuple[Channel, ...] = (
         summary="What else writes to an account's conversations.",
         sent_by="gateway, agentchat",
         received_by="orchestrator",
-        carries=(messages.EraseConversation,),
-        replies=(messages.EraseAnswered,),
+        carries=(messages.EraseConversation, messages.DescribeConversation),
+        replies=(messages.EraseAnswered, messages.DescribeAnswered),
     ),
     Channel(
         name="toolLists",

@@ -162,6 +162,17 @@ class RunCancelled(Fact, frozen=True, kw_only=True, tag="run_cancelled.v1"):
     usage: Usage = Usage()
 
 
+class ConversationDescribed(Fact, frozen=True, kw_only=True, tag="conversation_described.v1"):
+    """The conversation's title and metadata from here on, whole, as its account has set them.
+
+    `trace_id` is that of the request for it, which is no run. Without a `title` it has the one that its
+    first message gives it.
+    """
+
+    title: str | None = None
+    metadata: dict[str, str] = {}
+
+
 class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_erased.v1"):
     """All earlier events of the conversation were removed on the account's request.
 
@@ -186,6 +197,7 @@ Event = (
     | RunCompleted
     | RunFailed
     | RunCancelled
+    | ConversationDescribed
     | ConversationErased
 )
 
@@ -203,6 +215,7 @@ EVENTS: tuple[type[Fact], ...] = (
     RunCompleted,
     RunFailed,
     RunCancelled,
+    ConversationDescribed,
     ConversationErased,
 )
 """Every event type, in the order a conversation meets them."""

@@ -77,6 +77,9 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.RunCompleted(trace_id=TRACE, at=AT, usage=_USAGE, rounds=1),
     events.RunFailed(trace_id=TRACE, at=AT, code="provider_timeout", message="The provider did not answer."),
     events.RunCancelled(trace_id=TRACE, at=AT),
+    events.ConversationDescribed(
+        trace_id=TRACE, at=AT, title="The parcel of ORD-1001", metadata={"customer": "C-77"}
+    ),
     events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
 )
 
@@ -140,6 +143,14 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
     messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),
     messages.EraseConversation(trace_id=TRACE, account_id=ACCOUNT, conversation_id=CONVERSATION),
     messages.EraseAnswered(outcome="erased"),
+    messages.DescribeConversation(
+        trace_id=TRACE,
+        account_id=ACCOUNT,
+        conversation_id=CONVERSATION,
+        title="The parcel of ORD-1001",
+        metadata={"customer": "C-77", "draft": None},
+    ),
+    messages.DescribeAnswered(outcome="described", version=12),
     messages.WhatIf(
         account_id=ACCOUNT,
         agent_id=AGENT,

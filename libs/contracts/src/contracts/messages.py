@@ -203,6 +203,34 @@ class EraseConversation(BusMessage, frozen=True, kw_only=True):
     conversation_id: str
 
 
+class DescribeConversation(BusMessage, frozen=True, kw_only=True):
+    """Set the title and the metadata of a conversation, by request and reply as EraseConversation.
+
+    `trace_id` is that of the request for it: the same command is obeyed once. `title` None takes the title
+    away. `metadata` are merged with those that are there: None as a value removes its pair, None as a whole
+    removes all (RFC 7396).
+    """
+
+    trace_id: str
+    account_id: str
+    conversation_id: str
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: dict[str, str | None] | None = {}
+
+
+Command = EraseConversation | DescribeConversation
+
+DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "unavailable"]
+"""`too_many_pairs`: it would have more than MAX_PAIRS; nothing was changed. `unavailable` as for erasing."""
+
+
+class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
+    """What has become of a DescribeConversation; `version` is that of the conversation behind it."""
+
+    outcome: DescribeOutcome
+    version: int = 0
+
+
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
 """`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
 
@@ -299,6 +327,8 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     CancelRequested,
     EraseConversation,
     EraseAnswered,
+    DescribeConversation,
+    DescribeAnswered,
     WhatIf,
     WhatIfAnswered,
     EventTooLarge,

@@ -104,10 +104,10 @@ CHECK_SECONDS = 15.0
 CHECK_ANSWER_SECONDS = 20.0
 """The administrator waits so long for the checks of an agent."""
 
-ERASE_SECONDS = 12.0
-"""A worker may take so long to stop a conversation's run and to erase."""
+COMMAND_SECONDS = 12.0
+"""A worker may take so long to obey a command; to erase, it has to stop a run first."""
 
-ERASE_ASK_SECONDS = 2.0
-"""One worker is waited for so long before another is asked to erase."""
+COMMAND_ASK_SECONDS = 2.0
+"""One worker is waited for so long before another is asked to obey a command."""
 
-ERASE_ASKS = 7
+COMMAND_ASKS = 7

@@ -16,6 +16,13 @@ Cut = Literal["length", "refusal"]
 """Why a reply that is saved is not whole: the model came to a limit of its length, or refused to go on."""
 
 
+MAX_TITLE = 256
+MAX_PAIRS = 16
+MAX_KEY = 64
+MAX_VALUE = 512
+"""Of a conversation's title and metadata: characters, pairs, characters of a key and of a value."""
+
+
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of one model call, or of several added up, as the provider counts them.
 

@@ -17,6 +17,7 @@ _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames
 
 T = TypeVar("T")
 M = TypeVar("M", bound=messages.BusMessage)
+_command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 
 
@@ -45,6 +46,11 @@ def decode_message(cls: type[M], data: bytes) -> M:
     message = _decoded(_message_decoders[cls], data)
     assert isinstance(message, cls)
     return message
+
+
+def decode_command(data: bytes) -> messages.Command:
+    """A message that its subject carries beside others, by its type."""
+    return _decoded(_command_decoder, data)
 
 
 def _whole(value: Any) -> Any:

@@ -57,7 +57,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON run_leases, waiting_line TO agentchat_se
 _DERIVED = "\n".join(
     (
         follower.TABLES,
-        conversations.PROJECTION.tables,
+        conversations.FIRST_TABLES,
         messages.PROJECTION.tables,
         open_runs.PROJECTION.tables,
         abandoned_runs.TABLES,
@@ -86,6 +86,7 @@ STEPS = (
     shown_history.FUNCTION,
     tries.COLUMNS,
     appending.FUNCTION,
+    conversations.DESCRIBED,
 )
 
 

@@ -27,7 +27,7 @@ from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.parts import Parts
 from orchestrator.retention import keep_removing
 from orchestrator.rpc.checking import serving_checks
-from orchestrator.rpc.erasing import serving_commands
+from orchestrator.rpc.commands import serving_commands
 from orchestrator.rpc.what_if import serving_what_ifs
 from orchestrator.settings import Settings
 from orchestrator.timings import DEFAULT, Timings

@@ -3,5 +3,5 @@
 - `conversation`: the state, and `evolve`, the only thing that changes it
 - `turn`: the rules: how a request begins or goes on, what comes next, how a run ends
 - `history`: what the model sees, kept by `kept_histories`; `canonical_stream`: what readers of a run are sent
-- `run_usage`: what runs cost
+- `run_usage`: what runs cost; `description`: the rules of title and metadata
 """

@@ -96,8 +96,9 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A thread at a version: the version of its last event, 0 if it does not exist.
 
-    `seed` is what its caller showed of it before it began here. `erased_by` is the trace of the request by
-    which it was erased.
+    `seed` is what its caller showed of it before it began here. `title` and `metadata` are those that its
+    account has set, `described` the requests that did so: their traces, and the versions behind them.
+    `erased_by` is the trace of the request by which it was erased.
     """
 
     conversation_id: str
@@ -106,6 +107,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str | None = None
     seed: tuple[ShownMessage, ...] = ()
     runs: tuple[Run, ...] = ()
+    title: str | None = None
+    metadata: dict[str, str] = {}
+    described: tuple[tuple[str, int], ...] = ()
     erased_by: str | None = None
 
     @property
@@ -165,10 +169,23 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
             return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
         case events.ConversationSeeded():
             return replace(conversation, version=version, seed=event.messages)
+        case events.ConversationDescribed():
+            described = (*conversation.described, (event.trace_id, version))
+            return replace(
+                conversation,
+                version=version,
+                title=event.title,
+                metadata=event.metadata,
+                described=described,
+            )
         case events.ConversationErased():
             runs.clear()
-            return replace(
-                conversation, version=version, account_id=event.account_id, seed=(), erased_by=event.trace_id
+            return Conversation(
+                conversation_id=conversation.conversation_id,
+                version=version,
+                account_id=event.account_id,
+                started_at=conversation.started_at,
+                erased_by=event.trace_id,
             )
         case events.MessageSaved(role="user"):
             runs.append(_requested(event))

@@ -1,9 +1,10 @@
 """The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from contracts import events, ids
 from conversations.database import using
@@ -12,7 +13,7 @@ from runtime.postgres import Connection, Pool
 
 TITLE_LENGTH = 80
 
-_TABLES = """
+FIRST_TABLES = """
 CREATE TABLE conversations (
     conversation_id text PRIMARY KEY,
     account_id text NOT NULL,
@@ -26,9 +27,24 @@ CREATE INDEX conversations_account_idx ON conversations (account_id, created_at 
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
 """
 
+_DESCRIBED = """
+ALTER TABLE conversations ADD COLUMN given_title text, ADD COLUMN metadata jsonb NOT NULL DEFAULT '{}';
+CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
+    WHERE metadata <> '{}';
+"""
+
+DESCRIBED = (
+    _DESCRIBED
+    + """
+UPDATE projection_positions SET version = 2 WHERE name = 'conversations' AND version = 1;
+"""
+)
+"""The live table as version 2 has it: what it holds is what no earlier event could have said."""
+
 
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread in a list: times are ISO 8601 UTC, `title` the beginning of its first message.
+    """A thread in a list: times are ISO 8601 UTC, `title` the one that was set, or the beginning of its first
+    message.
 
     `agent_id` is that of the last message, `updated_at` its time.
     """
@@ -39,19 +55,30 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     message_count: int
     created_at: str
     updated_at: str
+    metadata: dict[str, str] = {}
 
 
 async def conversations_of(
-    pool: Pool, account_id: str, *, limit: int, before: tuple[str, str] | None = None
+    pool: Pool,
+    account_id: str,
+    *,
+    limit: int,
+    before: tuple[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> list[ConversationRow]:
     """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 
-    `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
+    Only those that have all of `metadata`, where any are given. `before` is (created_at, conversation_id) of
+    the last one of the page before. Raises StoreUnavailable.
     """
     async with using(pool) as conn:
-        cursor = await conn.execute(_PAGE, (account_id, *(before or _LAST), limit))
-        names = [column.name for column in cursor.description or ()]
-        return [ConversationRow(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]
+        place, names = (account_id, *(before or _LAST)), dict(metadata or {})
+        if names:
+            cursor = await conn.execute(_PAGE_WITH, (*place, Jsonb(names), limit))
+        else:
+            cursor = await conn.execute(_PAGE, (*place, limit))
+        columns = [column.name for column in cursor.description or ()]
+        return [ConversationRow(**dict(zip(columns, row, strict=True))) for row in await cursor.fetchall()]
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
@@ -94,15 +121,28 @@ class _Change(msgspec.Struct):
     message_count: int = 0
 
 
+class _Description(msgspec.Struct):
+    """What its account has said of it last."""
+
+    conversation_id: str
+    given_title: str | None
+    metadata: dict[str, str]
+
+
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
+    described: dict[str, _Description] = {}
     erased: set[str] = set()
     for fact in facts:
         if ids.is_unlisted(fact.conversation_id):
             continue
         if isinstance(fact.event, events.ConversationErased):
             changes.pop(fact.conversation_id, None)
+            described.pop(fact.conversation_id, None)
             erased.add(fact.conversation_id)
+        elif isinstance(fact.event, events.ConversationDescribed):
+            title, metadata = fact.event.title, fact.event.metadata
+            described[fact.conversation_id] = _Description(fact.conversation_id, title, metadata)
         elif isinstance(fact.event, events.ConversationStarted | events.MessageSaved):
             change = changes.get(fact.conversation_id)
             if change is None:
@@ -110,7 +150,11 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
                 change = _Change(fact.conversation_id, fact.account_id, at, at)
                 changes[fact.conversation_id] = change
             _add(change, fact.event)
-    return [*put(_UPSERT, list(changes.values())), *remove(_DELETE, erased)]
+    return [
+        *put(_UPSERT, list(changes.values())),
+        *put(_DESCRIBE, list(described.values())),
+        *remove(_DELETE, erased),
+    ]
 
 
 def _add(change: _Change, event: events.ConversationStarted | events.MessageSaved) -> None:
@@ -124,9 +168,16 @@ def _add(change: _Change, event: events.ConversationStarted | events.MessageSave
 
 PROJECTION = Projection(
     name="conversations",
-    version=1,
-    tables=_TABLES,
-    takes=frozenset({events.ConversationStarted, events.MessageSaved, events.ConversationErased}),
+    version=2,
+    tables=FIRST_TABLES + _DESCRIBED,
+    takes=frozenset(
+        {
+            events.ConversationStarted,
+            events.MessageSaved,
+            events.ConversationDescribed,
+            events.ConversationErased,
+        }
+    ),
     changes=_changes,
 )
 
@@ -143,6 +194,13 @@ ON CONFLICT (conversation_id) DO UPDATE
        updated_at = excluded.updated_at
 """
 
+# Behind the row's beginning, which is in the log before it.
+_DESCRIBE = """
+UPDATE conversations SET given_title = new.given_title, metadata = new.metadata
+  FROM json_to_recordset(%s) AS new(conversation_id text, given_title text, metadata jsonb)
+ WHERE conversations.conversation_id = new.conversation_id
+"""
+
 _DELETE = "DELETE FROM conversations WHERE conversation_id = ANY(%s)"
 
 # Behind every key: times are ISO 8601, which begins with a digit.
@@ -154,11 +212,19 @@ NOT EXISTS (SELECT FROM conversation_events
              WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
 """)
 
-_PAGE = sql.SQL("""
-SELECT conversation_id, title, agent_id, message_count, created_at, updated_at FROM conversations
+_SELECT = sql.SQL("""
+SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message_count, created_at,
+       updated_at, metadata
+  FROM conversations
  WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s) AND {}
- ORDER BY created_at DESC, conversation_id DESC LIMIT %s
 """).format(_NOT_ERASED)
+
+_PAGE = _SELECT + sql.SQL("ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
+
+# The second condition is that of the index.
+_PAGE_WITH = _SELECT + sql.SQL(
+    "AND metadata @> %s AND metadata <> '{}' ORDER BY created_at DESC, conversation_id DESC LIMIT %s"
+)
 
 # Of those that are not listed here the read model of runs knows. Ids sort by time.
 _WITH_AGENT = sql.SQL("""

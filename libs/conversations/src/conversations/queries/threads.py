@@ -37,12 +37,15 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages there are, the first and the last of them, and when the conversation began."""
+    """How many messages there are, the first and the last of them, when the conversation began, and what its
+    account had said of it last.
+    """
 
     started_at: str
     count: int
     first: events.MessageSaved
     last: events.MessageSaved
+    described: events.ConversationDescribed | None = None
 
 
 async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
@@ -95,7 +98,14 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | 
     messages = [event for event in found if isinstance(event, events.MessageSaved)]
     if not messages:
         return None
-    return Summary(started_at=found[0].at, count=rows[0][2], first=messages[0], last=messages[-1])
+    described = [event for event in found if isinstance(event, events.ConversationDescribed)]
+    return Summary(
+        started_at=found[0].at,
+        count=rows[0][2],
+        first=messages[0],
+        last=messages[-1],
+        described=described[-1] if described else None,
+    )
 
 
 def _message(topic: str, state: bytes) -> events.MessageSaved:
@@ -132,13 +142,15 @@ SELECT originator_version, topic, state, found FROM (
 """).format(table=_TABLE, is_message=_IS_MESSAGE)
 
 _SUMMARY = sql.SQL("""
-WITH said AS MATERIALIZED (
-  SELECT originator_version AS version FROM {table}
-   WHERE originator_id = %(id)s AND {is_message} AND originator_version <= %(until)s
+WITH told AS MATERIALIZED (
+  SELECT originator_version AS version, {is_message} AS said FROM {table}
+   WHERE originator_id = %(id)s AND ({is_message} OR topic LIKE 'conversation_described.v%%')
+     AND originator_version <= %(until)s
 )
-SELECT topic, state, (SELECT count(*) FROM said) FROM {table}
+SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told) FROM {table}
  WHERE originator_id = %(id)s AND originator_version IN (
   (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
-  (SELECT min(version) FROM said), (SELECT max(version) FROM said))
+  (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
+  (SELECT max(version) FILTER (WHERE NOT said) FROM told))
  ORDER BY originator_version
 """).format(table=_TABLE, is_message=_IS_MESSAGE)

@@ -117,6 +117,8 @@ def _words(event: events.Event) -> str:
             return f"{event.code}: {event.message}"
         case events.RunCancelled():
             return f"{event.usage.total:,} tokens"
+        case events.ConversationDescribed():
+            return f"{event.title or ''} {compact(event.metadata, _CONTENT_WIDTH)}".strip()
         case events.ConversationErased():
             return counted(len(event.spent), "run")
         case events.ConversationStarted() | events.ConversationSeeded():

@@ -8,11 +8,14 @@ draft-ietf-httpapi-idempotency-key-header; RFC 9651 section 3.3.3). How claims w
 import contextlib
 import hashlib
 import re
+from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from contracts import wire
-from contracts.messages import ChatRequested
+from contracts.messages import ChatRequested, DescribeConversation
+from contracts.timings import COMMAND_SECONDS
 from conversations.claims import idempotency, tries
 from conversations.claims.idempotency import Claim, KeyConflict
 from conversations.claims.tries import Try
@@ -35,6 +38,8 @@ IDEMPOTENCY_KEY = {
 _BARE = re.compile(rb"[!#-~][!-~]*\Z")
 _QUOTED = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(rb'\\(["\\])')
+C = TypeVar("C", bound=DescribeConversation)
+
 _WRONG = f"This header is sent once, with 1 to {MAX_LENGTH} characters of visible ASCII."
 
 
@@ -60,14 +65,40 @@ class Key(msgspec.Struct, frozen=True):
         """
         if self.text is None:
             return _claim_of(request)
+        return await self._claim(
+            pool, request.account_id, _hash(request), request.trace_id, request.conversation_id, seconds
+        )
+
+    async def claim_command(self, pool: Pool, command: C) -> C:
+        """The command as the first request with this key gave it: with the trace of that.
+
+        By its trace it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, StoreUnavailable.
+        """
+        if self.text is None:
+            return command
+        asked = hashlib.sha256(wire.encode_canonical(replace(command, trace_id=""))).digest()
+        trace_id, conversation_id = command.trace_id, command.conversation_id
+        claim = await self._claim(pool, command.account_id, asked, trace_id, conversation_id, COMMAND_SECONDS)
+        return replace(command, trace_id=claim.trace_id)
+
+    async def _claim(
+        self,
+        pool: Pool,
+        account_id: str,
+        request_hash: bytes,
+        trace_id: str,
+        conversation_id: str,
+        seconds: float,
+    ) -> Claim:
+        assert self.text is not None
         try:
             return await idempotency.claim_key(
                 pool,
-                account_id=request.account_id,
+                account_id=account_id,
                 key=self.text,
-                request_hash=_hash(request),
-                trace_id=request.trace_id,
-                conversation_id=request.conversation_id,
+                request_hash=request_hash,
+                trace_id=trace_id,
+                conversation_id=conversation_id,
                 seconds=seconds,
             )
         except KeyConflict:

@@ -1,6 +1,7 @@
-"""/v1/conversations: conversations are read back and deleted.
+"""/v1/conversations: conversations are read back, described and deleted.
 
-`routes` has the handlers, `threads` finds the conversation of a path, `rows` has what a caller is shown.
+`routes` has the handlers, `threads` finds the conversation of a path, `rows` has what a caller is
+shown, `description` reads what he sets, `filters` what he looks for.
 """
 
 from gateway.conversations.routes import ROUTER

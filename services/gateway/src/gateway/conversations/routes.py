@@ -1,22 +1,26 @@
-"""Reading conversations back: lists from the read models, one conversation from the log itself.
+"""Conversations are read back, described and deleted.
 
-A list may be behind by the projector's second; a single conversation never is: callers read their own writes.
+Lists come from the read models, and may be behind by the projector's second; a single conversation from the
+log itself: callers read their own writes.
 """
 
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Router, delete, get
+from litestar import Request, Router, delete, get, patch
 from litestar.di import NamedDependency, Provide
 
-from bus import erase_conversation
+from bus import describe_conversation, erase_conversation
 from contracts import ids
+from contracts.messages import DescribeConversation
 from conversations.projections.conversations import ConversationRow, conversations_of
 from conversations.queries import threads
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.chat.idempotency import key_of
+from gateway.conversations import description, filters
 from gateway.conversations.rows import (
     EXAMPLE,
     EXAMPLE_MESSAGES,
@@ -68,14 +72,18 @@ async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[S
     response_description="A page of them.",
     dependencies={"paging": Provide(_provide_list_paging)},
 )
-@described(examples={"last": EXAMPLE_PAGE})
+@described(parameters=[filters.METADATA], examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
     request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
 ) -> ConversationPage:
     """GET /v1/conversations."""
     limit = paging.limit
     rows = await conversations_of(
-        parts_of(request).pool, caller.account_id, limit=limit + 1, before=paging.after
+        parts_of(request).pool,
+        caller.account_id,
+        limit=limit + 1,
+        before=paging.after,
+        metadata=filters.metadata_of(of(request.scope)),
     )
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
     return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
@@ -93,6 +101,57 @@ async def get_conversation(
     request: AnyRequest, thread: NamedDependency[ShownThread]
 ) -> Answer[ConversationRow]:
     """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
+    return await _shown(request, thread)
+
+
+@patch(
+    "/{conversation_id:str}",
+    operation_id="describeConversation",
+    summary="Set the title and the metadata of a conversation.",
+    description="A run under way goes on. The answer is the conversation as it then is.",
+    response_description="The conversation.",
+    guards=[within_reads_at_once],
+)
+@described(
+    *("conversation_not_found", "unsupported_media_type", "message_too_large"),
+    body=description.BODY,
+    headers=_VERSION,
+    examples={"conversation": EXAMPLE},
+    stages=(key_of,),
+)
+async def describe(
+    request: AnyRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
+) -> Answer[ConversationRow]:
+    """PATCH /v1/conversations/{conversation_id}: by its Idempotency-Key once, whatever was set since.
+
+    Raises Refusal, ClientGone, StoreUnavailable, and BusUnavailable where it is unknown whether it was set.
+    """
+    parts, exchange, conversation_id = parts_of(request), of(request.scope), conversation_id.lower()
+    key = await key_of(exchange, parts.pool, caller.account_id)
+    key.check()
+    changes = await description.read(exchange)
+    if not ids.is_uuid(conversation_id):
+        raise Refusal("conversation_not_found")
+    command = DescribeConversation(
+        trace_id=exchange.trace_id,
+        account_id=caller.account_id,
+        conversation_id=conversation_id,
+        title=changes.title,
+        metadata=changes.metadata,
+    )
+    command = await key.claim_command(parts.pool, command)
+    exchange.answer_as(command.trace_id)
+    answer = await describe_conversation(parts.bus.rpc, command)
+    match answer.outcome:
+        case "too_many_pairs":
+            raise description.too_many_pairs()
+        case "described":
+            return await _shown(request, ShownThread(conversation_id, answer.version))
+        case _:
+            raise Refusal("conversation_not_found")
+
+
+async def _shown(request: AnyRequest, thread: ShownThread) -> Answer[ConversationRow]:
     found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
     if found is None:
         raise Refusal("conversation_not_found")
@@ -152,7 +211,7 @@ async def delete_conversation(
 
 ROUTER = Router(
     "/v1/conversations",
-    route_handlers=[list_conversations, get_conversation, list_messages, delete_conversation],
+    route_handlers=[list_conversations, get_conversation, describe, list_messages, delete_conversation],
     guards=[has_key, within_read_rate],
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
     security=[KEY],

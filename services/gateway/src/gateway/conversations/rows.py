@@ -39,13 +39,15 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def conversation_row(conversation_id: str, found: Summary) -> ConversationRow:
     """A conversation as in the list of them."""
+    given = found.described.title if found.described else None
     return ConversationRow(
         conversation_id=conversation_id,
-        title=found.first.content[:TITLE_LENGTH],
+        title=found.first.content[:TITLE_LENGTH] if given is None else given,
         agent_id=found.last.agent_id,
         message_count=found.count,
         created_at=found.started_at,
         updated_at=found.last.at,
+        metadata=found.described.metadata if found.described else {},
     )
 
 
@@ -70,6 +72,7 @@ EXAMPLE = ConversationRow(
     message_count=2,
     created_at=AT,
     updated_at=AT,
+    metadata={"customer": "C-77"},
 )
 _QUESTION = MessageRow(
     id=USER_MESSAGE,

@@ -1,5 +1,6 @@
 """What other processes ask by request and reply.
 
-- `erasing`: erase a conversation; `checking`: make one model call of an agent
+- `commands`: what else writes to conversations: `erasing`, `describing`
+- `checking`: make one model call of an agent
 - `what_if`: do a recorded run again, with tools and sources out of its record (`recorded`)
 """

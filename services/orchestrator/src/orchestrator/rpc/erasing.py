@@ -1,4 +1,4 @@
-"""What else writes to a conversation than its runs: erasing it, on its account's command.
+"""Erasing a conversation, on its account's command.
 
 A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
 whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused.
@@ -6,12 +6,10 @@ whose worker does not listen, is ended by the erasure itself: whoever still appe
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
-from bus import BusUnavailable
-from contracts import events, subjects, wire
-from contracts.messages import CancelRequested, EraseAnswered, EraseConversation, EraseOutcome
-from contracts.timings import ERASE_SECONDS
+from contracts import events
+from contracts.messages import CancelRequested, Command, EraseConversation
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.turn import cancel
 from conversations.database import server_now
@@ -20,70 +18,8 @@ from conversations.queries.month_usage import spent_of
 from orchestrator.parts import Parts
 from orchestrator.run.endings import end_frame, settle
 from orchestrator.run.log import run_of
-from runtime import logs
 
-QUEUE = "orchestrators"
 _LOOK_SECONDS = 0.1
-
-
-class Commands:
-    """Answers commands, any number at a time."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._running = 0
-        self._none = asyncio.Event()
-        self._none.set()
-
-    async def handle(self, data: bytes) -> bytes:
-        """Take one command to its end. Raises msgspec.DecodeError for what is none."""
-        command = wire.decode_message(EraseConversation, data)
-        with (
-            self._counted(),
-            logs.bound(
-                trace_id=command.trace_id,
-                conversation_id=command.conversation_id,
-                account_id=command.account_id,
-            ),
-        ):
-            outcome = await self._outcome(command)
-            logs.get_logger("commands").info("erase_answered", outcome=outcome)
-            return wire.encode(EraseAnswered(outcome=outcome))
-
-    async def wait_until_none(self) -> None:
-        """Return when none is being worked on."""
-        await self._none.wait()
-
-    async def _outcome(self, command: EraseConversation) -> EraseOutcome:
-        try:
-            async with asyncio.timeout(ERASE_SECONDS):
-                return "erased" if await erase(self._parts, command) else "not_found"
-        except (StoreUnavailable, BusUnavailable, TimeoutError) as error:
-            logs.get_logger("commands").warning("not_erased", reason=str(error))
-            return "unavailable"
-
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._running += 1
-        self._none.clear()
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self._none.set()
-
-
-@contextlib.asynccontextmanager
-async def serving_commands(parts: Parts) -> AsyncIterator[None]:
-    """Serve commands while the block runs; what was begun is brought to its end."""
-    commands = Commands(parts)
-    serving = await parts.bus.rpc.serve(subjects.ALL_COMMANDS, QUEUE, commands.handle)
-    try:
-        yield
-    finally:
-        await serving.close()
-        await commands.wait_until_none()
 
 
 async def erase(parts: Parts, command: EraseConversation) -> bool:
@@ -91,13 +27,13 @@ async def erase(parts: Parts, command: EraseConversation) -> bool:
 
     Raises StoreUnavailable, BusUnavailable.
     """
-    found = await _load(parts, command)
+    found = await load(parts, command)
     if not _is_there(found, command):
         return found.erased_by == command.trace_id
     async with _before_all_others(parts, command):
         await _cancel_run(parts, command)
         while True:
-            conversation = await _load(parts, command)
+            conversation = await load(parts, command)
             if not _is_there(conversation, command):
                 # Another command was first; or it was this one, and nobody has heard of it.
                 return conversation.erased_by == command.trace_id
@@ -110,7 +46,8 @@ def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
     return conversation.account_id == command.account_id and not conversation.erased
 
 
-async def _load(parts: Parts, command: EraseConversation) -> Conversation:
+async def load(parts: Parts, command: Command) -> Conversation:
+    """The conversation; without those of its events that cannot be decoded. Raises StoreUnavailable."""
     try:
         return await parts.store.load(command.conversation_id)
     except UnreadableEvent:
@@ -134,7 +71,7 @@ async def _cancel_run(parts: Parts, command: EraseConversation) -> None:
     end = loop.time() + parts.timings.erase_cancel_seconds
     asked: set[str] = set()
     while loop.time() < end:
-        run = (await _load(parts, command)).active
+        run = (await load(parts, command)).active
         if run is None or not await parts.leases.alive(run.trace_id):
             return
         if run.trace_id not in asked:

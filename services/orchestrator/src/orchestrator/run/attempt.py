@@ -67,7 +67,7 @@ class Attempt:
         self._parts = parts
         self._opened = opened
         self._cost = RoundCost()
-        self.log = RunLog(parts.store, parts.leases, opened)
+        self.log = RunLog(parts.store, parts.leases, opened.conversation, opened.trace_id, opened.lease)
         run = self.log.run
         timings, fence = parts.timings, Fence(parts.bus.traces, opened.lease)
         self.channel = TraceChannel(fence, run.trace_id, run.attempt, alive_seconds=timings.alive_seconds)

@@ -8,9 +8,9 @@ from typing import Protocol
 from contracts import events
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.event_store.appending import LeaseChange
 from conversations.event_store.store import ConversationStore
-from conversations.leases.leases import Leases
-from orchestrator.stages import Opened
+from conversations.leases.leases import Lease, Leases
 from runtime import failpoints
 
 _APPEND_SECONDS = 10.0
@@ -37,12 +37,19 @@ class Log(Protocol):
 class RunLog:
     """`conversation` is as far as it is stored."""
 
-    def __init__(self, store: ConversationStore, leases: Leases, opened: Opened) -> None:
-        self.conversation = opened.conversation
+    def __init__(
+        self,
+        store: ConversationStore,
+        leases: Leases,
+        conversation: Conversation,
+        trace_id: str,
+        lease: Lease,
+    ) -> None:
+        self.conversation = conversation
         self._store = store
         self._leases = leases
-        self._lease = opened.lease
-        self._trace_id = opened.trace_id
+        self._lease = lease
+        self._trace_id = trace_id
 
     @property
     def run(self) -> Run:
@@ -52,7 +59,8 @@ class RunLog:
     async def append(self, new: Sequence[events.Event]) -> None:
         """Append, again and again for some seconds if Postgres is away: the store knows its own events.
 
-        The end of the run releases its lease in the same statement.
+        Behind what the account has said of the conversation meanwhile, which leaves the run as it is. The end
+        of the run releases its lease in the same statement.
         Raises VersionConflict where another worker has the run, StoreUnavailable.
         """
         loop = asyncio.get_running_loop()
@@ -62,7 +70,7 @@ class RunLog:
             try:
                 failpoints.reach("orchestrator-before-append")
                 release = self._leases.ending(self._trace_id, self._lease) if ends else None
-                self.conversation = await self._store.append(self.conversation, new, release=release)
+                await self._append(new, release)
                 if release is not None:
                     self._leases.ended(self._trace_id, self._lease)
                 failpoints.reach("orchestrator-appended")
@@ -73,11 +81,25 @@ class RunLog:
             else:
                 return
 
+    async def _append(self, new: Sequence[events.Event], release: LeaseChange | None = None) -> None:
+        """Raises VersionConflict, StoreUnavailable, UnreadableEvent."""
+        while True:
+            try:
+                self.conversation = await self._store.append(self.conversation, new, release=release)
+            except VersionConflict:
+                newer = await self._store.load(self.conversation.conversation_id)
+                # Each worker that takes the run over begins with an attempt of its own.
+                if newer.version == self.conversation.version or newer.run(self._trace_id) != self.run:
+                    raise
+                self.conversation = newer
+            else:
+                return
+
     async def note(self, event: events.Event) -> None:
         """Append what nobody depends on, once and within a second."""
         with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
             async with asyncio.timeout(_NOTE_SECONDS):
-                await self._store.append(self.conversation, [event])
+                await self._append([event])
 
 
 def run_of(conversation: Conversation, trace_id: str) -> Run:

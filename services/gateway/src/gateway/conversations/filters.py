@@ -1,0 +1,31 @@
+"""Which conversations a list is to have: those with these metadata."""
+
+from contracts.values import MAX_KEY, MAX_PAIRS, MAX_VALUE
+from gateway.conversations.description import key_of
+from gateway.http import query
+from gateway.http.exchange import Exchange
+from gateway.http.problems import invalid
+
+_PREFIX = "metadata."
+
+METADATA = {
+    "name": "metadata.key",
+    "in": "query",
+    "description": "Only conversations whose metadata have this value under the key that stands behind "
+    f"`metadata.`, such as `metadata.customer=C-77`; up to {MAX_PAIRS} keys, of which all must fit. Send "
+    "them again with each cursor.",
+    "schema": {"type": "string", "maxLength": MAX_VALUE},
+}
+
+
+def metadata_of(exchange: Exchange) -> dict[str, str]:
+    """The pairs that are asked for; none: any. Raises Refusal."""
+    found: dict[str, str] = {}
+    for name, values in query.fields(exchange, "replace").items():
+        if not name.startswith(_PREFIX):
+            continue
+        key, value = key_of(name.removeprefix(_PREFIX)), query.once(name, values)
+        if key is None or len(found) == MAX_PAIRS:
+            raise invalid("metadata", f"{MAX_PAIRS} keys of 1 to {MAX_KEY} characters may be asked for.")
+        found[key] = value.replace("\x00", "\ufffd")
+    return found

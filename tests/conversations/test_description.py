@@ -1,0 +1,73 @@
+"""The rules of title and metadata: what is set is merged, bounded, and set once by each command."""
+
+from typing import Any
+
+import pytest
+
+from contracts import events
+from contracts.messages import DescribeAnswered, DescribeConversation
+from contracts.values import MAX_PAIRS
+from conversations.aggregate.conversation import Conversation, evolve
+from conversations.aggregate.description import describe
+from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, given, started, trace, turn
+
+pytestmark = pytest.mark.requirement("DESCRIBE")
+
+
+def command(word: str = "c", **changes: Any) -> DescribeConversation:
+    fields = {"account_id": ACCOUNT, "conversation_id": "conversation-1"} | changes
+    return DescribeConversation(trace_id=trace(word), **fields)
+
+
+def obeyed(conversation: Conversation, word: str = "c", **changes: Any) -> Conversation:
+    decided = describe(conversation, command(word, **changes), LATER)
+    assert isinstance(decided, events.ConversationDescribed)
+    assert (decided.trace_id, decided.at) == (trace(word), LATER)
+    return evolve(conversation, decided)
+
+
+def test_what_is_left_out_stays_and_pairs_are_merged() -> None:
+    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1", "b": "2"})
+    assert (first.title, first.metadata) == ("One", {"a": "1", "b": "2"})
+    second = obeyed(first, "d", metadata={"a": None, "b": "3", "c": "4"})
+    assert (second.title, second.metadata) == ("One", {"b": "3", "c": "4"})
+    third = obeyed(second, "e", title=None)
+    assert (third.title, third.metadata) == (None, {"b": "3", "c": "4"})
+    assert obeyed(third, "f", metadata=None).metadata == {}
+
+
+def test_it_leaves_a_run_under_way_as_it_is() -> None:
+    running = given(began(), asked(), started())
+    after = obeyed(running, title="One")
+    assert after.runs == running.runs
+    assert after.version == running.version + 1
+
+
+def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
+    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), "c", title="One")
+    second = obeyed(first, "d", title="Two")
+    again = describe(second, command("c", title="One"), LATER)
+    assert again == DescribeAnswered(outcome="described", version=first.version)
+
+
+def test_more_pairs_than_there_may_be_change_nothing() -> None:
+    full = obeyed(given(began(), *turn("a", "Hello", "Hi")), metadata={str(n): "x" for n in range(MAX_PAIRS)})
+    assert describe(full, command("d", metadata={"more": "x"}), LATER) == DescribeAnswered(
+        outcome="too_many_pairs"
+    )
+    assert obeyed(full, "d", metadata={"more": "x", "0": None}).metadata["more"] == "x"
+
+
+def test_what_is_unknown_erased_or_somebody_elses_is_not_found() -> None:
+    there = given(began(), *turn("a", "Hello", "Hi"))
+    erased = evolve(there, events.ConversationErased(trace_id=trace("e"), at=AT, account_id=ACCOUNT))
+    not_found = DescribeAnswered(outcome="not_found")
+    assert describe(Conversation(conversation_id="conversation-1"), command(), LATER) == not_found
+    assert describe(erased, command(), LATER) == not_found
+    assert describe(there, command(account_id="another"), LATER) == not_found
+
+
+def test_an_erasure_leaves_nothing_of_it() -> None:
+    described = obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One", metadata={"a": "1"})
+    erased = evolve(described, events.ConversationErased(trace_id=trace("e"), at=AT, account_id=ACCOUNT))
+    assert (erased.title, erased.metadata, erased.described) == (None, {}, ())

@@ -1,0 +1,210 @@
+"""PATCH of a conversation, with an orchestrator that the test plays: bodies, keys, and what is answered."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from contracts import events, ids, subjects, wire
+from contracts.messages import DescribeAnswered, DescribeConversation, DescribeOutcome
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.projections import conversations
+from conversations.projections.follower import Follower
+from runtime.postgres import open_pool
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, Accounts
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("DESCRIBE")
+
+
+@contextlib.asynccontextmanager
+async def describing(
+    worker: Worker, outcome: DescribeOutcome = "described", version: int = 0
+) -> AsyncIterator[list[DescribeConversation]]:
+    """Commands are answered so; yields those that come."""
+    heard: list[DescribeConversation] = []
+
+    async def answer(data: bytes) -> bytes:
+        command = wire.decode_command(data)
+        assert isinstance(command, DescribeConversation)
+        heard.append(command)
+        return wire.encode(DescribeAnswered(outcome=outcome, version=version))
+
+    serving = await worker.bus.rpc.serve(subjects.ALL_COMMANDS, "test", answer)
+    await worker.bus.ping()  # the server knows of it now
+    try:
+        yield heard
+    finally:
+        await serving.close()
+
+
+async def thread(store: ConversationStore, account: Account, **metadata: str) -> str:
+    """Four versions of a conversation and, as the fifth, its description."""
+    asked = stored.request(account)
+    await stored.write(store, asked, *stored.ended(asked, "It has shipped.", ids.new_id()))
+    conversation = await store.load(asked.conversation_id)
+    described = events.ConversationDescribed(
+        trace_id=os.urandom(16).hex(), at=stored.AT, title="The parcel", metadata=metadata
+    )
+    await store.append(conversation, [described])
+    return asked.conversation_id
+
+
+async def patch(client: Client, conversation_id: str, body: Any, **headers: str) -> httpx.Response:
+    return await client.http.patch(
+        f"{client.url}/v1/conversations/{conversation_id}",
+        json=body,
+        headers={"X-Api-Key": client.headers["X-Api-Key"], **headers},
+    )
+
+
+async def test_what_is_set_is_answered_as_it_then_is(
+    client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = await thread(store, accounts.free, customer="C-77")
+    version = (await store.load(conversation_id)).version
+    async with describing(worker, version=version) as heard:
+        response = await patch(
+            client,
+            conversation_id.upper(),
+            {"title": "The parcel", "metadata": {"customer": "C-77", "x": None}},
+        )
+    assert response.status_code == 200
+    assert response.headers["x-conversation-version"] == str(version)
+    shown = response.json()
+    assert (shown["title"], shown["metadata"]) == ("The parcel", {"customer": "C-77"})
+    assert shown == (await client.get(f"/v1/conversations/{conversation_id}")).json()
+    before = (await client.get(f"/v1/conversations/{conversation_id}", at=str(version - 1))).json()
+    assert (before["title"], before["metadata"]) == ("Where is my order?", {})
+    assert heard == [
+        DescribeConversation(
+            trace_id=response.headers["x-trace-id"],
+            account_id=accounts.free.account_id,
+            conversation_id=conversation_id,
+            title="The parcel",
+            metadata={"customer": "C-77", "x": None},
+        )
+    ]
+
+
+async def test_what_is_left_out_null_or_holds_nul_is_asked_for_so(client: Client, worker: Worker) -> None:
+    async with describing(worker, "not_found") as heard:
+        for body in ({"title": None}, {"metadata": None}, {"title": "a\0b", "metadata": {"k\0": "v\0"}}):
+            check_problem(await patch(client, ids.new_id(), body), 404, "conversation_not_found")
+    first, second, third = (wire.encode(each) for each in heard)
+    assert b'"title":null,"metadata":{}' in first
+    assert b'"title"' not in second
+    assert b'"metadata":null' in second
+    assert '"title":"a\ufffdb","metadata":{"k\ufffd":"v\ufffd"}'.encode() in third
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"title": " "}, "title"),
+        ({"title": "x" * 257}, "title"),
+        ({"title": 1}, "title"),
+        ({"metadata": []}, "metadata"),
+        ({"metadata": "x"}, "metadata"),
+        ({"metadata": {"": "x"}}, "metadata."),
+        ({"metadata": {"k" * 65: "x"}}, "metadata." + "k" * 65),
+        ({"metadata": {"k": "x" * 513}}, "metadata.k"),
+        ({"metadata": {"k": 1}}, "metadata.k"),
+        ({"metadata": {"k": {}}}, "metadata.k"),
+        ({"metadata": {str(n): None for n in range(33)}}, "metadata"),
+        ({"titel": "x"}, "titel"),
+        ({}, "title"),
+    ],
+)
+async def test_what_cannot_be_set_is_refused_by_its_name(
+    client: Client, worker: Worker, body: dict[str, Any], field: str
+) -> None:
+    async with describing(worker) as heard:
+        problem = check_problem(await patch(client, ids.new_id(), body), 400, "invalid_request")
+    assert problem["errors"][0]["field"] == field
+    assert heard == []
+
+
+async def test_as_much_as_there_may_be_is_let_pass(client: Client, worker: Worker) -> None:
+    body = {"title": "\U0001f600" * 256, "metadata": {f"{n:064}": "ä" * 512 for n in range(16)}}
+    async with describing(worker, "not_found") as heard:
+        check_problem(await patch(client, ids.new_id(), body), 404, "conversation_not_found")
+    assert (heard[0].title, heard[0].metadata) == (body["title"], body["metadata"])
+
+
+async def test_too_many_pairs_in_all_are_refused_by_their_name(client: Client, worker: Worker) -> None:
+    async with describing(worker, "too_many_pairs"):
+        problem = check_problem(
+            await patch(client, ids.new_id(), {"metadata": {"k": "v"}}), 400, "invalid_request"
+        )
+    assert problem["errors"][0]["field"] == "metadata"
+
+
+async def test_a_key_stands_for_one_request(
+    client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
+) -> None:
+    conversation_id = await thread(store, accounts.free)
+    version = (await store.load(conversation_id)).version
+    key = {"Idempotency-Key": ids.new_id()}
+    async with describing(worker, version=version) as heard:
+        first = await patch(client, conversation_id, {"metadata": {"a": "1", "b": "2"}}, **key)
+        again = await patch(client, conversation_id, {"metadata": {"b": "2", "a": "1"}}, **key)
+        assert first.headers["x-trace-id"] == again.headers["x-trace-id"]
+        assert first.json() == again.json()
+        for other, body in (
+            (conversation_id, {"title": "x"}),
+            (ids.new_id(), {"metadata": {"a": "1", "b": "2"}}),
+        ):
+            check_problem(await patch(client, other, body, **key), 409, "idempotency_conflict")
+        wrong = await patch(client, conversation_id, {"title": "x"}, **{"Idempotency-Key": "a b"})
+        assert check_problem(wrong, 400, "invalid_request")["errors"][0]["field"] == "Idempotency-Key"
+    assert len(heard) == 2
+    assert len({each.trace_id for each in heard}) == 1
+
+
+async def test_what_is_not_there_is_not_found_in_the_words_of_reading(client: Client, worker: Worker) -> None:
+    details = set()
+    async with describing(worker, "not_found"):
+        for conversation_id in (ids.new_id(), "thread-1", "%00"):
+            response = await patch(client, conversation_id, {"title": "x"})
+            details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+            response = await client.get(f"/v1/conversations/{conversation_id}")
+            details.add(check_problem(response, 404, "conversation_not_found")["detail"])
+    assert len(details) == 1
+    response = await patch(client, ids.new_id(), {"title": "x"})  # nobody serves
+    check_problem(response, 503, "overloaded")
+    response = await client.http.patch(f"{client.url}/v1/conversations/{ids.new_id()}", json={"title": "x"})
+    check_problem(response, 401, "missing_api_key")
+
+
+async def test_conversations_are_found_by_their_metadata(
+    client: Client, store: ConversationStore, accounts: Accounts, migrated_database_url: str
+) -> None:
+    first = await thread(store, accounts.free, customer="Ä & Ö", open="yes")
+    second = await thread(store, accounts.free, customer="Ä & Ö")
+    await thread(store, accounts.other, customer="Ä & Ö")
+    async with open_pool(migrated_database_url) as pool:
+        follower = Follower(pool, Log(pool), [conversations.PROJECTION])
+        while await follower.step():
+            pass
+
+    async def found(**query: str) -> list[str]:
+        page = (await client.get("/v1/conversations", **query)).json()
+        return [row["conversation_id"] for row in page["data"]]
+
+    assert await found(**{"metadata.customer": "Ä & Ö"}) == [second, first]
+    assert await found(**{"metadata.customer": "Ä & Ö", "metadata.open": "yes"}) == [first]
+    assert await found(**{"metadata.customer": "Ä"}) == []
+    page = (await client.get("/v1/conversations", limit="1", **{"metadata.customer": "Ä & Ö"})).json()
+    assert await found(cursor=page["next_cursor"], **{"metadata.customer": "Ä & Ö"}) == [first]
+    for query in ("metadata.=x", "metadata.a=1&metadata.a=2", f"metadata.{'k' * 65}=x"):
+        key = {"X-Api-Key": accounts.free.key}
+        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        problem = check_problem(response, 400, "invalid_request")
+        assert problem["errors"][0]["field"].startswith("metadata")

@@ -1,0 +1,168 @@
+"""Setting title and metadata by command: at any moment of a run, which goes on, and once a command."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from bus import describe_conversation, erase_conversation
+from contracts import events, frames
+from contracts.ids import new_id
+from contracts.messages import DescribeAnswered, DescribeConversation
+from conversations.aggregate.turn import cancel
+from conversations.errors import VersionConflict
+from conversations.event_store.store import open_store
+from conversations.leases.leases import Leases
+from orchestrator.run.log import RunLog
+from runtime.postgres import open_pool
+from tests.orchestrator.given import Listener, World, ago
+from tests.orchestrator.scripted import ScriptedProvider, holds, says
+
+pytestmark = pytest.mark.requirement("DESCRIBE")
+
+
+@pytest.fixture(scope="module")
+async def working(world: World) -> AsyncIterator[World]:
+    async with world.worker():
+        yield world
+
+
+def command(
+    world: World, caller: Listener, trace_id: str | None = None, **fields: Any
+) -> DescribeConversation:
+    return DescribeConversation(
+        trace_id=trace_id or os.urandom(16).hex(),
+        account_id=world.account_id,
+        conversation_id=caller.request.conversation_id,
+        **fields,
+    )
+
+
+async def test_it_is_set_while_a_run_goes_on_and_the_run_ends_whole(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+    provider.will(holds(gate, "It has", " shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until_said("It has")
+    asked = command(working, caller, title="The parcel", metadata={"customer": "C-77"})
+    answer = await describe_conversation(working.bus.rpc, asked)
+    assert answer == DescribeAnswered(outcome="described", version=4)
+    gate.set()
+    assert (await caller.until(frames.Completed)).message.content == "It has shipped."
+    stored = await working.events(caller)
+    assert isinstance(stored[3], events.ConversationDescribed)
+    assert [type(event) for event in stored[4:]] == [
+        events.Delta,
+        events.ModelReplied,
+        events.MessageSaved,
+        events.RunCompleted,
+    ]
+    provider.will(says("Yes."))
+    later = await working.go_on(caller, "Really?")
+    await later.until(frames.Completed)
+    found = await working.conversation(caller)
+    assert (found.title, found.metadata) == ("The parcel", {"customer": "C-77"})
+
+
+async def test_however_many_are_given_between_the_events_of_a_run_none_is_lost(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gates = [asyncio.Event() for _ in range(4)]
+    provider.will(*(holds(gate, f"part {number}", ".") for number, gate in enumerate(gates)))
+    agent_id = await working.agent()
+    first = await working.ask(agent_id)
+    callers, given = [first], []
+    for number, gate in enumerate(gates):
+        await callers[-1].until_said(f"part {number}")
+
+        async def say(word: str, caller: Listener = first) -> DescribeConversation:
+            told = command(working, caller, metadata={"last": word})
+            assert (await describe_conversation(working.bus.rpc, told)).outcome == "described"
+            return told
+
+        saying = [asyncio.create_task(say(f"{number}-{each}")) for each in range(10)]
+        gate.set()
+        if number < len(gates) - 1:
+            callers.append(await working.go_on(first, "And?"))
+        given += await asyncio.gather(*saying)
+    for caller in callers:
+        await caller.until(frames.Completed)
+        assert len(caller.of(frames.Accepted)) == 1
+        assert not caller.of(frames.Resumed)
+    found = await working.conversation(first)
+    assert sorted(trace_id for trace_id, _ in found.described) == sorted(each.trace_id for each in given)
+    assert [run.state for run in found.runs] == ["completed"] * 4
+    assert {run.attempt for run in found.runs} == {1}
+
+
+async def test_a_command_is_obeyed_once_however_often_and_by_whomever_it_is_answered(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until(frames.Completed)
+    asked = command(working, caller, title="The parcel")
+    async with working.worker("second"):
+        answers = await asyncio.gather(*(describe_conversation(working.bus.rpc, asked) for _ in range(8)))
+    assert len(set(answers)) == 1
+    later = command(working, caller, title="Another")
+    await describe_conversation(working.bus.rpc, later)
+    assert await describe_conversation(working.bus.rpc, asked) == answers[0]
+    found = await working.conversation(caller)
+    assert (found.title, len(found.described)) == ("Another", 2)
+
+
+async def test_what_is_erased_unknown_or_somebody_elses_is_not_found(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("shipped."))
+    caller = await working.ask(await working.agent())
+    await caller.until(frames.Completed)
+    not_found = DescribeAnswered(outcome="not_found")
+    foreign = command(await working.stranger(), caller, title="Mine")
+    assert await describe_conversation(working.bus.rpc, foreign) == not_found
+    unknown = replace(command(working, caller, title="One"), conversation_id=new_id())
+    assert await describe_conversation(working.bus.rpc, unknown) == not_found
+    version = (await working.conversation(caller)).version
+    assert await erase_conversation(
+        working.bus.rpc, working.account_id, caller.request.conversation_id, trace_id=os.urandom(16).hex()
+    )
+    late = command(working, caller, title="Late")
+    assert await describe_conversation(working.bus.rpc, late) == not_found
+    assert (await working.conversation(caller)).version == version + 1
+
+
+@pytest.mark.requirement("LEASE-FENCE")
+async def test_a_worker_whose_run_is_taken_over_does_not_go_on_behind_it(
+    world: World, provider: ScriptedProvider
+) -> None:
+    """A description at the version that it expects makes it look; what it finds is another's attempt."""
+    request = world.request(await world.agent())
+    begun = await world.begun(request)
+    run = begun.run(request.trace_id)
+    assert run is not None
+    attempt = events.RunStarted(
+        trace_id=request.trace_id, at=ago(0), attempt=2, agent_version=1, model="m", form="form1"
+    )
+    described = events.ConversationDescribed(trace_id=new_id(), at=ago(0), title="One")
+    async with (
+        open_store(world.settings.database_url) as store,
+        open_store(world.settings.database_url) as other,
+        open_pool(world.settings.database_url) as pool,
+    ):
+        leases = Leases(pool, "first")
+        lease = await leases.acquire(request.trace_id)
+        assert lease is not None
+        log = RunLog(store, leases, begun, request.trace_id, lease)
+        after = await other.append(begun, [described])
+        await log.append([events.Delta(trace_id=request.trace_id, at=ago(0), round=1, text="Hi", cuts=(2,))])
+        assert log.conversation.version == after.version + 1
+        taken_over = await other.append(await other.load(request.conversation_id), [attempt])
+        await other.append(taken_over, [described])
+        with pytest.raises(VersionConflict):
+            await log.append(cancel(log.run, ago(0)))
+        assert (await other.load(request.conversation_id)).version == taken_over.version + 1
