@@ -158,6 +158,13 @@ async def test_the_ag_ui_example_shows_a_tool_and_goes_on(demo: Environment) -> 
     assert "messages in the thread" in out
 
 
+@pytest.mark.requirement("CLIENT", "OPENAI-RESPONSES")
+async def test_the_responses_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
+    out = await told([sys.executable, str(EXAMPLES / "openai" / "responses.py")], demo)
+    assert '- track_shipment({"order_id":"ORD-1006"}): completed' in out
+    assert out.count("\n(completed, resp_") == 2
+
+
 def scripted(server: ScriptedServer) -> Environment:
     return {"BASE_URL": server.url, "API_KEY": "sk-ac-never-to-be-shown", "AGENT_ID": "agent"}
 

@@ -11,6 +11,7 @@ from gateway.doors import wording_at
 from gateway.doors.ag_ui import description as ag_ui
 from gateway.doors.ai_sdk import description as ai_sdk
 from gateway.doors.openai import description as openai
+from gateway.doors.openai.responses import description as responses
 from gateway.openapi import schemas
 from gateway.openapi.answers import elsewhere
 from gateway.openapi.generated import generate
@@ -47,7 +48,11 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
     paths, generated = generate(ROUTES)
     tags: list[Any] = [*_TAGS, openai.TAG, ai_sdk.TAG, ag_ui.TAG]
     schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
-    types = tuple(dict.fromkeys((*schemas.TYPES, *openai.TYPES, *ai_sdk.TYPES, *ag_ui.TYPES, *generated)))
+    types = tuple(
+        dict.fromkeys(
+            (*schemas.TYPES, *openai.TYPES, *responses.TYPES, *ai_sdk.TYPES, *ag_ui.TYPES, *generated)
+        )
+    )
     if admin:
         paths |= described.paths()
         tags.append(described.TAG)

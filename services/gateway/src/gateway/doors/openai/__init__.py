@@ -1,15 +1,17 @@
-"""/openai/v1: agents as models of OpenAI's Chat Completions API, for any client that speaks it.
+"""/openai/v1: agents as models of OpenAI's API, for any client that speaks it.
 
+`responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both:
 `completions` and `models` have the handlers, `who` the headers, `body` and `reading` a request, `answers` and
 `refusals` what is said, `wire` in which words. Where it departs from OpenAI: docs/openai.md; why:
 docs/decisions/0035.
 """
 
+from gateway.doors.openai import responses
 from gateway.doors.openai.completions import complete
 from gateway.doors.openai.models import get_model, list_models
 from gateway.doors.openai.refusals import words
 from gateway.doors.openai.wire import OpenAIError
 from gateway.http.problems import Wording
 
-HANDLERS = (complete, list_models, get_model)
+HANDLERS = (complete, list_models, get_model, *responses.HANDLERS)
 WORDING = Wording(prefix="/openai/", words=words, body=OpenAIError)

@@ -11,7 +11,7 @@ from gateway.doors.openai.messages import Given, texts_of
 from gateway.http import strict_json
 from gateway.http.problems import invalid
 
-_OF_THE_ANSWER = ("stream", "stream_options")
+_OF_THE_ANSWER = ("stream", "stream_options", "background")
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +61,14 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     _refuse_unfit(body)
     return Asked(
         model=body.model.replace("\x00", "\ufffd"),
-        shown=texts_of(body.messages).shown("messages", max_message_bytes),
-        request=_hash_of(data),
+        shown=texts_of(body.messages, "messages").shown("messages", max_message_bytes),
+        request=hash_of(data),
         streamed=bool(body.stream),
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
     )
 
 
-def _hash_of(data: bytes) -> str:
+def hash_of(data: bytes) -> str:
     """Of every field, known or not: an SDK sends the same bytes again."""
     fields = sorted(strict_json.object_of(data).items())
     digest = hashlib.sha256()
@@ -78,15 +78,20 @@ def _hash_of(data: bytes) -> str:
     return digest.hexdigest()
 
 
+def check_tool_choice(name: str, value: Any) -> None:
+    """Raises Refusal: 400."""
+    if value not in (None, "auto", "none"):
+        raise invalid(name, "An agent chooses among its own tools: this can be auto or none.")
+
+
 def _refuse_unfit(body: ChatCompletion) -> None:
     """What the caller would miss in the answer."""
     if body.n not in (None, 1):
         raise invalid("n", "An agent gives one answer: n must be 1.")
     if body.logprobs or body.top_logprobs:
         raise invalid("logprobs", "Log probabilities are not available.")
-    for name, value in (("tool_choice", body.tool_choice), ("function_call", body.function_call)):
-        if value not in (None, "auto", "none"):
-            raise invalid(name, "An agent chooses among its own tools: this can be auto or none.")
+    check_tool_choice("tool_choice", body.tool_choice)
+    check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
         raise invalid("modalities", "An agent answers in text.")
     if body.response_format is not None and body.response_format.get("type") != "text":

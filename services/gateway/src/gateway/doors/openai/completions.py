@@ -42,11 +42,12 @@ async def has_bearer_key(connection: ASGIConnection[Any, Any, Any, Any], _: Base
 
 
 @described(*REFUSALS)
-def _credentials(exchange: Exchange) -> tuple[str, None]:
+def credentials(exchange: Exchange) -> tuple[str, None]:
+    """The key; the agent is named in the body. Raises Refusal: 401."""
     return api_key_of(exchange), None
 
 
-_WAY = Way(credentials=_credentials, is_retry=again, form=lambda *_: "openai", read=read)
+_WAY = Way(credentials=credentials, is_retry=again, form=lambda *_: "openai", read=read)
 
 
 @post(

@@ -52,22 +52,22 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
 
 
-def texts_of(given: Sequence[Given]) -> Texts:
-    """The instructions, and what was said, the user's new message last. Raises Refusal: 400."""
-    _check_last(given)
+def texts_of(given: Sequence[Given], field: str) -> Texts:
+    """The instructions, and what was said, the user's new message last. Raises Refusal: 400, of `field`."""
+    _check_last(given, field)
     read = _Reading()
     for index, message in enumerate(given):
-        read.add(message, f"messages[{index}]")
+        read.add(message, f"{field}[{index}]")
     return read.texts
 
 
-def _check_last(given: Sequence[Given]) -> None:
+def _check_last(given: Sequence[Given], field: str) -> None:
     said = [index for index, message in enumerate(given) if message.role not in _INSTRUCTING]
     if not said or given[said[-1]].role not in ("user", *_OF_TOOLS):
-        raise invalid("messages", "The last message must be the user's.")
+        raise invalid(field, "The last message must be the user's.")
     if given[said[-1]].role in _OF_TOOLS:
         wrong = "The last message must be the user's: agents run their own tools, and wait for nobody else's."
-        raise invalid(f"messages[{said[-1]}].role", wrong)
+        raise invalid(f"{field}[{said[-1]}].role", wrong)
 
 
 class _Reading:

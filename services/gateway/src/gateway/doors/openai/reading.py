@@ -63,22 +63,22 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
         history=given.shown.history,
         instructions=given.shown.instructions,
         shown_sha256=hash_of(digests.messages),
-        attempted=_attempted(exchange, asker, key, given),
+        attempted=attempt_of(exchange, asker, given.request, key),
     )
     if key is None or digests.before_reply is None:
         return ask
     return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
 
 
-def _attempted(exchange: Exchange, asker: Asker, key: str | None, given: body.Asked) -> Try | None:
-    """As a try of all that it says, where its client counts them."""
+def attempt_of(exchange: Exchange, asker: Asker, request: str, key: str | None) -> Try | None:
+    """As a try of all that it says, where its client counts them; `request` is a hash of its body."""
     tried = tries_of(exchange)
     if tried is None:
         return None
     caller = asker.caller
     return Try(
         account_id=caller.account_id,
-        request=sha256(wire.encode((caller.key_id, key, given.request))).hexdigest(),
+        request=sha256(wire.encode((caller.key_id, key, request))).hexdigest(),
         first=tried == 0,
         asked_at=caller.now,
         answered_seconds=0.0 if key is None else _ANSWERED_SECONDS,

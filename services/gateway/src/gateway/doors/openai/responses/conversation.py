@@ -1,0 +1,91 @@
+"""Where a response goes on: behind another one, in a conversation, or where what is shown says.
+
+Ids of responses are traces, those of conversations our own, each in OpenAI's form.
+"""
+
+import re
+
+import msgspec
+
+from contracts.values import ShownMessage
+from conversations.aggregate.conversation import Conversation, fold
+from conversations.queries.find_run import Found
+from directory.caller import Caller
+from gateway.http.problems import Refusal, invalid
+from gateway.http.strict_json import MAX_BODY_BYTES
+from gateway.parts import Parts
+from gateway.traces.owned_run import run_of
+
+_CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """As the fields of `Ask` that say where. With a `history` a new conversation begins."""
+
+    conversation_id: str | None = None
+    after: str | None = None
+    history: tuple[ShownMessage, ...] = ()
+
+
+def response_id(trace_id: str) -> str:
+    """The id of a run's response."""
+    return f"resp_{trace_id}"
+
+
+def shown_id(conversation_id: str) -> str:
+    """The id of a conversation."""
+    return f"conv_{conversation_id.replace('-', '')}"
+
+
+async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[str, Found]:
+    """The trace of a response, and its run or request in line. Raises Refusal: 404; StoreUnavailable."""
+    trace_id = given.removeprefix("resp_")
+    if trace_id == given:
+        raise Refusal("not_found", "There is no such response.")
+    try:
+        return trace_id, await run_of(parts, caller, trace_id)
+    except Refusal as refusal:
+        raise Refusal(refusal.row.code, "There is no such response.") from None
+
+
+def in_conversation(given: str) -> Place:
+    """Raises Refusal: 400 for what is no id of ours. Whose it is, and whether it is, the run finds out."""
+    found = _CONVERSATION.match(given)
+    if found is None:
+        raise invalid("conversation", "This is the id of a conversation, as a response has it.")
+    return Place(conversation_id="-".join(found.groups()))
+
+
+async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
+    """Behind a response: in its conversation, or in a new one where that has gone on since.
+
+    Raises Refusal, StoreUnavailable, UnreadableEvent.
+    """
+    try:
+        trace_id, found = await found_response(parts, caller, previous)
+    except Refusal:
+        raise invalid("previous_response_id", "There is no such response.") from None
+    if found.begun_at is None:
+        raise Refusal("conversation_busy")
+    since = await parts.log.events(found.conversation_id, found.begun_at - 1)
+    run, *later = fold(found.conversation_id, since).runs
+    if run.state == "running":
+        raise Refusal("conversation_busy")
+    if not later:
+        after = None if run.reply is None else run.reply.id
+        return Place(conversation_id=found.conversation_id, after=after)
+    return Place(history=_until(await parts.log.conversation(found.conversation_id), trace_id))
+
+
+def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
+    """What was said until the end of a run. Raises Refusal: 413."""
+    said = [*conversation.seed]
+    for run in conversation.runs:
+        text = run.text if run.reply is None else run.reply.content
+        if text:
+            said += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
+        if run.trace_id == trace_id:
+            break
+    if sum(len(each.content) for each in said) > MAX_BODY_BYTES:
+        raise Refusal("message_too_large", "The conversation is too long to begin another one with it.")
+    return tuple(said)

@@ -1,0 +1,152 @@
+"""POST /openai/v1/responses: a message is sent, the response to it comes, at once or as events."""
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from litestar import Request, post
+from msgspec.structs import replace
+
+from contracts.examples import CONVERSATION, TRACE
+from conversations.claims.idempotency import Claim
+from conversations.queries import shown_history
+from directory.named import agent_called
+from gateway.chat import shown
+from gateway.chat.ask import Ask, Asker
+from gateway.chat.launch import whole
+from gateway.chat.start import Way, start
+from gateway.doors.agents import CONVERSATION_ID
+from gateway.doors.openai.completions import credentials
+from gateway.doors.openai.description import CONVERSATION_KEY, SECURITY, TAG
+from gateway.doors.openai.headers import again, conversation_key_of
+from gateway.doors.openai.reading import attempt_of
+from gateway.doors.openai.responses import body, conversation, wire
+from gateway.doors.openai.responses.conversation import Place
+from gateway.doors.openai.responses.description import BODY, CONTENT
+from gateway.doors.openai.responses.output import Output, response_of
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange, of
+from gateway.http.problems import Refusal
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.parts import Parts
+from gateway.runs.event_stream import EventStream
+
+_EXAMPLE = wire.Response(
+    id=conversation.response_id(TRACE),
+    created_at=1795253400,
+    status="completed",
+    model="Shop assistant",
+    conversation=wire.ConversationRef(id=conversation.shown_id(CONVERSATION)),
+    output=(
+        wire.MessageItem(
+            id=f"msg_{TRACE}_1", status="completed", content=(wire.OutputText(text="It has shipped."),)
+        ),
+    ),
+    usage=wire.ResponseUsage(
+        input_tokens=412,
+        input_tokens_details=wire.InputDetails(cached_tokens=0, cache_write_tokens=0),
+        output_tokens=57,
+        total_tokens=469,
+    ),
+)
+
+
+class ResponseAsk(Ask, frozen=True, kw_only=True):
+    """What is asked; `model` is as it was named. `background`: it is answered once it has begun."""
+
+    model: str
+    background: bool
+    as_events: bool
+    previous: str | None
+
+
+@described(
+    *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
+    "conversation_busy",
+    parameters=[CONVERSATION_KEY],
+    body=BODY,
+)
+async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
+    """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
+    key, caller = conversation_key_of(exchange), asker.caller
+    limit = caller.plan.max_message_bytes
+    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    agent = await agent_called(parts.pool, caller.account_id, given.model)
+    if agent is None:
+        raise Refusal("agent_not_found")
+    named = given.conversation or given.previous
+    name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
+    hash_of = partial(shown_history.hash_of, caller.account_id, agent.agent_id, name)
+    digests = given.shown.digests
+    ask = ResponseAsk(
+        form=asker.form,
+        agent_id=agent.agent_id,
+        message=given.shown.message if named is None else given.message,
+        model=given.model,
+        background=given.background,
+        as_events=given.streamed,
+        previous=given.previous,
+        streamed=True,
+        outputs=True,
+        unlisted=not given.stored,
+        instructions=given.shown.instructions,
+        shown_sha256=hash_of(digests.messages),
+        attempted=attempt_of(exchange, asker, given.request, named or key),
+    )
+    if named is not None:
+        place = await _place(parts, asker, given)
+        return replace(ask, conversation_id=place.conversation_id, after=place.after, history=place.history)
+    ask = replace(ask, history=given.shown.history)
+    if key is None or digests.before_reply is None:
+        return ask
+    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+
+
+async def _place(parts: Parts, asker: Asker, given: body.Asked) -> Place:
+    if given.conversation is not None:
+        return conversation.in_conversation(given.conversation)
+    assert given.previous is not None
+    return await conversation.behind(parts, asker.caller, given.previous)
+
+
+_WAY = Way(credentials=credentials, is_retry=again, form=lambda *_: "openai_responses", read=_read)
+
+
+@post(
+    "/openai/v1/responses",
+    status_code=200,
+    operation_id="createResponse",
+    summary="Send a message, get the response.",
+    description="See docs/openai-responses.md for what is passed over and what is refused.",
+    response_description="The response; as events where `stream` is true, of which the last is "
+    "`response.completed`, `response.incomplete`, `response.failed` or `error`.",
+    security=[SECURITY],
+    tags=[TAG["name"]],
+)
+@described(content=CONTENT, headers=CONVERSATION_ID, examples={"text": _EXAMPLE}, stages=_WAY.stages)
+async def create_response(request: Request[Any, Any, Any]) -> Answer[wire.Response] | EventStream:
+    """The response, as soon as it is whole, as it comes, or as soon as it has begun."""
+    started = await start(request, _WAY)
+    ask, run = started.ask, started.run
+    of(request.scope).headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
+    begun = _begun(ask, started.claim)
+    if ask.as_events:
+        output = Output(begun)
+        return EventStream(run, lambda: output.encode(run.take()))
+    if ask.background:
+        return Answer(begun)
+    _, updates = await whole(run)
+    return Answer(response_of(begun, updates))
+
+
+def _begun(ask: ResponseAsk, claim: Claim) -> wire.Response:
+    return wire.Response(
+        id=conversation.response_id(claim.trace_id),
+        created_at=int(datetime.fromisoformat(claim.now).timestamp()),
+        status="in_progress",
+        model=ask.model,
+        conversation=wire.ConversationRef(id=conversation.shown_id(claim.conversation_id)),
+        previous_response_id=ask.previous,
+        background=ask.background,
+    )

@@ -1,0 +1,150 @@
+"""What the Responses API writes: events whose numbers are places, whatever pieces the text came in."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts.examples import SOURCE
+from contracts.updates import (
+    CANCELLED,
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Message, Usage
+from gateway.doors.openai.responses import wire
+from gateway.doors.openai.responses.output import Output, response_of
+
+pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
+
+BEGUN = wire.Response(
+    id="resp_1",
+    created_at=0,
+    status="in_progress",
+    model="m",
+    conversation=wire.ConversationRef(id="conv_1"),
+)
+REPLY = Message(id="r", conversation_id="c", content="Grüße🙂 Ada.", token_count=9, created_at="")
+FINISHED = Finished(REPLY, (), Usage(input_tokens=5, output_tokens=2, cache_read_tokens=2))
+
+
+def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
+    """A run of two rounds, whose texts come in these pieces."""
+    return [
+        Waiting(),
+        Started(),
+        Sources((SOURCE,)),
+        *map(Text, pieces),
+        ToolStarted("a", "find", {"q": 1}),
+        ToolStarted("b", "find", {}),
+        ToolReturned("a", False, "[1]"),
+        ToolReturned("b", True, '"It is away."'),
+        NextRound(2),
+        *map(Text, second),
+        FINISHED,
+    ]
+
+
+def events(updates: list[Update], after: int = -1) -> list[Any]:
+    *each, left = Output(BEGUN, after).encode(updates).decode().split("\n\n")
+    assert left == ""
+    read = []
+    for event in each:
+        name, data = event.split("\n")
+        read.append(msgspec.json.decode(data.removeprefix("data: ")))
+        assert name == f"event: {read[-1]['type']}"
+    return read
+
+
+def text_of(read: list[Any]) -> str:
+    return "".join(event["delta"] for event in read if event["type"] == "response.output_text.delta")
+
+
+def others(read: list[Any]) -> list[Any]:
+    return [event for event in read if event["type"] != "response.output_text.delta"]
+
+
+def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> None:
+    read = events(told("Grüße", "🙂"))
+    message = [
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+    ]
+    called = [
+        "response.output_item.added",
+        "response.mcp_call.in_progress",
+        "response.mcp_call_arguments.done",
+    ]
+    assert [event["type"] for event in read] == [
+        *("response.created", "response.in_progress"),
+        *message[:2],
+        "response.output_text.annotation.added",
+        *message[2:3],
+        *message[2:],
+        *called * 2,
+        *("response.mcp_call.completed", "response.output_item.done"),
+        *("response.mcp_call.failed", "response.output_item.done"),
+        *message,
+        "response.completed",
+    ]
+    response = read[-1]["response"]
+    assert response == msgspec.json.decode(msgspec.json.encode(response_of(BEGUN, told("Grüße🙂"))))
+    first, a, b, last = response["output"]
+    assert (first["content"][0]["text"], last["content"][0]["text"]) == ("Grüße🙂", " Ada.")
+    assert [note["url"] for note in first["content"][0]["annotations"]] == [SOURCE.url]
+    assert last["content"][0]["annotations"] == []
+    assert (a["status"], a["arguments"], a["output"], a["error"]) == ("completed", '{"q":1}', "[1]", None)
+    assert (b["status"], b["output"], b["error"]["content"][0]["text"]) == ("failed", None, "It is away.")
+    assert response["usage"]["input_tokens"] == 7
+    assert response["usage"]["input_tokens_details"] == {"cached_tokens": 2, "cache_write_tokens": 0}
+
+
+@pytest.mark.parametrize("pieces", [("Grüße🙂",), ("Grü", "ße🙂"), (*"Grüße🙂",)])
+def test_behind_a_number_there_is_the_same_whatever_pieces_the_text_came_in(pieces: tuple[str, ...]) -> None:
+    whole = events(told("Grüße🙂"))
+    every = events(told(*"Grüße🙂", second=tuple(" Ada.")))
+    read = events(told(*pieces))
+    assert others(read) == others(whole)
+    numbers = [event["sequence_number"] for event in read]
+    assert numbers == sorted(set(numbers))
+    for after in range(numbers[-1] + 2):
+        rest = events(told(*pieces), after)
+        assert others(rest) == [event for event in others(whole) if event["sequence_number"] > after]
+        assert rest == [] or rest[0]["sequence_number"] > after
+        known = [event for event in every if event["sequence_number"] <= after]
+        assert text_of(known) + text_of(rest) == REPLY.content
+
+
+def test_what_failed_or_was_cancelled_is_not_whole() -> None:
+    begun: list[Update] = [Started(), ToolStarted("a", "find", {}), NextRound(2), Text("It")]
+    for last, status in ((Broken("provider_timeout", ""), "failed"), (CANCELLED, "cancelled")):
+        *_, ended = events([*begun, last])
+        response = ended["response"]
+        assert (ended["type"], response["status"]) == ("response.failed", status)
+        assert response["error"]["code"] == last.code
+        assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
+    *_, ended = events([Started(), Finished(REPLY, (), Usage(), "length")])
+    assert ended["type"] == "response.incomplete"
+    assert ended["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
+
+
+def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_event() -> None:
+    local = Broken("server_shutdown", "It stops.", local=True)
+    read = events([Started(), Sources((SOURCE,)), Text("Grüße"), local])
+    assert (read[-1]["type"], read[-1]["code"]) == ("error", "server_shutdown")
+    assert read[-1]["error"]["message"] == "It stops.", "for SDKs, which raise what has it"
+    rest = events(told("Grüße🙂"), read[-1]["sequence_number"])
+    assert text_of(rest) == "🙂 Ada."
+    assert events([local], 7)[-1]["sequence_number"] == 7
