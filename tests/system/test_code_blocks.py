@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,5 +113,11 @@ async def test_a_block_can_be_parsed(block: Block, tmp_path: Path) -> None:
             ast.parse(re.sub(r"\bawait ", "", block.text))
         case "json":
             json.loads(block.text)
+        case "javascript":
+            if shutil.which("node") is None:
+                pytest.skip("there is no Node")
+            module = tmp_path / "block.mjs"
+            module.write_text(block.text)
+            await _run(tmp_path, dict(os.environ), "node", "--check", str(module))
         case other:
             pytest.fail(f"nothing here reads {other}")

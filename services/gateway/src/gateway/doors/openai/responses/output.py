@@ -28,6 +28,7 @@ from gateway.doors.openai import refusals
 from gateway.doors.openai.responses import wire
 
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
+_DELTA = b"event: response.output_text.delta\n"
 _BEFORE_ALL = -1
 _BEHIND_ALL = 2**62
 
@@ -44,6 +45,7 @@ class Output:
         self._round = 1
         self._sources: tuple[wire.CitedUrl, ...] = ()
         self._message: int | None = None  # the place of the message that is open
+        self._message_id = ""
         self._text: list[str] = []
         self._calls: dict[str, int] = {}
 
@@ -94,19 +96,26 @@ class Output:
 
     def _say(self, text: str) -> bytes:
         begun = self._begin_message() if self._message is None else b""
+        assert self._message is not None
         self._text.append(text)
         before, self._number = self._number, self._number + len(text)
-        new = text[max(0, self._after - before) :]
-        return begun + self._encoded(wire.OutputTextDelta, delta=new, **self._place())
+        if self._number <= self._after:
+            return begun
+        event = wire.OutputTextDelta(
+            sequence_number=self._number,
+            output_index=self._message,
+            item_id=self._message_id,
+            delta=text[self._after - before :] if self._after > before else text,
+        )
+        return begun + _DELTA + json.encode_sse(event)
 
     def _place(self) -> dict[str, object]:
-        assert self._message is not None
-        return {"output_index": self._message, "item_id": self.response.output[self._message].id}
+        return {"output_index": self._message, "item_id": self._message_id}
 
     def _begin_message(self) -> bytes:
         self._message, self._text = len(self.response.output), []
-        item_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
-        item = self._put(wire.MessageItem(id=item_id, status="in_progress"))
+        self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
+        item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
         told = self._sent(wire.ItemAdded, output_index=self._message, item=item)
         told += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
         for index, source in enumerate(self._sources):
