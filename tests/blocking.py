@@ -5,7 +5,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-_SECONDS = 20.0
+_SECONDS = 40.0
 _BLOCKED = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
 

@@ -28,7 +28,7 @@ _IMPORTED = {
     "model_demo": "model_demo.app",
 }
 _FORKER = Path(__file__).with_name("forker.py")
-_FORK_SECONDS = 40.0
+_FORK_SECONDS = 80.0
 """The first fork of a service waits for its import, beside whatever else runs."""
 
 

@@ -26,8 +26,8 @@ from ops.settings import Counts
 from ops.stack import Servers, describe_servers
 from ops.supervisor import Supervisor
 
-_START_SECONDS = 55.0
-_STOP_SECONDS = 40.0
+_START_SECONDS = 120.0
+_STOP_SECONDS = 90.0
 
 
 class Quiet(Report):
@@ -108,7 +108,7 @@ class RunningStack:
             self._killed[name] = pid
         return pid
 
-    async def wait_ready(self, name: str, seconds: float = 20.0) -> int:
+    async def wait_ready(self, name: str, seconds: float = 60.0) -> int:
         """Until it is ready, in a new process if it was killed; returns the id. Raises TimeoutError."""
         async with asyncio.timeout(seconds):
             while True:
@@ -120,7 +120,7 @@ class RunningStack:
                         return entry.pid
                 await asyncio.sleep(0.05)
 
-    async def wait_all_ready(self, seconds: float = 40.0) -> None:
+    async def wait_all_ready(self, seconds: float = 90.0) -> None:
         await asyncio.gather(*(self.wait_ready(name, seconds) for name in self.names()))
 
     async def wait_up(self, seconds: float = _START_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""Clients that we did not choose, installed beside the tests once, from where this machine's npm and pip get
+"""Clients that we did not choose, installed beside the tests once, from where this machine's npm and uv get
 their packages.
 """
 
@@ -51,14 +51,14 @@ async def node_packages(source: Path) -> Path:
 async def python_packages(name: str, module: str, *wanted: str) -> str:
     """A Python of its own that can import `module`. Skips the test where the packages cannot be had."""
     folder = _CACHE / name
-    python = str(folder / "venv" / "bin" / "python")
+    python, uv = str(folder / "venv" / "bin" / "python"), str(Path(sys.executable).with_name("uv"))
     folder.mkdir(parents=True, exist_ok=True)
     if shutil.which(python) is None:
-        await _installed(folder, sys.executable, "-m", "venv", "--clear", str(folder / "venv"))
+        await _installed(folder, uv, "venv", "-q", "--clear", "--python", sys.executable, "venv")
     try:
         await run(folder, python, "-c", f"import {module}")
     except AssertionError:
-        await _installed(folder, python, "-m", "pip", "install", "-q", *wanted)
+        await _installed(folder, uv, "pip", "install", "-q", "--python", python, *wanted)
     return python
 
 

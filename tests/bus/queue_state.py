@@ -8,7 +8,7 @@ from nats.js.api import ConsumerInfo
 
 from bus.streams import CONSUMERS
 
-_SECONDS = 20.0
+_SECONDS = 40.0
 
 
 async def until_nobody_pulls(nats_url: str, stream: str) -> None:

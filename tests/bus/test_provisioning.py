@@ -63,7 +63,7 @@ async def test_tool_results_and_cancellations_move_out_of_a_traces_stream_that_h
         await jetstream._nc.request("$JS.API.STREAM.CREATE.TRACES", msgspec.json.encode(BEFORE_RESULTS))
         await jetstream.publish(subject, wire.encode(result), headers={"Nats-Msg-Id": subject})
         await jetstream.publish(subjects.cancel(cancel.trace_id), wire.encode(cancel))
-        async with asyncio.timeout(10), Bus.connect(nats_server.url, name="test") as bus:
+        async with asyncio.timeout(40), Bus.connect(nats_server.url, name="test") as bus:
             assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}
             assert await bus.traces.is_cancelled(cancel.trace_id)
         assert (await config_of(jetstream, "TRACES")).subjects == ["chat.traces.>"]

@@ -46,7 +46,7 @@ class Worker:
 
     async def ended(self) -> None:
         self.stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self.task
 
 
@@ -55,7 +55,7 @@ async def test_a_request_reaches_one_worker_with_its_trace_context(bus: Bus) -> 
     worker = Worker(bus)
     request = chat()
     await bus.queues.request_chat(request)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         delivery = await worker.deliveries.get()
     await worker.ended()
     assert wire.decode_message(messages.ChatRequested, delivery.data) == request
@@ -269,18 +269,18 @@ async def test_a_frozen_nats_is_reported_in_time_and_used_again(nats_server: Nat
             await bus.queues.request_chat(chat())
         with pytest.raises(BusUnavailable):
             await bus.ping()
-        assert loop.time() - began < 15
+        assert loop.time() - began < 30
         await asyncio.wait([asyncio.create_task(_disconnected(bus))], timeout=10)
         nats_server.thaw()
         request = chat()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 try:
                     await bus.queues.request_chat(request)
                     break
                 except BusUnavailable:
                     continue
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(30):
             while await worker.next() != request:
                 pass
         await worker.ended()
@@ -297,7 +297,7 @@ async def test_a_service_may_start_before_nats(nats_server: NatsServer) -> None:
     connecting = asyncio.create_task(connect())
     await asyncio.wait([connecting], timeout=0.4)
     await nats_server.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await connecting
 
 
@@ -323,7 +323,7 @@ async def test_a_message_past_its_last_delivery_is_dead_lettered_once(nats_serve
         assert message.deliveries == 50
         assert wire.decode_message(messages.ChatRequested, message.data) == request
         stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await burying
         await worker.ended()
         assert exhausted.empty()

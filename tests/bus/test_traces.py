@@ -63,7 +63,7 @@ async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     await reader.until(len(sent))
     await subscription.close()
     assert reader.frames == sent
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(20):
         assert await bus.traces.frames_of(trace_id) == sent
 
 
@@ -98,8 +98,8 @@ async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_
     telemetry.shutdown()
     with telemetry.new_trace("test"):
         await bus.traces.publish_frame(trace_id, delta(2))
-    recorded = await subscription.next_msg(timeout=5)
-    unrecorded = await subscription.next_msg(timeout=5)
+    recorded = await subscription.next_msg(timeout=20)
+    unrecorded = await subscription.next_msg(timeout=20)
     await client.close()
     assert recorded.subject == subjects.trace(trace_id)
     assert recorded.headers is not None
@@ -131,7 +131,7 @@ async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: Nats
         await bus.traces.follow_trace(trace_id, reader.deliver)
         await nats_server.kill()
         await nats_server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             await back.wait()
         await bus.traces.publish_frame(trace_id, delta(1))
         await reader.until(1)
@@ -172,7 +172,7 @@ async def test_publishing_never_waits_for_a_frozen_nats(nats_server: NatsServer)
         for seq in range(200):
             await bus.traces.publish_frame(new_trace(), delta(seq, "x" * 100_000))
             await asyncio.sleep(0)
-        assert loop.time() - began < 15
+        assert loop.time() - began < 30
         nats_server.thaw()
 
 
@@ -186,7 +186,7 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
     await bus.traces.finish_tool(first)
     await bus.traces.finish_tool(odd)
     await bus.traces.finish_tool(first)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert [await got.get(), await got.get()] == [first, odd]
     await subscription.close()
     assert await bus.traces.tool_results_of(trace_id) == {first.call_id: first, odd.call_id: odd}
@@ -200,7 +200,7 @@ async def test_a_cancellation_is_heard_by_all_and_remembered(bus: Bus) -> None:
     request = messages.CancelRequested(trace_id=new_trace(), account_id=examples.ACCOUNT)
     assert not await bus.traces.is_cancelled(request.trace_id)
     await bus.traces.cancel(request)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         assert await got.get() == request
     await subscription.close()
     assert await bus.traces.is_cancelled(request.trace_id)

@@ -1,6 +1,6 @@
 """given these events -> the conversation is this."""
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given as for_all
@@ -208,6 +208,6 @@ def test_any_log_folds_at_once_as_event_by_event(stored: list[events.Event]) -> 
 def test_folding_ten_thousand_events_takes_a_fraction_of_a_second() -> None:
     log = [began(), *(event for number in range(1667) for event in turn(str(number), "Hello", "Hi"))]
     assert len(log) > 10_000
-    begin = perf_counter()
+    begin = process_time()
     fold("c", log)
-    assert perf_counter() - begin < 1.0  # 20 ms when nothing else runs
+    assert process_time() - begin < 1.0  # of this process; 20 ms when nothing else runs

@@ -13,7 +13,7 @@ from runtime.postgres import Pool, connection, open_pool
 from tests.conversations.counting_proxy import CountingProxy
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
 
-SECONDS = 10.0
+SECONDS = 40.0
 _SILENCE = 1.2
 
 

@@ -247,7 +247,7 @@ async def test_who_left_before_the_refusal_leaves_the_key_free(client: Client, w
     asking.cancel()
     await asyncio.wait([asking])
     await left.refuse("conversation_busy")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while await worker.bus.traces.frames_of(left.request.trace_id) == []:
             pass
     asking = asyncio.create_task(keyed(client, key).chat(message))

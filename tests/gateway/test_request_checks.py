@@ -332,7 +332,7 @@ async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_tra
     }
     scope["extensions"] = {TARGET: {"bytes": b"/readyz"}}
     request = asyncio.create_task(Door(application)(scope, receive, send))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await at_work.wait()
         request.cancel()
         await request

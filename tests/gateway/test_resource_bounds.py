@@ -160,7 +160,7 @@ async def test_answers_that_are_not_read_are_few_and_end(
     reply = stored.ended(asked, "x" * 5 * MIB, ids.new_id())[2]  # more than the system buffers
     await stored.write(store, asked, reply)
     path = f"/v1/conversations/{asked.conversation_id}/messages"
-    hurry = {"http.exchange.SEND_SECONDS": 2.0, "access.account_bounds.TURN_SECONDS": 0.2}
+    hurry = {"http.exchange.SEND_SECONDS": 6.0, "access.account_bounds.TURN_SECONDS": 0.2}
     process = GatewayProcess(tmp_path, environ, hurry)
     await process.start()
     client = Client(http, process.url, accounts.free.key, accounts.free.agent)
@@ -172,14 +172,14 @@ async def test_answers_that_are_not_read_are_few_and_end(
         unread = await asyncio.gather(*(slow_socket(process.port, head) for _ in range(4)))
         for each in unread:
             stack.callback(each.close)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             begun = await asyncio.gather(*(loop.sock_recv(each, 12) for each in unread))
         assert begun == [b"HTTP/1.1 200"] * 4
         refused = await client.get(path)
         check_problem(refused, 429, "rate_limited")
         assert refused.headers["retry-after"] == "1"
         assert (await other.get("/v1/conversations")).status_code == 200
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             while (answer := await client.get(path)).status_code == 429:
                 pass
         assert len(answer.json()["data"][1]["content"]) == 5 * MIB

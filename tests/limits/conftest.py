@@ -12,7 +12,7 @@ from limits import Limiter
 from ops.servers.files import valkey_server
 from tests.ports import free_port
 
-_READY_SECONDS = 10
+_READY_SECONDS = 40
 
 
 class Valkey:

@@ -14,7 +14,7 @@ from tests.limits.given import at, new, zero
 
 pytestmark = pytest.mark.requirement("LIMIT-FALLBACK")
 
-BOUND = 2.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
+BOUND = 15.0  # 0.25 s where nothing else runs; 59 s as the Redis client comes
 
 
 class Watched(Limiter):
@@ -55,7 +55,7 @@ async def test_a_frozen_redis_costs_one_bounded_wait_and_then_none(valkey: Any, 
     assert max(seconds for seconds, _ in rest) < BOUND
     assert [allowed for _, allowed in [first, *rest]] == [True] * 5 + [False] * 5
     assert limiter.reasons == ["timeout"] + ["open"] * 9
-    await limiter.until_redis_decides(5)
+    await limiter.until_redis_decides(30)
 
 
 async def test_200_questions_to_a_frozen_redis_are_all_answered_in_time(
@@ -82,7 +82,7 @@ async def test_a_killed_redis_is_decided_without_and_asked_again_when_it_is_back
     with pytest.raises(RedisUnavailable):
         await limiter.kept_month(new())
     await valkey.start()
-    await limiter.until_redis_decides(5)
+    await limiter.until_redis_decides(30)
 
 
 async def test_an_emptied_redis_is_told_the_scripts_again(valkey: Any, limiter: Watched) -> None:
@@ -105,7 +105,7 @@ async def test_what_ended_meanwhile_is_released_and_settled_once_redis_is_back(
     await limiter.settle(account, trace, 10, at())
     assert time.monotonic() - began < BOUND
     valkey.thaw()
-    await limiter.until_redis_decides(5)
+    await limiter.until_redis_decides(30)
     async with Redis.from_url(valkey.url, decode_responses=True) as client:
         assert await client.zcard(f"limits:{{{account}}}:slots") == 0
         assert await client.hget(f"limits:{{{account}}}:month", "tokens") == "10"

@@ -36,7 +36,7 @@ def start(**environ: str) -> "subprocess.Popen[str]":
 )
 def test_a_wrong_setting_is_one_line_that_names_it(environ: dict[str, str], name: str) -> None:
     with start(**environ) as process:
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=40)
     assert process.returncode == 2
     assert out == ""
     assert err.count("\n") == 1
@@ -48,7 +48,7 @@ def test_a_taken_port_is_one_line_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with start(AGENTCHAT_MODEL_PORT=str(port)) as process:
-            _, err = process.communicate(timeout=10)
+            _, err = process.communicate(timeout=40)
     assert process.returncode == 2
     assert err.count("\n") == 1
     assert str(port) in err
@@ -67,12 +67,12 @@ def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.
             "messages": [{"role": "user", "content": "Hello"}],
         }
         address = f"http://{listening['host']}:{listening['port']}/v1/messages"
-        with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=10) as answer:
+        with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=40) as answer:
             chunks = answer.iter_text()
             text = next(chunks)
             process.send_signal(number)
             text += "".join(chunks)
-        process.communicate(timeout=10)
+        process.communicate(timeout=40)
     assert process.returncode == 0
     assert text.count("text_delta") == 30
     assert text.endswith('{"type":"message_stop"}\n\n')
@@ -90,11 +90,11 @@ def test_a_stream_that_hangs_does_not_hold_the_process() -> None:
             "messages": [{"role": "user", "content": "Hello"}],
         }
         address = f"http://{listening['host']}:{listening['port']}/v1/messages"
-        with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=10) as answer:
+        with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=40) as answer:
             chunks = answer.iter_text()
             next(chunks)
             process.terminate()
-            process.communicate(timeout=10)
+            process.communicate(timeout=40)
     assert process.returncode == 0
 
 
@@ -110,7 +110,7 @@ def test_each_answer_is_a_json_line_with_the_callers_trace() -> None:
             headers={**HEADERS, "traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"},
         )
         process.terminate()
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=40)
     lines = [json.loads(line) for line in err.splitlines()]
     told = next(line for line in lines if line["event"] == "answered")
     assert told["service"] == "model-demo"

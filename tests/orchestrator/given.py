@@ -34,7 +34,7 @@ from tests.administrator import administrator
 F = TypeVar("F", bound=frames.LiveFrame)
 
 SECRET = base64.b64encode(bytes(range(32))).decode()
-SECONDS = 20.0
+SECONDS = 40.0
 _ENDS = frames.Completed | frames.Failed | frames.Refused
 
 

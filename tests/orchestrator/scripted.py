@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 Answer = Callable[["Exchange"], Coroutine[None, None, None]]
-_SECONDS = 20.0
+_SECONDS = 40.0
 
 
 class Exchange:

@@ -13,7 +13,7 @@ from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, breaks, holds, says
 
-pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.requirement("RESUME")
 
 
 @pytest.mark.requirement("STREAM-CONCAT")

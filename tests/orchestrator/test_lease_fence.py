@@ -26,13 +26,13 @@ from tests.orchestrator.given import SECONDS, World
 from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, holds, says
 
-pytestmark = [pytest.mark.requirement("LEASE-FENCE"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.requirement("LEASE-FENCE")
 
-_SHORT_LEASE_SECONDS = 2
-_SHORT_HOLD_SECONDS = 1.5
+_SHORT_LEASE_SECONDS = 4
+_SHORT_HOLD_SECONDS = 3.0
 
 
-_SHORT = Timings(  # of leases, at about a fifth of their time; and a short drain
+_SHORT = Timings(  # of leases, at about two fifths of their time; and a short drain
     leases=LeaseTimings(
         lease_seconds=_SHORT_LEASE_SECONDS,
         hold_seconds=_SHORT_HOLD_SECONDS,
@@ -53,7 +53,7 @@ async def _writes_on(exchange: Exchange) -> None:
 
 
 async def _logged(lines: list[MutableMapping[str, Any]], event: str) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(40):
         while not any(line["event"] == event for line in lines):  # noqa: ASYNC110 - lines have no event
             await asyncio.sleep(0.02)
 
@@ -198,10 +198,10 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             await asyncio.sleep(1.0)  # in which it would have been taken
             assert (await world.bus.queues.backlog("REQUESTS")).waiting == 1
             async with world.worker("another"):
-                await first.until(frames.Completed, seconds=10.0)
+                await first.until(frames.Completed, seconds=40.0)
             second = await world.ask(agent)
             link.mend()
-            await second.until(frames.Completed, seconds=10.0)
+            await second.until(frames.Completed, seconds=40.0)
 
 
 @pytest.mark.requirement("LEASE")
@@ -227,7 +227,7 @@ async def test_a_request_that_another_worker_has_taken_is_not_refused(world: Wor
 
 async def _taken_by_another(world: World, trace_id: str) -> None:
     take = "UPDATE run_leases SET worker = 'another', expires_at = expires_at + interval '1 minute'"
-    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(10):
+    async with open_pool(world.settings.database_url, role=None) as pool, asyncio.timeout(40):
         while True:
             async with connection(pool) as conn:
                 if (await conn.execute(f"{take} WHERE trace_id = %s".encode(), [trace_id])).rowcount:

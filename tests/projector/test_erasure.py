@@ -121,9 +121,11 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(
         await bus.traces.publish_frame(trace(f"w{threads.index(thread)}"), SAID)
         await store.append(thread, [ERASED])
     await feed_all(bus, log, pool)
+    patience = 0.05  # more and more, so that it comes to an end where all is slow
     while await due_erasures(pool, limit=1):
         steps = [asyncio.create_task(ErasureStep(bus, pool).step()) for _ in range(2)]
-        _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, 0.05))
+        _, late = await asyncio.wait(steps, timeout=dice.uniform(0.001, patience))
+        patience *= 1.05
         for step in late:
             step.cancel()
         await asyncio.gather(*steps, return_exceptions=True)

@@ -24,7 +24,7 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
     """Status line and body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         response = await reader.read()
     writer.close()
     head, _, body = response.partition(b"\r\n\r\n")

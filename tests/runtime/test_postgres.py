@@ -68,15 +68,15 @@ async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_re
     proxy: Any, database_url: str
 ) -> None:
     async with pool_through(proxy, database_url, max_size=2) as pool:
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
         proxy.freeze()
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool, seconds=1.0) as conn:
                 await conn.execute("SELECT 1")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         proxy.thaw()
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
 
 
 async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(proxy: Any, database_url: str) -> None:
@@ -88,15 +88,15 @@ async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(proxy: Any, d
         return time.monotonic() - began
 
     async with pool_through(proxy, database_url, max_size=2) as pool:
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
         proxy.freeze()
-        assert max(await asyncio.gather(*(call(pool) for _ in range(20)))) < 5
+        assert max(await asyncio.gather(*(call(pool) for _ in range(20)))) < 20
         proxy.thaw()
 
 
 async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(proxy: Any, database_url: str) -> None:
     async with pool_through(proxy, database_url, max_size=1) as pool:
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
         proxy.freeze()
 
         async def call() -> None:
@@ -106,15 +106,15 @@ async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(proxy: Any, dat
         caller = asyncio.create_task(call())
         await asyncio.sleep(0.1)
         caller.cancel()
-        done, _ = await asyncio.wait([caller], timeout=0.5)
+        done, _ = await asyncio.wait([caller], timeout=15)
         assert done
         proxy.thaw()
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
 
 
 async def test_connections_that_the_server_closed_are_not_handed_out(database_url: str) -> None:
     async with open_pool(database_url, min_size=4, max_size=4) as pool:
-        await pool.wait(timeout=10)
+        await pool.wait(timeout=40)
         with psycopg.connect(database_url, autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity "
@@ -128,7 +128,7 @@ async def test_a_connection_that_breaks_in_use_is_said_to_be_unavailable(databas
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool) as conn:
                 await conn.execute("SELECT pg_terminate_backend(pg_backend_pid())")
-        await until_it_answers(pool, 5)
+        await until_it_answers(pool, 30)
 
 
 async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> None:
@@ -136,8 +136,8 @@ async def test_a_slow_statement_is_ended_by_the_deadline(database_url: str) -> N
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool, seconds=0.3) as conn:
-                await conn.execute("SELECT pg_sleep(20)")
-        assert time.monotonic() - began < 5
+                await conn.execute("SELECT pg_sleep(50)")
+        assert time.monotonic() - began < 20
 
 
 async def test_errors_of_the_statement_itself_pass_through(database_url: str) -> None:
@@ -158,6 +158,6 @@ async def test_a_pool_opens_without_postgres_and_finds_it_later(proxy: Any, data
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool, seconds=0.5) as conn:
                 await conn.execute("SELECT 1")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         async with proxy.to(target, port):
-            await until_it_answers(pool, 5)
+            await until_it_answers(pool, 30)

@@ -49,7 +49,7 @@ class StreamingApp:
 
 
 async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while True:
             try:
                 return await asyncio.open_connection("127.0.0.1", port)
@@ -68,7 +68,7 @@ async def test_shutdown_refuses_new_connections_and_drains_open_responses() -> N
     app, stop, port = StreamingApp(), asyncio.Event(), free_port()
 
     async def on_stop() -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while True:  # the listener closes within a tick of uvicorn's
                 try:
                     _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -100,7 +100,7 @@ async def test_shutdown_cancels_a_response_that_outlasts_the_drain() -> None:
         stop.set()
         await serving
     writer.close()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 30
     assert app.seen == ["lifespan.startup", "lifespan.shutdown"]
 
 

@@ -40,7 +40,7 @@ def running(body: str) -> Iterator[subprocess.Popen[str]]:
 def test_shutdown_by_a_signal_drains_and_exits_with_0(number: signal.Signals) -> None:
     with running("await stop.wait(); print('drained', flush=True)") as process:
         process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=10)
+        stdout, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
     assert stdout == "drained\n"
     assert stderr == ""
@@ -52,7 +52,7 @@ def test_a_second_signal_cuts_the_drain_short_with_1() -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.terminate()
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
     assert "second_signal" in stderr
 
@@ -61,7 +61,7 @@ def test_a_drain_without_an_end_exits_with_1_even_if_the_loop_is_blocked() -> No
     body = "worker.DRAIN_SECONDS = 0.3; await stop.wait(); import time; time.sleep(60)"
     with running(body) as process:
         process.terminate()
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
     assert "drain_timed_out" in stderr
 
@@ -69,7 +69,7 @@ def test_a_drain_without_an_end_exits_with_1_even_if_the_loop_is_blocked() -> No
 @pytest.mark.requirement("LOGS")
 def test_a_failing_main_is_logged_and_ends_with_1() -> None:
     with running("raise LookupError('nobody home')") as process:
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 1
     assert "nobody home" in stderr
     assert len(stderr.splitlines()) == 1
@@ -78,14 +78,14 @@ def test_a_failing_main_is_logged_and_ends_with_1() -> None:
 @pytest.mark.requirement("SETTINGS")
 def test_a_settings_error_out_of_main_is_one_line_and_code_2() -> None:
     with running("raise SettingsError('cannot listen on 127.0.0.1:1: it is in use')") as process:
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 2
     assert stderr == "cannot listen on 127.0.0.1:1: it is in use\n"
 
 
 def test_main_returning_by_itself_ends_with_0() -> None:
     with running("return") as process:
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=40) == 0
 
 
 def test_name_and_run_folder_are_taken_from_the_command_line() -> None:
@@ -105,7 +105,7 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
     assert waits.cancelled()
     """
     with running(body.strip()) as process:
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
     assert stderr == ""
 
@@ -122,6 +122,6 @@ def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap()
     assert gc.get_freeze_count() > len(sys.modules)
     """
     with running(body.strip()) as process:
-        _, stderr = process.communicate(timeout=10)
+        _, stderr = process.communicate(timeout=40)
     assert process.returncode == 0
     assert stderr == ""

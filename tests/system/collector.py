@@ -47,7 +47,7 @@ class Collector:
         with self._arrived:
             return " ".join(str(span) for _, span in self._spans)
 
-    def spans_of(self, trace_id: str, services: set[str], seconds: float = 20) -> list[tuple[str, Span]]:
+    def spans_of(self, trace_id: str, services: set[str], seconds: float = 40) -> list[tuple[str, Span]]:
         """The spans of a trace, once each of `services` has sent some and all hang together under one root.
 
         Raises TimeoutError: spans of one trace come from several processes, in any order.

@@ -118,7 +118,7 @@ async def _all(jetstream: JetStreamContext, stream: str, count: int) -> AsyncIte
         return
     reading = await jetstream.subscribe(">", stream=stream, ordered_consumer=True)
     while True:
-        message = await reading.next_msg(timeout=10)
+        message = await reading.next_msg(timeout=40)
         yield _whole(message.subject, message.headers, message.data)
         if message.metadata.num_pending == 0:
             break

@@ -19,7 +19,7 @@ import pytest
 
 from tests.harness import RunningStack
 
-pytestmark = [pytest.mark.requirement("LAYOUT"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.requirement("LAYOUT")
 
 ROOT = Path(__file__).parents[2]
 TREES = ("deploy", "docs", "examples", "libs", "services")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 import psycopg
@@ -23,6 +24,18 @@ async def _reply_of(caller: Caller, thread: str) -> str:
             await asyncio.sleep(0.1)
 
 
+async def _told_though_killed(caller: Caller, stack: RunningStack, *names: str) -> list[dict[str, Any]]:
+    """The events of a stream; after ten of them these processes are killed."""
+    events = []
+    async with caller.opened("tell me") as response:
+        async for event in events_of(response):
+            events.append(event)
+            if len(events) == 10:
+                for name in names:
+                    stack.kill(name)
+    return events
+
+
 @pytest.mark.requirement("STREAM-DISCONNECT")
 async def test_a_client_that_disconnects_finds_the_whole_reply_in_the_history(make_agent: MakeAgent) -> None:
     slow = await make_agent(SLOW)
@@ -41,13 +54,7 @@ async def test_a_run_resumes_without_loss_when_its_orchestrator_is_killed_mid_st
 ) -> None:
     slow = await make_agent(SLOW, provider=provider)
     whole = text_of(await slow.stream("tell me"))
-    events = []
-    async with slow.opened("tell me") as response:
-        async for event in events_of(response):
-            events.append(event)
-            if len(events) == 10:
-                for name in ("orchestrator-1", "orchestrator-2"):
-                    stack.kill(name)
+    events = await _told_though_killed(slow, stack, "orchestrator-1", "orchestrator-2")
     await stack.wait_all_ready()
     assert events[-1]["type"] == "done", events[-1]
     assert text_of(events) == whole
@@ -60,12 +67,7 @@ async def test_no_text_is_lost_when_nats_is_killed_mid_stream(
 ) -> None:
     slow = await make_agent(SLOW)
     whole = text_of(await slow.stream("tell me"))
-    events = []
-    async with slow.opened("tell me") as response:
-        async for event in events_of(response):
-            events.append(event)
-            if len(events) == 10:
-                stack.kill("nats")
+    events = await _told_though_killed(slow, stack, "nats")
     await stack.wait_all_ready()
     assert events[-1]["type"] == "done", events[-1]
     assert text_of(events) == whole

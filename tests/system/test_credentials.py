@@ -58,9 +58,9 @@ async def test_the_operator_of_demo_env_reads_every_stream_and_empties_none(
         names = [info.config.name for info in await jetstream.streams_info()]
         assert {"REQUESTS", "TOOLS", "TRACES", "RESULTS", "CANCELS", "EVENTS", "DEAD"} <= set(names)
         reading = await jetstream.subscribe("chat.events.>", stream="EVENTS", ordered_consumer=True)
-        assert (await reading.next_msg(timeout=10)).subject.startswith("chat.events.")
+        assert (await reading.next_msg(timeout=40)).subject.startswith("chat.events.")
         pulling = await jetstream.pull_subscribe("chat.events.>", stream="EVENTS")
-        assert await pulling.fetch(1, timeout=10)
+        assert await pulling.fetch(1, timeout=40)
         before = (await jetstream.stream_info("EVENTS")).state.messages
         assert refused == []
         for call in ("STREAM.PURGE.EVENTS", "STREAM.DELETE.EVENTS", "STREAM.MSG.DELETE.EVENTS"):

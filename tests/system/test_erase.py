@@ -194,7 +194,7 @@ async def test_whoever_is_being_answered_or_waits_is_told(stack: RunningStack, m
 async def newest(caller: Caller, before: str) -> str:
     """The account's newest conversation, once there is one behind `before`."""
     found = before
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while found <= before:
             found = max(await listed(caller), default="")
     return found

@@ -25,12 +25,13 @@ async def statuses_with(gateway: Connection, *keys: str) -> list[int]:
     return [answer.status for answer in answers if answer is not None]
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_thousand_rotations_leave_no_stale_key_on_two_gateways(stack: RunningStack) -> None:
     async with contextlib.AsyncExitStack() as opened:
         enter = opened.enter_async_context
         ports = [httpx.URL(url).port for url in stack.environment.gateway_urls]
-        gateways = [await enter(connected(port or 0, seconds=55)) for port in ports]
+        gateways = [await enter(connected(port or 0, seconds=170)) for port in ports]
         admin = administrator(await enter(open_pool(stack.environment.database_url)))
         account = await accounts.create(admin, NewAccount(name="rotating", plan="Unlimited"))
         issued = await keys.create(admin, account.id, NewKey())

@@ -62,14 +62,14 @@ async def account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) ->
             draft = AgentDraft(name=model, model=model, provider_key="offline")
             return await create_agent(conn, admin.sealer, made.id, draft, actor="tests")
 
-        slow, failing = await agent("demo-load?deltas=20&delay_ms=100"), await agent("demo-echo?fail=401")
+        slow, failing = await agent("demo-load?deltas=40&delay_ms=100"), await agent("demo-echo?fail=401")
     one, two = (Caller(http, url, key, slow) for url in stack.environment.gateway_urls)
     return Account(made.id, (one, two), Caller(http, one.base_url, key, failing))
 
 
 async def followed(admin: Admin, account: Account, tokens: int) -> None:
     """Until the read model has so many tokens."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while (await usage.of_month(admin, account.account_id)).tokens < tokens:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -91,7 +91,7 @@ async def test_exactly_n_run_and_the_month_survives_a_lost_redis(
     tokens += asked.json()["message"]["token_count"]
     assert '"month"' not in asked.headers["ratelimit"]
     assert admin.limiter is not None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while not (await admin.limiter.kept_month(account.account_id)).known:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.05)
     await followed(admin, account, tokens)

@@ -48,7 +48,7 @@ async def test_every_process_is_found_healthy(stack: RunningStack) -> None:
 
 async def _lines_of(stack: RunningStack, trace_id: str) -> dict[str, list[dict[str, Any]]]:
     """The log lines of a trace by service, once each has one: a gateway writes its own after the answer."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while True:
             lines: dict[str, list[dict[str, Any]]] = defaultdict(list)
             for name in stack.names():

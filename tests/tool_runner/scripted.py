@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 Json = dict[str, Any]
-_SECONDS = 20.0
+_SECONDS = 40.0
 
 
 class Call:

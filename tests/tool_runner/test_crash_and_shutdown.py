@@ -23,7 +23,7 @@ from tests.harness import embedded_nats
 from tests.tool_runner.runner import SECONDS, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
-pytestmark = [pytest.mark.requirement("TOOLS-IDEMPOTENT"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.requirement("TOOLS-IDEMPOTENT")
 
 OUTCOME_UNKNOWN = (
     "The call was started once, and its result was lost. It is not known whether the call took effect."

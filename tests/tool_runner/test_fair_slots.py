@@ -21,7 +21,7 @@ pytestmark = pytest.mark.requirement("FAIR-TURNS")
 SLOTS = 8
 BUSY = {"error": "Too many tool calls are under way, so this one was not started. Try again later."}
 # The account's calls lasted 30 s, and another's waited for them; with turns it is milliseconds.
-PROMPT_SECONDS = 10.0
+PROMPT_SECONDS = 20.0
 
 
 class World:

@@ -151,7 +151,7 @@ async def _running(*, json_response: bool, stateless: bool) -> AsyncIterator[Scr
 
 
 async def _reachable(port: int, task: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while not task.done():
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -299,7 +299,7 @@ async def test_a_call_ends_with_the_run_that_waits_for_it(world: World) -> None:
         world.agent.call("slow", input={"seconds": 15}, deadline=soon.isoformat())
     )
     assert "did not answer in time" in finished.output
-    assert finished.ms < 10_000
+    assert finished.ms < 14_000
 
 
 @pytest.mark.requirement("CANCEL", "TOOLS-DEADLINE")
@@ -310,7 +310,7 @@ async def test_a_cancelled_run_starts_no_call_and_its_running_ones_are_cancelled
         await world.scripted.news()
     asked = CancelRequested(trace_id=running.trace_id, account_id=world.agent.account_id)
     await world.calls.bus.traces.cancel(asked)
-    async with asyncio.timeout(5.0):
+    async with asyncio.timeout(15.0):
         broken_off = await task
     assert "cancelled" in broken_off.output
     queued = world.agent.call("echo", trace_id=running.trace_id, input={"after": "cancel"})

@@ -227,7 +227,7 @@ async def test_a_wrong_answer_ends_its_own_call_only(
         began = loop.time()
         with pytest.raises(ToolFailed) as caught:
             await call(server, "bad", seconds=1.0)
-        assert loop.time() - began < 10
+        assert loop.time() - began < 30
         fault = caught.value.fault
         assert fault.kind in kinds
         assert (
@@ -313,7 +313,7 @@ async def test_a_server_that_hangs_on_everything_holds_up_nobody(connect: Connec
             await call(server, "bad", seconds=0.2)
         began = loop.time()
         assert rendered(await call(server, "good")) == '{"text":"fine"}'
-        assert loop.time() - began < 10
+        assert loop.time() - began < 30
 
 
 @pytest.mark.requirement("TOOLS-IDEMPOTENT")

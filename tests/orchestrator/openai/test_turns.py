@@ -25,7 +25,7 @@ from tests.orchestrator.scripted_chat import (
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
 
-pytestmark = [pytest.mark.requirement("OPENAI-TURNS"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.requirement("OPENAI-TURNS")
 
 GEMINI = {"dialect": "gemini"}
 SIGNED = {"google": {"thought_signature": "c2ln"}}
