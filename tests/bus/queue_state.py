@@ -21,12 +21,22 @@ async def until_undelivered(nats_url: str, stream: str, count: int) -> None:
     await _until(nats_url, stream, lambda info: info.num_pending == count)
 
 
-async def _until(nats_url: str, stream: str, holds: Callable[[ConsumerInfo], bool]) -> None:
+async def until_all_acknowledged(nats_url: str, stream: str) -> int:
+    """Until no delivered message waits for its acknowledgement; returns how many deliveries there were."""
+    info = await _until(nats_url, stream, lambda info: info.num_ack_pending == 0)
+    assert info.delivered is not None
+    return info.delivered.consumer_seq
+
+
+async def _until(nats_url: str, stream: str, holds: Callable[[ConsumerInfo], bool]) -> ConsumerInfo:
     client = await nats.connect(nats_url)
     try:
         jetstream, name = client.jetstream(), CONSUMERS[stream]["name"]
         async with asyncio.timeout(_SECONDS):
-            while not holds(await jetstream.consumer_info(stream, name)):  # noqa: ASYNC110 - it tells nobody
+            while True:
+                info: ConsumerInfo = await jetstream.consumer_info(stream, name)
+                if holds(info):
+                    return info
                 await asyncio.sleep(0.02)
     finally:
         await client.close()

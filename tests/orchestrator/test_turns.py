@@ -8,6 +8,7 @@ from contracts import events, frames, wire
 from contracts.ids import new_id
 from contracts.values import Usage
 from conversations.event_store.log import open_log
+from tests.bus.queue_state import until_all_acknowledged
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, breaks, fails, says
 
@@ -109,6 +110,18 @@ async def test_an_unknown_agent_is_refused_and_nothing_is_saved(working: World) 
     caller = await working.ask(new_id())
     assert (await caller.until(frames.Refused)).code == "agent_not_found"
     assert await working.events(caller) == []
+
+
+@pytest.mark.requirement("OPEN-TURN")
+async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
+    working: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its caller asks anew: should its worker die now, it must not come again, and perhaps begin."""
+    before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
+    monkeypatch.setattr("bus.acknowledgements._HELD_SECONDS", 3600.0)
+    caller = await working.ask(new_id())
+    await caller.until(frames.Refused)
+    assert await until_all_acknowledged(working.settings.nats_url, "REQUESTS") == before + 1
 
 
 @pytest.mark.requirement("REANNOUNCE")

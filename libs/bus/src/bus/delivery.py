@@ -46,9 +46,14 @@ class Delivery:
             self.slot_freed = True
             self._on_slot_freed()
 
-    async def ack(self) -> None:
-        """Done: the message leaves the queue, within half a second."""
-        if not self.settled:
+    async def ack(self, *, at_once: bool = False) -> None:
+        """Done: the message leaves the queue, within half a second.
+
+        `at_once`: before anything that is said after this on the same connection.
+        """
+        if at_once:
+            await self._settle(b"+ACK")
+        elif not self.settled:
             self.settled = True
             self._acknowledgements.add(self._reply)
 

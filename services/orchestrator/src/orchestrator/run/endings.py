@@ -37,7 +37,7 @@ async def refuse(parts: Parts, taken: Taken, refusal: Refusal) -> None:
     request = taken.request
     logs.get_logger("inbox").info("request_refused", code=refusal.code)
     # First: a refused request that came again might begin, and its caller asks anew meanwhile.
-    await taken.delivery.ack()
+    await taken.delivery.ack(at_once=True)
     await _let_go(parts, taken, parts.limiter.release(request.account_id, request.trace_id))
     refused = frames.Refused(seq=0, attempt=request.attempt, code=refusal.code, message=refusal.message)
     await parts.bus.traces.publish_frame(request.trace_id, refused)
