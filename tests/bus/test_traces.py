@@ -236,3 +236,18 @@ async def test_a_recorded_result_frees_its_bytes_and_stays_known(bus: Bus) -> No
     assert short.call_id == finished.call_id
     assert short.recorded is True
     assert short.output == ""
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
+    def break_down(_: frames.Frame) -> None:
+        raise RuntimeError("broken")
+
+    trace_id, reader = new_trace(), Reader()
+    broken = await bus.traces.follow_trace(trace_id, break_down)
+    following = await bus.traces.follow_trace(trace_id, reader.deliver)
+    await bus.traces.publish_frame(trace_id, delta(1))
+    await bus.ping()  # by the same connection, which is not lost
+    await reader.until(1)
+    await broken.close()
+    await following.close()

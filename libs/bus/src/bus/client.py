@@ -16,6 +16,8 @@ from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 from nats.protocol import command
 
+from runtime import logs
+
 Receive = Callable[[str, str, bytes, bytes | None], None]
 """Takes subject, reply subject, payload and the raw header block; called on the loop, must not block."""
 
@@ -127,8 +129,11 @@ class DirectClient(Client):
         receive = self._receivers.get(sid)
         if receive is None:
             await super()._process_msg(sid, subject, reply, data, headers)
-        else:
+            return
+        try:
             receive(subject.decode(), reply.decode(), data, headers)
+        except Exception:  # noqa: BLE001 - it would end the read loop, and with it what all others receive
+            logs.get_logger("bus").exception("receiver_failed", subject=subject.decode())
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
