@@ -12,12 +12,14 @@ from contracts.events import Event
 from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
 from conversations.aggregate.conversation import Conversation
+from conversations.database import APPEND_LOCK
 from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
 from conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.leases.leases import Lease, Leases
 from conversations.leases.waiting_line import WaitingLine
 from runtime.postgres import Pool, connection
+from tests.blocking import until_blocked_by
 from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
 from tests.conversations.outages import away, there_for_long
@@ -262,3 +264,20 @@ async def test_an_end_that_cannot_be_stored_releases_nothing(store: Conversation
 
 def ago() -> str:
     return datetime.now(UTC).isoformat()
+
+
+async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationStore, pool: Pool) -> None:
+    """It has been put back: its lease would have no holder, and who takes it up would wait for its end."""
+    leases, asked_for = Leases(pool, "worker"), Asked()
+    async with connection(pool, seconds=20) as holder, holder.transaction():
+        await holder.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        await holder.execute(f"SELECT pg_advisory_xact_lock({APPEND_LOCK})")
+        before = asyncio.create_task(store.append(Conversation(conversation_id=new_id()), [began()]))
+        await until_blocked_by(holder)
+        given_up = asyncio.create_task(asked_for.begin(store, leases))
+        await asyncio.sleep(0)  # it waits behind the other
+        given_up.cancel()
+    await before
+    await store.append(Conversation(conversation_id=new_id()), [began()])  # behind all that waited
+    assert await _lease_of(pool, asked_for.trace_id) is None
+    assert (await store.load(asked_for.conversation.conversation_id)).version == 0

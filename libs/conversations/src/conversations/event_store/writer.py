@@ -90,6 +90,8 @@ class Writer:
         left: list[Append] = []
         size = 0
         for append in self._waiting:
+            if append.done.done():
+                continue  # its caller waits no more: what it would do now, nobody would know of
             if append.item.conversation_id in batch or size > _MAX_BYTES:
                 left.append(append)
                 continue
