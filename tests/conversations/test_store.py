@@ -254,12 +254,26 @@ async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> 
 async def test_the_cache_of_states_is_bounded() -> None:
     cache = Cache(max_conversations=2, max_bytes=100)
     first, second, third = (evolve_all(new_conversation(), [began()]) for _ in range(3))
-    cache.put(first, 10)
-    cache.put(second, 10)
+    cache.put(first, 10, after=0)
+    cache.put(second, 10, after=0)
     assert cache.get(first.conversation_id) == first
-    cache.put(third, 10)
+    cache.put(third, 10, after=0)
     assert cache.get(second.conversation_id) is None
-    cache.put(evolve_all(third, [asked()]), 90)
+    cache.put(evolve_all(third, [asked()]), 90, after=1)
     assert cache.get(first.conversation_id) is None
-    cache.put(evolve_all(third, [asked(), started()]), 1)
+    cache.put(evolve_all(third, [asked(), started()]), 1, after=2)
     assert cache.get(third.conversation_id) is None
+
+
+async def test_a_long_state_that_was_evicted_does_not_come_back_as_a_short_one() -> None:
+    """Its run goes on meanwhile, and each append of it brings a state again."""
+    cache = Cache(max_bytes=100)
+    first, second = (evolve_all(new_conversation(), [began()]) for _ in range(2))
+    cache.put(first, 80, after=0)
+    cache.put(second, 80, after=0)
+    cache.put(evolve_all(first, [asked()]), 1, after=1)
+    assert cache.get(first.conversation_id) is None
+    assert cache.get(second.conversation_id) == second
+    cache.put(evolve_all(first, [asked(), started()]), 82, after=0)
+    assert cache.get(first.conversation_id) is not None
+    assert cache.get(second.conversation_id) is None

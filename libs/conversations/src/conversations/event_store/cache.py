@@ -25,10 +25,14 @@ class Cache:
         self._entries.move_to_end(conversation_id)
         return entry[0]
 
-    def put(self, conversation: Conversation, added: int) -> None:
-        """Keep a state that took `added` bytes of events more, unless one as new is known by now."""
+    def put(self, conversation: Conversation, added: int, *, after: int) -> None:
+        """Keep a state that took `added` bytes of events behind version `after`, unless one as new is known.
+
+        One whose state at `after` was evicted meanwhile is not kept: its bytes up to there would not count.
+        """
         known, size = self._entries.get(conversation.conversation_id, (None, 0))
-        if conversation.version == 0 or (known is not None and known.version >= conversation.version):
+        newest = 0 if known is None else known.version
+        if conversation.version <= newest or (known is None and after > 0):
             return
         self._entries[conversation.conversation_id] = (conversation, size + added)
         self._entries.move_to_end(conversation.conversation_id)

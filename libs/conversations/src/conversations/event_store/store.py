@@ -34,7 +34,7 @@ class ConversationStore:
         start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
         rows = await self._log.rows(conversation_id, after_version=start.version)
         conversation = at_version_of(evolve_all(start, (row.event for row in rows)), rows)
-        self._cache.put(conversation, sum(len(row.state) for row in rows))
+        self._cache.put(conversation, sum(len(row.state) for row in rows), after=start.version)
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
@@ -119,7 +119,7 @@ class ConversationStore:
         self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]
     ) -> Conversation:
         following = evolve_all(conversation, new)
-        self._cache.put(following, sum(len(state) for _, state in facts))
+        self._cache.put(following, sum(len(state) for _, state in facts), after=conversation.version)
         return following
 
 
