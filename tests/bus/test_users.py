@@ -30,7 +30,7 @@ pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
 KEY = "a-key"
 EVENT = "chat.events.account.RunCompleted"
 PUBLISHES = {
-    "chat.requests.account": {"gateway", "projector"},
+    "chat.requests.account": {"gateway", "orchestrator", "projector"},
     "chat.tools.requests.trace": {"orchestrator"},
     "chat.tools.results.trace.call": {"orchestrator", "tool-runner", "provisioner"},
     "chat.traces.trace": {"orchestrator"},

@@ -66,6 +66,7 @@ class Driver(Protocol):
     def conversation(self, conversation_id: str) -> Conversation: ...
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
     def cancel(self, trace_id: str) -> None: ...
+    def decide(self, approval_id: str, decision: Any, **options: Any) -> None: ...
     def hear_and_cancel(self, message: str, **options: Any) -> Heard: ...
     def close(self) -> None: ...
 
@@ -111,6 +112,9 @@ class SyncDriver:
 
     def cancel(self, trace_id: str) -> None:
         self.client.cancel(trace_id)
+
+    def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
+        self.client.decide(approval_id, decision, **options)
 
     def hear_and_cancel(self, message: str, **options: Any) -> Heard:
         """Cancels the run once its reply has begun, and hears it to its end."""
@@ -185,6 +189,9 @@ class AsyncDriver:
 
     def cancel(self, trace_id: str) -> None:
         self._run(self.client.cancel(trace_id))
+
+    def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
+        self._run(self.client.decide(approval_id, decision, **options))
 
     def hear_and_cancel(self, message: str, **options: Any) -> Heard:
         return self._run(self._hear_and_cancel(message, options))

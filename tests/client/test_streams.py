@@ -3,6 +3,7 @@
 import pytest
 
 from agentchat_client import (
+    Approval,
     ChatError,
     Delta,
     Done,
@@ -174,6 +175,28 @@ def test_an_error_event_is_raised_behind_the_events_before_it(
     assert error.conversation_id == THREAD
     assert str(error) == f"provider_error: The model provider failed. (trace {TRACE})"
     assert len(server.requests) == 1
+
+
+@pytest.mark.requirement("CLIENT", "APPROVAL-STREAMS")
+def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
+    serve: Serve, connect: Connect
+) -> None:
+    waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}
+    code = {"type": "error", "code": "approval_required", "message": "A person has to approve it."}
+    server = serve(
+        chunks(lines(START, HELLO, code | {"approvals": [waiting]})), as_json({}), chunks(lines(*FORM_2))
+    )
+    client = connect(server)
+    error = client.hear("Hello").failure
+    assert isinstance(error, ChatError)
+    assert error.approvals == (
+        Approval(id="a-1", tool="cancel_order", input={"order_id": "ORD-1"}, expires_at="later"),
+    )
+    client.decide("a-1", "approved", input={"order_id": "ORD-2"})
+    asked = server.requests[1]
+    assert (asked.method, asked.target) == ("POST", "/v1/approvals/a-1/decision")
+    assert asked.json == {"decision": "approved", "input": {"order_id": "ORD-2"}}
+    assert client.join(TRACE).failure is None
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from contracts import events
 from contracts.events import AgentFacts
 from contracts.messages import ChatRequested
-from contracts.values import Usage
+from contracts.values import Decider, Usage
 from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.aggregate.turn import tool_calls_of
 
@@ -68,6 +70,35 @@ def wanted(blocks: list[dict[str, Any]], word: str = "a", number: int = 1) -> tu
     """A reply that asks for tools, with its ToolCalled events."""
     reply = replied(blocks, word, number)
     return (reply, *tool_calls_of(reply))
+
+
+def held(word: str = "a", call_id: str = "call") -> tuple[events.Event, ...]:
+    """A call that a person has allowed."""
+    reply, *called = wanted([use(call_id)], word)
+    waits = (
+        replace(event, needs_approval=True) if isinstance(event, events.ToolCalled) else event
+        for event in called
+    )
+    asked_ = events.ApprovalRequested(
+        trace_id=trace(word),
+        at=AT,
+        approval_id=f"approval-{word}-{call_id}",
+        call_id=call_id,
+        round=1,
+        input_sha256="",
+        expires_at="2026-11-28T09:30:00.000000Z",
+        agent_id="agent-1",
+        server="shop",
+        tool="get_order",
+    )
+    decided = events.ApprovalDecided(
+        trace_id=trace(word),
+        at=LATER,
+        approval_id=asked_.approval_id,
+        decision="approved",
+        by=Decider(kind="account", id="key-1"),
+    )
+    return (reply, *waits, asked_, decided)
 
 
 def returned(

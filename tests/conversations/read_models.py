@@ -25,12 +25,11 @@ from tests.conversations.given import (
     asked,
     began,
     failed,
+    held,
     returned,
     started,
     trace,
     turn,
-    use,
-    wanted,
 )
 
 TABLES = [each.name for each in PROJECTIONS]
@@ -49,11 +48,11 @@ async def told(store: ConversationStore, *stored: Event) -> Conversation:
 
 
 async def many(store: ConversationStore, count: int) -> list[Conversation]:
-    """Threads with a whole turn, a run with a tool that failed, and an open run each."""
+    """Threads with a whole turn, a run with an approved tool that failed, and an open run each."""
     made = []
     for _ in range(count):
         a, b, c = (f"{word}{next(_words)}" for word in "abc")
-        tools = (*wanted([use(f"call-{b}")], b), returned(f"call-{b}", word=b))
+        tools = (*held(b, f"call-{b}"), returned(f"call-{b}", word=b))
         made.append(
             await told(
                 store, *turn(a, "Hello", "Hi"), asked(b), started(b), *tools, failed(b), asked(c), started(c)

@@ -22,6 +22,7 @@ from tests.conversations.given import (
     asked,
     cancelled,
     failed,
+    held,
     returned,
     said,
     started,
@@ -104,7 +105,7 @@ async def test_calls_are_added_up_by_tool_and_day(store: ConversationStore, log:
 
 def story(word: str, dice: random.Random) -> list[Event]:
     """A run of any kind, cut off anywhere."""
-    whole = [asked(word), started(word), *wanted([use(f"{word}-call")], word)]
+    whole = [asked(word), started(word), *held(word, f"{word}-call")]
     whole += [returned(f"{word}-call", word=word), *said("Done", word, 2)]
     reply, completed = answered("Done", word)
     ends = [(reply, replace(completed, rounds=2)), (failed(word),), (cancelled(word),)]

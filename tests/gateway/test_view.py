@@ -18,7 +18,8 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import ToolCall
-from conversations.aggregate.conversation import Call, Round
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,

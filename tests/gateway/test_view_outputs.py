@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from contracts.updates import Finished, Started, Text, ToolReturned, ToolStarted
 from contracts.values import ToolCall
-from conversations.aggregate.conversation import Call, Round
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 

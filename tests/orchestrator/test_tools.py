@@ -11,7 +11,8 @@ import pytest
 from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import ToolRequested, UnavailableServer
-from conversations.aggregate.conversation import Call, Round, Run
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round, Run
 from directory.agents import AgentConfig, McpServer
 from orchestrator.run.clock import RunClock
 from orchestrator.tools import tool_calls
@@ -280,6 +281,7 @@ def _calls_of(
         user_message_id="m",
         user_text="Hello",
         requested_at=_NOW,
+        attempt=2,
         rounds=(Round(number=1, calls=earlier),),
     )
     return tool_calls.ToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock

@@ -7,7 +7,8 @@ import pytest
 
 from contracts.messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
-from conversations.aggregate.conversation import Call, Round, Run
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round, Run
 from ops.errors import SetupError
 from ops.replay.what_if_compare import compared, summarised
 from ops.replay.what_if_prices import Price, Prices, read_prices

@@ -34,6 +34,7 @@ class Toolbox:
         self.news = asyncio.Event()
         self.run: Run = self.echo
         self.unavailable: tuple[UnavailableServer, ...] = ()
+        self.specs = SPECS
 
     async def echo(self, request: ToolRequested) -> str | None:
         return wire.encode({"did": request.tool, "with": request.input}).decode()
@@ -65,7 +66,7 @@ class Toolbox:
 
     async def _list(self, data: bytes) -> bytes:
         self.listed.append(wire.decode_message(ListTools, data))
-        return wire.encode(ToolsListed(tools=SPECS, unavailable=self.unavailable))
+        return wire.encode(ToolsListed(tools=self.specs, unavailable=self.unavailable))
 
     async def _take(self, delivery: Delivery) -> None:
         request = wire.decode_message(ToolRequested, delivery.data)

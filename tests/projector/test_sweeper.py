@@ -18,13 +18,14 @@ from conversations.event_store.store import ConversationStore
 from conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
 from conversations.leases.availability import note_available
 from conversations.leases.leases import Leases
-from conversations.projections import open_runs
+from conversations.projections import approvals, open_runs
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
 from projector.sweeper import Sweeper
 from runtime.postgres import Pool, connection
-from tests.conversations.given import ACCOUNT, asked, began, failed, started, trace
+from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace
 from tests.conversations.outages import away, there_for
+from tests.conversations.test_approvals import called, question
 from tests.harness import embedded_nats
 from tests.projector.conftest import Published, Streams
 
@@ -203,3 +204,20 @@ async def test_nothing_is_claimed_while_nats_is_away(store: ConversationStore, l
         await Sweeper(bus, log, pool).sweep()
     await connecting.__aexit__(None, None, None)
     assert [each.attempt for each in await claim_abandoned(pool)] == [2]
+
+
+@pytest.mark.requirement("APPROVAL-PARK", "APPROVAL-EXPIRY")
+async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_over(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    begun = await begin_run(store)
+    await store.append(begun, [*called("cancel_order"), returned("c1"), question()])
+    follower = Follower(pool, log, [open_runs.PROJECTION, approvals.PROJECTION])
+    while await follower.step():
+        pass
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE approvals SET expires_at = '9999-01-01T00:00:00.000000Z'")
+    assert await Sweeper(bus, log, pool).sweep() == 0
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE approvals SET expires_at = '2001-01-01T00:00:00.000000Z'")
+    assert await Sweeper(bus, log, pool).sweep() == 1

@@ -11,6 +11,8 @@ Limit = Annotated[int, Meta(ge=1, le=MOST_PAGE, description="How many at most.")
 Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and although it is in use.")]
 DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
 OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
+OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
+OfStatus = Annotated[str, Meta(description="Such alone: pending, approved, denied, expired or cancelled.")]
 Month = Annotated[
     str, Meta(pattern="^[0-9]{4}-(0[1-9]|1[0-2])$", description="UTC; without it the current one.")
 ]

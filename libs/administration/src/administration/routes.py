@@ -6,6 +6,7 @@ The gateway serves and describes this table, and `agentchat admin` calls it.
 from administration import (
     accounts,
     agents,
+    approvals,
     audit,
     conversations,
     documents,
@@ -25,6 +26,7 @@ _VERSION = f"{_AGENT}/versions/{{version}}"
 _SERVER = f"{_AGENT}/mcp_servers/{{name}}"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 _DOCUMENT = f"{_BASE}/documents/{{document_id}}"
+_APPROVAL = "/approvals/{approval_id}"
 _CONVERSATION = "/conversations/{conversation_id}"
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 
@@ -75,6 +77,9 @@ ROUTES: tuple[Route, ...] = (
     route("PUT", _DOCUMENT, documents.replace, max_bytes=MAX_DOCUMENT_BYTES),
     route("DELETE", _DOCUMENT, documents.delete),
     route("GET", f"{_DOCUMENT}/chunks", documents.chunks),
+    route("GET", "/approvals", approvals.page),
+    route("GET", _APPROVAL, approvals.get),
+    route("POST", f"{_APPROVAL}/decision", approvals.decide, bus="needed"),
     route("DELETE", _CONVERSATION, conversations.delete, bus="needed"),
 )
 

@@ -8,6 +8,7 @@ import msgspec
 from contracts.admin_errors import Use
 from directory import agent_draft
 from directory.agents import AgentSettings, McpServer
+from directory.approval_policy import ApprovalPolicy
 from directory.derived import changes_of, part_of, shown_of
 from knowledge.documents import Kind
 
@@ -141,6 +142,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     header_names: tuple[str, ...] | None
     allowed_tools: tuple[str, ...] | None
     disabled: bool
+    require_approval: ApprovalPolicy
 
 
 class _AgentIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,14 @@ async def describe_conversation(
     return answer
 
 
+async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> messages.ApprovalAnswered:
+    """Decide about a tool call; to do so again is safe.
+
+    Raises BusUnavailable where nobody serves: whether it was decided is then unknown.
+    """
+    return await _asked(rpc, command, messages.ApprovalAnswered)
+
+
 async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 

@@ -84,7 +84,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         "orchestrator": User(
             publish=(
                 *("chat.traces.*", "chat.tools.requests.*", "chat.tools.results.*.*", TOOLS_LIST),
-                *("chat.control.cancel.*", "chat.dead.*", *_REPLIES),
+                *("chat.control.cancel.*", "chat.requests.*", "chat.dead.*", *_REPLIES),
                 *_work(REQUESTS),
                 *_work(ADVISORIES),
                 *_read(TRACES, RESULTS, CANCELS, REQUESTS, TOOLS),

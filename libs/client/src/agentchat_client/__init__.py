@@ -24,13 +24,14 @@ from agentchat_client.errors import (
     StreamInterrupted,
 )
 from agentchat_client.events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
-from agentchat_client.models import Conversation, HistoryMessage, Message, Reply, Source, ToolRun
+from agentchat_client.models import Approval, Conversation, HistoryMessage, Message, Reply, Source, ToolRun
 from agentchat_client.retries import Timeouts
 
 __all__ = [
     "AgentChat",
     "AgentChatError",
     "ApiError",
+    "Approval",
     "AsyncAgentChat",
     "AsyncChatStream",
     "AuthenticationFailed",

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from typing import Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import httpx
 import msgspec
@@ -120,6 +120,17 @@ class AsyncAgentChat:
     async def cancel(self, trace_id: str) -> None:
         """As `AgentChat.cancel`."""
         await self._sender.fetch(calls.cancel(trace_id))
+
+    async def decide(
+        self,
+        approval_id: str,
+        decision: Literal["approved", "denied"],
+        *,
+        input: dict[str, Any] | None = None,  # noqa: A002 - as the API has it
+        reason: str | None = None,
+    ) -> None:
+        """As `AgentChat.decide`."""
+        await self._sender.fetch(calls.decide(approval_id, decision, input, reason))
 
     async def _listed(self, paging: Paging[T], kind: type[Page[T]]) -> AsyncIterator[T]:
         while call := paging.next_call():

@@ -4,7 +4,7 @@ import os
 import uuid
 from collections.abc import Callable, Generator, Mapping
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -174,6 +174,22 @@ def metadata_query(metadata: Mapping[str, str] | None) -> dict[str, str]:
 def cancel(trace_id: str) -> Call:
     """POST /v1/chat/{trace_id}/cancel."""
     return Call(method="POST", path=f"/v1/chat/{_segment(trace_id)}/cancel")
+
+
+def decide(
+    approval_id: str,
+    decision: Literal["approved", "denied"],
+    given: dict[str, Any] | None,
+    reason: str | None,
+) -> Call:
+    """POST /v1/approvals/{approval_id}/decision."""
+    body: dict[str, Any] = {"decision": decision, "input": given, "reason": reason}
+    return Call(
+        method="POST",
+        path=f"/v1/approvals/{_segment(approval_id)}/decision",
+        headers={"Content-Type": "application/json"},
+        body=msgspec.json.encode({name: value for name, value in body.items() if value is not None}),
+    )
 
 
 def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import httpx
 import msgspec
@@ -146,6 +146,22 @@ class AgentChat:
         Raises NotFound where the account has no such run, Conflict where it has ended.
         """
         self._sender.fetch(calls.cancel(trace_id))
+
+    def decide(
+        self,
+        approval_id: str,
+        decision: Literal["approved", "denied"],
+        *,
+        input: dict[str, Any] | None = None,  # noqa: A002 - as the API has it
+        reason: str | None = None,
+    ) -> None:
+        """Allow a tool call, or not. An `input` takes the place of the model's own, whole.
+
+        With the last decision that a run waits for it goes on: read it by `events`. The same decision again
+        is no error. Raises NotFound, Conflict where it was decided otherwise, InvalidRequest where the input
+        does not fit or it is too late.
+        """
+        self._sender.fetch(calls.decide(approval_id, decision, input, reason))
 
     def _listed(self, paging: Paging[T], kind: type[Page[T]]) -> Iterator[T]:
         while call := paging.next_call():

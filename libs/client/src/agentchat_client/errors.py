@@ -20,6 +20,8 @@ Fields are given to `Exception` in order, so that every error survives pickling.
 
 import msgspec
 
+from agentchat_client.models import Approval
+
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     """One field that is wrong: `field` is its name or JSON path, or a header's name."""
@@ -55,17 +57,24 @@ class InvalidResponse(AgentChatError):
 class ChatError(AgentChatError):
     """The run failed after the stream had started; `code` is one of the service's error codes.
 
-    The message that was sent is saved: go on with `conversation_id`.
+    The message that was sent is saved: go on with `conversation_id`. With `approval_required` it has not
+    failed, but waits for `approvals`: `decide` about each, then read on by `events`.
     """
 
     def __init__(
-        self, code: str, message: str, trace_id: str | None = None, conversation_id: str | None = None
+        self,
+        code: str,
+        message: str,
+        trace_id: str | None = None,
+        conversation_id: str | None = None,
+        approvals: tuple[Approval, ...] = (),
     ) -> None:
-        super().__init__(code, message, trace_id, conversation_id)
+        super().__init__(code, message, trace_id, conversation_id, approvals)
         self.code = code
         self.message = message
         self.trace_id = trace_id
         self.conversation_id = conversation_id
+        self.approvals = approvals
 
     def __str__(self) -> str:
         return _with_trace(f"{self.code}: {self.message}", self.trace_id)
@@ -90,7 +99,8 @@ class StreamInterrupted(AgentChatError):
 class ApiError(AgentChatError):
     """A refusal. `code` is None where something between here and the service answered in its place.
 
-    `retry_after` is in seconds, None where the service did not say.
+    `retry_after` is in seconds, None where the service did not say. `approvals` are what the run, or the
+    conversation, waits for.
     """
 
     def __init__(
@@ -101,14 +111,16 @@ class ApiError(AgentChatError):
         trace_id: str | None = None,
         errors: tuple[FieldError, ...] = (),
         retry_after: float | None = None,
+        approvals: tuple[Approval, ...] = (),
     ) -> None:
-        super().__init__(status, code, detail, trace_id, errors, retry_after)
+        super().__init__(status, code, detail, trace_id, errors, retry_after, approvals)
         self.status = status
         self.code = code
         self.detail = detail
         self.trace_id = trace_id
         self.errors = errors
         self.retry_after = retry_after
+        self.approvals = approvals
 
     def __str__(self) -> str:
         told = f"{self.status} {self.code}" if self.code else str(self.status)

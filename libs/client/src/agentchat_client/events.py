@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from agentchat_client.models import Message, Source, ToolRun
+from agentchat_client.models import Approval, Message, Source, ToolRun
 
 
 class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -66,6 +66,7 @@ class Failure(StreamEvent, frozen=True, kw_only=True, tag="error"):
 
     code: str
     message: str
+    approvals: tuple[Approval, ...] = ()
 
 
 Event = Meta | Sources | Delta | Done | Start | ToolCall | MessageDone

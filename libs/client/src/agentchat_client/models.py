@@ -79,6 +79,15 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     token_count: int | None = None
 
 
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that a person has to allow. The conversation that waits for one names its `id` alone."""
+
+    id: str
+    tool: str | None = None
+    input: dict[str, Any] | None = None
+    expires_at: str | None = None
+
+
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """One page of a list; `next_cursor` is None on the last one."""
 

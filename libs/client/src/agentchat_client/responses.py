@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from agentchat_client.errors import ApiError, FieldError, InvalidResponse, class_of
-from agentchat_client.models import Reply
+from agentchat_client.models import Approval, Reply
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class _Problem(msgspec.Struct, frozen=True):
     code: str | None = None
     trace_id: str | None = None
     errors: tuple[FieldError, ...] = ()
+    approvals: tuple[Approval, ...] = ()
 
 
 _problem = msgspec.json.Decoder(_Problem)
@@ -69,6 +70,7 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> ApiError
         headers.get(TRACE_HEADER) or problem.trace_id,
         problem.errors,
         retry_after(headers),
+        problem.approvals,
     )
 
 

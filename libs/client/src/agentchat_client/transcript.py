@@ -98,7 +98,7 @@ class Transcript:
             ) from error
         self.last_event_id = self._lines.id  # of an event that has come whole
         if isinstance(event, events.Failure):
-            raise ChatError(event.code, event.message, self.trace_id, self.conversation_id)
+            raise ChatError(event.code, event.message, self.trace_id, self.conversation_id, event.approvals)
         if event is not None:
             self._note(event)
         return event

@@ -4,10 +4,13 @@ AdminError
 ├── NotFound      what the call names is not there
 ├── Conflict      it exists already, or is in use
 ├── Invalid       a field cannot be what it is
+├── Refused       one of the codes of `contracts.errors` says why
 └── Unavailable   a part of the service does not answer; a repeat goes on where this one ended
 """
 
 import msgspec
+
+from contracts.errors import error
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -23,7 +26,9 @@ class AdminError(Exception):
 
 
 class NotFound(AdminError):  # noqa: N818 - outcomes, named as the API names them
-    """`kind` is plan, account, key, agent, version, MCP server, knowledge base, document or conversation."""
+    """`kind` is plan, account, key, agent, version, MCP server, knowledge base, document,
+    conversation or approval.
+    """
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"no such {kind}: {name}")
@@ -52,6 +57,14 @@ class Invalid(AdminError):  # noqa: N818
         super().__init__(f"{field}: {reason}" if field else reason)
         self.field = field
         self.reason = reason
+
+
+class Refused(AdminError):  # noqa: N818
+    """`code` is one of `contracts.errors`."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(error(code).title.lower())
+        self.code = code
 
 
 class Unavailable(AdminError):  # noqa: N818

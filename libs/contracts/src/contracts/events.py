@@ -8,7 +8,19 @@ from typing import Any, Literal
 
 import msgspec
 
-from contracts.values import Form, Role, RunSpent, ShownMessage, Source, Usage
+from contracts.values import (
+    ApprovalDecision,
+    Approvers,
+    Decider,
+    Form,
+    OnExpiry,
+    OnNewMessage,
+    Role,
+    RunSpent,
+    ShownMessage,
+    Source,
+    Usage,
+)
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -122,13 +134,54 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
     usage: Usage
 
 
-class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1"):
-    """The model asked for a tool; appended before the tool is run."""
+class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_defaults=True):
+    """The model asked for a tool; appended before the tool is run.
+
+    `needs_approval`: it is not run before a person has allowed it.
+    """
 
     round: int
     call_id: str
     name: str
     input: dict[str, Any]
+    needs_approval: bool = False
+
+
+class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested.v1"):
+    """A person is to decide about a tool call; from now on nobody works on the run.
+
+    It is appended once the round's other calls have returned, with those of all its calls that wait.
+    `input_sha256`, in hexadecimal, is of the call's input in canonical JSON (`wire.encode_canonical`).
+    `server` and `tool` say where the tool is. The rest is how the agent was configured: at `expires_at` (ISO
+    8601 UTC) it is too late to decide.
+    """
+
+    approval_id: str
+    call_id: str
+    round: int
+    input_sha256: str
+    expires_at: str
+    agent_id: str
+    server: str
+    tool: str
+    approvers: Approvers = "account"
+    on_expiry: OnExpiry = "continue"
+    on_new_message: OnNewMessage = "refuse"
+
+
+class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
+    """What was decided about a tool call. The last one of a round lets the run go on.
+
+    `by` is who was authenticated, `on_behalf_of` whom he said to act for. `input`, where it was changed, is
+    what the tool is run with; the model's own is in ToolCalled.
+    """
+
+    approval_id: str
+    decision: ApprovalDecision
+    by: Decider
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class ToolReturned(Fact, frozen=True, kw_only=True, tag="tool_returned.v1"):
@@ -193,6 +246,8 @@ Event = (
     | ModelReplied
     | ReplyLost
     | ToolCalled
+    | ApprovalRequested
+    | ApprovalDecided
     | ToolReturned
     | RunCompleted
     | RunFailed
@@ -211,6 +266,8 @@ EVENTS: tuple[type[Fact], ...] = (
     ModelReplied,
     ReplyLost,
     ToolCalled,
+    ApprovalRequested,
+    ApprovalDecided,
     ToolReturned,
     RunCompleted,
     RunFailed,

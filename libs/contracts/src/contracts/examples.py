@@ -1,7 +1,7 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
 from contracts import events, frames, messages
-from contracts.values import Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
+from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 AGENT = "0192f0c1-0000-7000-8000-0000000000b1"
@@ -10,6 +10,8 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 USER_MESSAGE = "0192f0c1-7c4e-7aaa-8bbb-0000000000d1"
 REPLY = "0192f0c1-7d11-7aaa-8bbb-0000000000d2"
 AT = "2026-11-21T09:30:00.123456Z"
+APPROVAL = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"
+KEY = "0192f0c1-0000-7000-8000-0000000000e2"
 CALL = "toolu_01A09q90qw90lq917835lq9"
 
 _USAGE = Usage(input_tokens=412, output_tokens=57)
@@ -70,6 +72,28 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ReplyLost(trace_id=TRACE, at=AT, round=2, usage=Usage(input_tokens=431, output_tokens=8)),
     events.ToolCalled(
         trace_id=TRACE, at=AT, round=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}
+    ),
+    events.ApprovalRequested(
+        trace_id=TRACE,
+        at=AT,
+        approval_id=APPROVAL,
+        call_id=CALL,
+        round=1,
+        input_sha256="6f0a4ab3e5b7e6b5a8f3a1a6c1c5a5d9d8f34f0f2f7b3a0c9f3a9f2c0a8b7c61",
+        expires_at="2026-11-28T09:30:00.123456Z",
+        agent_id=AGENT,
+        server="shop",
+        tool="cancel_order",
+    ),
+    events.ApprovalDecided(
+        trace_id=TRACE,
+        at=AT,
+        approval_id=APPROVAL,
+        decision="approved",
+        by=Decider(kind="account", id=KEY),
+        on_behalf_of="support@shop.example",
+        input={"order_id": "ORD-1001", "reason": "asked by phone"},
+        reason="the customer called",
     ),
     events.ToolReturned(
         trace_id=TRACE, at=AT, round=1, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41
@@ -151,6 +175,16 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
         metadata={"customer": "C-77", "draft": None},
     ),
     messages.DescribeAnswered(outcome="described", version=12),
+    messages.DecideApproval(
+        trace_id=TRACE,
+        account_id=ACCOUNT,
+        conversation_id=CONVERSATION,
+        approval_id=APPROVAL,
+        decision="denied",
+        by=Decider(kind="account", id=KEY),
+        reason="It has left the warehouse.",
+    ),
+    messages.ApprovalAnswered(code="approval_decided"),
     messages.WhatIf(
         account_id=ACCOUNT,
         agent_id=AGENT,
@@ -202,6 +236,7 @@ FRAME_EXAMPLES: tuple[frames.Frame, ...] = (
         seq=4, attempt=1, call_id=CALL, name="get_order", input={"order_id": "ORD-1001"}, round=1
     ),
     frames.ToolReturned(seq=5, attempt=1, call_id=CALL, is_error=False),
+    frames.Paused(seq=6, attempt=1),
     frames.Alive(seq=6, attempt=1),
     frames.Completed(seq=7, attempt=1, message=MESSAGE, tool_calls=1, usage=_USAGE),
     frames.Failed(seq=7, attempt=1, code="provider_timeout", message="The provider did not answer."),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Cut, Message, Source, Usage
+from contracts.values import ApprovalNeeded, Cut, Message, Source, Usage
 
 
 class LiveFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -28,11 +28,15 @@ class Accepted(LiveFrame, frozen=True, kw_only=True):
     conversation_id: str
 
 
-class Refused(LiveFrame, frozen=True, kw_only=True):
-    """Nothing was saved; `code` is one of `contracts.errors`. `attempt` is that of the request refused."""
+class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
+    """Nothing was saved; `code` is one of `contracts.errors`. `attempt` is that of the request refused.
+
+    `approvals` are those that the conversation waits for.
+    """
 
     code: str
     message: str
+    approvals: tuple[ApprovalNeeded, ...] = ()
 
 
 class Resumed(LiveFrame, frozen=True, kw_only=True):
@@ -80,6 +84,13 @@ class ToolReturned(LiveFrame, frozen=True, kw_only=True):
     is_error: bool
 
 
+class Paused(LiveFrame, frozen=True, kw_only=True):
+    """The run waits for a person to decide about tool calls: which ones, the log says. The attempt's last.
+
+    Unnumbered, it repeats that.
+    """
+
+
 class Alive(LiveFrame, frozen=True, kw_only=True):
     """The worker lives; sent every 5 s."""
 
@@ -112,6 +123,7 @@ Frame = (
     | Delta
     | ToolCalled
     | ToolReturned
+    | Paused
     | Alive
     | Completed
     | Failed
@@ -126,6 +138,7 @@ FRAMES: tuple[type[LiveFrame], ...] = (
     Delta,
     ToolCalled,
     ToolReturned,
+    Paused,
     Alive,
     Completed,
     Failed,

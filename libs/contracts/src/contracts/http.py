@@ -1,10 +1,10 @@
 """Bodies and stream events of the HTTP API, exactly the fields of docs/specification.md 5."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from contracts.values import Message, Source, ToolCall
+from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Message, Source, ToolCall
 
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,10 +74,14 @@ class MessageDoneEvent(StreamEvent, frozen=True, kw_only=True, tag="done"):
 
 
 class ErrorEvent(StreamEvent, frozen=True, kw_only=True, tag="error"):
-    """Both forms: instead of normal completion; `code` is one of `contracts.errors`."""
+    """Both forms: instead of normal completion; `code` is one of `contracts.errors`.
+
+    `approvals` are those that the run waits for.
+    """
 
     code: str
     message: str
+    approvals: tuple[ApprovalNeeded, ...] | None = None
 
 
 class Cancelling(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +108,58 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     trace_id: str
     errors: tuple[FieldError, ...] | None = None
+    approvals: tuple[ApprovalNeeded, ...] | None = None
+
+
+class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is the tool's as the model saw it; `server` is the agent's name for its server."""
+
+    name: str
+    server: str
+
+
+class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was decided, when (ISO 8601 UTC), and by whose credential; `on_behalf_of` is what he said.
+
+    `input` is what the tool was run with, where that was changed.
+    """
+
+    decision: ApprovalDecision
+    by: Decider
+    at: str
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+ApprovalStatus = Literal["pending"] | ApprovalDecision
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call about which a person is to decide, or has. `input` is the model's own."""
+
+    id: str
+    status: ApprovalStatus
+    trace_id: str
+    conversation_id: str
+    agent_id: str
+    tool: ApprovalTool
+    input: dict[str, Any]
+    requested_at: str
+    expires_at: str
+    decision: DecisionMade | None = None
+
+
+class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A decision about a tool call. `input` replaces the model's own, whole, in a call that is approved.
+
+    The model is told the `reason` of a denial. `on_behalf_of` is recorded and not checked.
+    """
+
+    decision: Literal["approved", "denied"]
+    input: dict[str, Any] | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=2000)] | None = None
+    on_behalf_of: Annotated[str, msgspec.Meta(max_length=200)] | None = None
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

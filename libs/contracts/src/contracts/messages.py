@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from contracts.timings import TOOL_SECONDS
-from contracts.values import Form, ShownMessage, ToolSpec, Usage
+from contracts.values import Decider, Form, ShownMessage, ToolSpec, Usage
 
 
 class BusMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
@@ -218,8 +218,6 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     metadata: dict[str, str | None] | None = {}
 
 
-Command = EraseConversation | DescribeConversation
-
 DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "unavailable"]
 """`too_many_pairs`: it would have more than MAX_PAIRS; nothing was changed. `unavailable` as for erasing."""
 
@@ -230,6 +228,36 @@ class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
     outcome: DescribeOutcome
     version: int = 0
 
+
+class DecideApproval(BusMessage, frozen=True, kw_only=True):
+    """Decide about a tool call, by request and reply on `chat.commands.<account_id>`.
+
+    `trace_id` is that of the run that waits. `input`, where it is given, takes the place of the model's; `by`
+    is who was authenticated.
+    """
+
+    trace_id: str
+    account_id: str
+    conversation_id: str
+    approval_id: str
+    decision: Literal["approved", "denied"]
+    by: Decider
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
+    """What has become of a DecideApproval: it is decided so, now or before, where there is no `code`.
+
+    Else nothing was, and `code` is one of `contracts.errors`.
+    """
+
+    code: str | None = None
+    detail: str | None = None
+
+
+Command = EraseConversation | DescribeConversation | DecideApproval
 
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
 """`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
@@ -329,6 +357,8 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     EraseAnswered,
     DescribeConversation,
     DescribeAnswered,
+    DecideApproval,
+    ApprovalAnswered,
     WhatIf,
     WhatIfAnswered,
     EventTooLarge,

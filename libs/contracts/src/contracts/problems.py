@@ -3,10 +3,15 @@
 from collections.abc import Sequence
 
 from contracts import errors, http
+from contracts.values import ApprovalNeeded
 
 
 def problem(
-    code: str, detail: str | None, trace_id: str, fields: Sequence[http.FieldError] = ()
+    code: str,
+    detail: str | None,
+    trace_id: str,
+    fields: Sequence[http.FieldError] = (),
+    approvals: Sequence[ApprovalNeeded] = (),
 ) -> http.Problem:
     """The document of one of the codes; without a `detail` it has the code's advice."""
     row = errors.error(code)
@@ -18,4 +23,5 @@ def problem(
         code=row.code,
         trace_id=trace_id,
         errors=tuple(fields) or None,
+        approvals=tuple(approvals) or None,
     )

@@ -89,4 +89,6 @@ class Encoder:
 def _error(broken: Broken) -> http.ErrorEvent:
     """A code that the table does not hold must not reach a caller."""
     row = errors.error(broken.code)
-    return http.ErrorEvent(code=row.code, message=broken.message or row.title)
+    return http.ErrorEvent(
+        code=row.code, message=broken.message or row.title, approvals=broken.approvals or None
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from contracts.values import Cut, Message, Source, ToolCall, Usage
+from contracts.values import ApprovalNeeded, Cut, Message, Source, ToolCall, Usage
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -76,11 +76,13 @@ class Broken(msgspec.Struct, frozen=True):
     """There will be no reply here; `code` is one of the error table. The last update.
 
     `local`: that is of this reader and his gateway alone; the run goes on, or has ended otherwise.
+    `approvals` are those that the run, or the conversation, waits for.
     """
 
     code: str
     message: str
     local: bool = False
+    approvals: tuple[ApprovalNeeded, ...] = ()
 
 
 Update = Waiting | Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
@@ -89,3 +91,10 @@ INTERRUPTED = Broken(
     "generation_interrupted", "The reply was interrupted and cannot go on where it stopped.", local=True
 )
 CANCELLED = Broken("cancelled", "The run was cancelled.")
+
+
+def paused(approvals: tuple[ApprovalNeeded, ...]) -> Broken:
+    """The run waits for a person. It is told of by its gateway alone: the run's own updates go on behind."""
+    return Broken(
+        "approval_required", "A person has to approve a tool call.", local=True, approvals=approvals
+    )

@@ -12,6 +12,17 @@ An open name: who meets one that he does not know reads the run all the same.
 
 Role = Literal["user", "assistant"]
 
+Approvers = Literal["account", "operator"]
+"""Who may decide about a tool call: holders of the account's keys, or an operator alone."""
+
+OnExpiry = Literal["continue", "fail"]
+"""What becomes of a run about whose tool calls nobody has decided in time."""
+
+OnNewMessage = Literal["refuse", "supersede"]
+"""What becomes of a new message while a run waits for approvals: of it, or of the run."""
+
+ApprovalDecision = Literal["approved", "denied", "expired", "cancelled"]
+
 Cut = Literal["length", "refusal"]
 """Why a reply that is saved is not whole: the model came to a limit of its length, or refused to go on."""
 
@@ -96,6 +107,28 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     input: dict[str, Any]
     output: str
+
+
+class Decider(msgspec.Struct, frozen=True, kw_only=True):
+    """Who decided about a tool call, by the credential that was used: a key's id, an operator's name.
+
+    `service`: nobody did; time ran out, or the run ended.
+    """
+
+    kind: Literal["account", "operator", "service"]
+    id: str
+
+
+class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call that a person has to allow, as a caller is told of it.
+
+    `tool` is its name as the model saw it. A request that is refused because of it is told the id alone.
+    """
+
+    id: str
+    tool: str | None = None
+    input: dict[str, Any] | None = None
+    expires_at: str | None = None
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,6 +31,11 @@ def encode_canonical(value: Any) -> bytes:
     return _canonical_encoder.encode(_whole(value))
 
 
+def error_output(problem: str) -> str:
+    """An error as the output of a tool, which always parses as JSON."""
+    return encode({"error": problem}).decode()
+
+
 def decode_event(data: bytes) -> events.Event:
     """A stored event, by its tag."""
     return _decoded(_event_decoder, data)

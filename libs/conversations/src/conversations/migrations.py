@@ -9,8 +9,18 @@ from conversations import erasures
 from conversations.claims import idempotency, tries
 from conversations.event_store import appending, feed_reader
 from conversations.leases import abandoned_runs, availability, waiting_line
-from conversations.projections import conversations, follower, messages, open_runs, runs, shadow, tools, usage
-from conversations.queries import find_run, shown_history, unlisted
+from conversations.projections import (
+    approvals,
+    conversations,
+    follower,
+    messages,
+    open_runs,
+    runs,
+    shadow,
+    tools,
+    usage,
+)
+from conversations.queries import find_run, finding_approvals, shown_history, unlisted
 from runtime import migrations
 
 _EVENTS = """
@@ -87,6 +97,9 @@ STEPS = (
     tries.COLUMNS,
     appending.FUNCTION,
     conversations.DESCRIBED,
+    finding_approvals.FUNCTION,
+    approvals.PROJECTION.tables,
+    shadow.APPROVALS,
 )
 
 
@@ -94,4 +107,6 @@ async def migrate(database_url: str) -> None:
     """Bring the tables up to date, as the database's owner. Safe to repeat, and from several processes."""
     async with migrations.migrating(database_url) as conn:
         await migrations.apply(conn, "conversations", STEPS)
-    await migrations.build_indexes(database_url, shown_history.INDEXES | unlisted.INDEXES)
+    await migrations.build_indexes(
+        database_url, shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES
+    )

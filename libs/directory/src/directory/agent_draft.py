@@ -8,6 +8,7 @@ import msgspec
 from contracts.admin_errors import Invalid
 from contracts.text import is_line, is_storable
 from directory.agents import AgentSettings, McpServer
+from directory.approval_policy import ApprovalRules, problem_of
 from directory.derived import changes_of
 from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema
@@ -81,6 +82,16 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         for tool in server.allowed_tools or ():
             _check_line(tool, f"{path}.allowed_tools")
         check_headers(server.headers, f"{path}.headers")
+        _check_approval(server, f"{path}.require_approval")
+
+
+def _check_approval(server: McpServer, field: str) -> None:
+    if problem := problem_of(server.require_approval):
+        raise Invalid(field, problem)
+    if isinstance(server.require_approval, ApprovalRules) and server.allowed_tools is not None:
+        unknown = set(server.require_approval.names) - set(server.allowed_tools)
+        if unknown:
+            raise Invalid(field, f"names a tool that is not in allowed_tools: {min(unknown)}")
 
 
 def _check_url(url: str, field: str) -> None:

@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, LiteralString
 
 import msgspec
 
+from contracts.values import Approvers, OnExpiry, OnNewMessage
+from directory.approval_policy import ApprovalPolicy
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
@@ -17,7 +19,8 @@ ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool server. `headers` are empty unless unsealed; `allowed_tools` None allows every tool.
 
-    One that is `disabled` is neither listed nor called.
+    One that is `disabled` is neither listed nor called. `require_approval`: which of its tools a person has
+    to allow, call by call.
     """
 
     name: ServerName
@@ -25,6 +28,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     headers: dict[str, str] = {}
     allowed_tools: tuple[str, ...] | None = None
     disabled: bool = False
+    require_approval: ApprovalPolicy = "never"
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""
@@ -43,6 +47,9 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     `base_url` None: the deployment's own for the provider. `parameters` go to the provider as they are
     (max_tokens, temperature, stop_sequences, thinking, ...).
+
+    Of tool calls that a person has to allow: `approvers` may do so, for `approval_seconds`; then the run goes
+    on without them, or fails. A message that comes meanwhile is refused, or ends the run.
     """
 
     name: Name
@@ -57,6 +64,10 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     mcp_servers: Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)] = ()
     on_interruption: Literal["continue", "fail"] = "continue"
     retrieval: Retrieval | None = None
+    approvers: Approvers = "account"
+    approval_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] = 7 * 24 * 3600
+    on_expiry: OnExpiry = "continue"
+    on_new_message: OnNewMessage = "refuse"
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "open_runs": {"gateway": _READ, "projector": _REFILL},
     "runs": {"gateway": _READ, "projector": _REFILL},
     "tools": {"gateway": _READ, "projector": _REFILL},
+    "approvals": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "projection_positions": {"gateway": _READ, "orchestrator": _READ, "projector": _WRITE},
     "parked_events": {"projector": _WRITE},

@@ -16,6 +16,7 @@ from administration.versions import change_agent, create_agent
 from contracts.admin_errors import Conflict
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
+from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.errors import SealBroken
 from directory.keys import last4
 from directory.secrets import Sealer
@@ -59,6 +60,9 @@ def _accounts(data: Demo) -> list[tuple[str, str, str, str]]:
     ]
 
 
+_CANNOT_BE_UNDONE = ApprovalRules(always=ToolFilter(tool_names=("cancel_order",)))
+
+
 def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
     key = data.anthropic_key or demo.OFFLINE_KEY
     model = demo.ANTHROPIC_MODEL if data.anthropic_key else demo.OFFLINE_MODEL
@@ -68,7 +72,7 @@ def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
         model=model,
         system_prompt=demo.SHOP_PROMPT,
         parameters={"max_tokens": 4096},
-        mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=data.mcp_url),),
+        mcp_servers=(McpServer(name=demo.SHOP_SERVER, url=data.mcp_url, require_approval=_CANNOT_BE_UNDONE),),
         provider_key=key,
     )
     openai = msgspec.structs.replace(

@@ -1,7 +1,15 @@
 """All handlers of the public API, by feature."""
 
-from gateway import conversations, docs, doors, status
+from gateway import approvals, conversations, docs, doors, status
 from gateway.traces.cancel import cancel
 from gateway.traces.events import events
 
-ROUTES = (*doors.HANDLERS, cancel, events, conversations.ROUTER, *status.HANDLERS, *docs.HANDLERS)
+ROUTES = (
+    *doors.HANDLERS,
+    cancel,
+    events,
+    conversations.ROUTER,
+    approvals.ROUTER,
+    *status.HANDLERS,
+    *docs.HANDLERS,
+)

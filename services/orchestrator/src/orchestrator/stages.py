@@ -1,4 +1,4 @@
-"""What is known of a request, stage by stage: received, taken, opened, running, ended.
+"""What is known of a request, stage by stage: received, taken, opened, running, ended or paused.
 
 Each is made once and stays as it is; a function that is given one may rely on all that it has.
 """
@@ -78,6 +78,10 @@ class Taken(Received, frozen=True, kw_only=True, eq=False):
         """Its run is in the log, with an attempt of this worker."""
         return Opened(**_taken(self), conversation=conversation, agent=agent)
 
+    def paused(self, channel: TraceChannel | None = None) -> "Paused":
+        """Its run waits for a person, in the log."""
+        return Paused(**_taken(self), channel=channel)
+
     def ended(self, run: Run, channel: TraceChannel | None = None) -> "Ended":
         """Its run has ended in the log."""
         return Ended(**_taken(self), run=run, channel=channel)
@@ -108,6 +112,12 @@ class Ended(Taken, frozen=True, kw_only=True, eq=False):
     """A run that has ended in the log, which is to be made known: by its `channel` if an attempt was made."""
 
     run: Run
+    channel: TraceChannel | None
+
+
+class Paused(Taken, frozen=True, kw_only=True, eq=False):
+    """A run that waits in the log for a person to decide, which is to be made known as an end is."""
+
     channel: TraceChannel | None
 
 

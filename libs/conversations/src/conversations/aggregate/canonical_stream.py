@@ -67,7 +67,7 @@ def end_of(run: Run) -> Finished | Broken:
     if run.state == "completed" and run.reply is not None:
         calls = (call for each in run.rounds for call in each.calls)
         ran = (
-            ToolCall(name=call.name, input=call.input, output=call.output)
+            ToolCall(name=call.name, input=call.ran_input, output=call.output)
             for call in calls
             if call.output is not None
         )

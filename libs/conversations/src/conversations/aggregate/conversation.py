@@ -5,6 +5,7 @@ end. `evolve` is total: an event that fits no run changes the version alone, so 
 """
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, Literal, assert_never
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
+from conversations.aggregate.calls import Approval, Call
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -21,21 +23,6 @@ _CUTS: dict[str, Cut] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call of a round, recorded at `at` (ISO 8601 UTC).
-
-    `output` (a string that parses as JSON) is None until it returned.
-    """
-
-    call_id: str
-    at: str
-    name: str
-    input: dict[str, Any]
-    output: str | None = None
-    is_error: bool = False
-    ms: int = 0
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +43,8 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
 
     `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
     readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
-    that readers are known to have had when an attempt began.
+    that readers are known to have had when an attempt began. `paused_seconds`: so long it has waited for
+    approvals, as far as that is over.
     """
 
     trace_id: str
@@ -67,6 +55,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     attempt: int = 0
     attempts_without_progress: int = 0
     offset: int = 0
+    paused_seconds: float = 0.0
     agent_version: int = 0
     model: str = ""
     form: Form = "json"
@@ -86,6 +75,19 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text of all rounds, joined bare: what was streamed, and what is saved as the reply."""
         return "".join(each.text for each in self.rounds)
+
+    @property
+    def pending(self) -> tuple[Call, ...]:
+        """The calls that a person is to decide about. While there is one, nobody works on the run."""
+        if self.state != "running" or not self.rounds:
+            return ()
+        return tuple(call for call in self.rounds[-1].calls if call.is_pending)
+
+    @property
+    def is_unpaused(self) -> bool:
+        """Whether it is decided about its calls, and no attempt has begun since."""
+        calls = self.rounds[-1].calls if self.state == "running" and not self.pending and self.rounds else ()
+        return any(call.approval is not None and call.approval.resumed == 0 for call in calls)
 
     @property
     def cut(self) -> Cut | None:
@@ -135,6 +137,8 @@ RunEvent = (
     | events.ModelReplied
     | events.ReplyLost
     | events.ToolCalled
+    | events.ApprovalRequested
+    | events.ApprovalDecided
     | events.ToolReturned
     | events.RunCompleted
     | events.RunFailed
@@ -231,11 +235,25 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
                 attempts_without_progress=max(0, run.attempts_without_progress - 1),
             )
         case events.ToolCalled():
-            call = Call(call_id=event.call_id, at=event.at, name=event.name, input=event.input)
+            call = Call(
+                call_id=event.call_id,
+                at=event.at,
+                name=event.name,
+                input=event.input,
+                attempt=run.attempt,
+                needs_approval=event.needs_approval,
+            )
             return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
+        case events.ApprovalRequested():
+            asked = _with_call(run, event.round, event.call_id, approval=Approval(event))
+            return replace(asked, attempts_without_progress=0)
+        case events.ApprovalDecided():
+            return _decided(run, event)
         case events.ToolReturned():
-            rounds = _with_round(run.rounds, event.round, lambda each: _returned(each, event))
-            return replace(run, rounds=rounds, attempts_without_progress=0)
+            returned = _with_call(
+                run, event.round, event.call_id, output=event.output, is_error=event.is_error, ms=event.ms
+            )
+            return replace(returned, attempts_without_progress=0)
         case events.MessageSaved():
             return replace(run, reply=_reply(conversation_id, event))
         case events.RunCompleted():
@@ -258,6 +276,7 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
 def _started(run: Run, event: events.RunStarted) -> Run:
     return replace(
         run,
+        rounds=_resumed(run.rounds, event),
         attempt=event.attempt,
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
@@ -267,6 +286,32 @@ def _started(run: Run, event: events.RunStarted) -> Run:
         shown_sha256=event.shown_sha256,
         **agent_facts(event),
     )
+
+
+def _resumed(rounds: tuple[Round, ...], event: events.RunStarted) -> tuple[Round, ...]:
+    """With the attempt noted in the calls that were decided since the one before."""
+    if not rounds or not any(call.approval for call in rounds[-1].calls):
+        return rounds
+    calls = tuple(
+        replace(call, approval=replace(call.approval, resumed=event.attempt, resumed_at=event.at))
+        if call.approval is not None and call.approval.decided is not None and call.approval.resumed == 0
+        else call
+        for call in rounds[-1].calls
+    )
+    return (*rounds[:-1], replace(rounds[-1], calls=calls))
+
+
+def _decided(run: Run, event: events.ApprovalDecided) -> Run:
+    call = next((each for each in run.pending if each.approval_id == event.approval_id), None)
+    if call is None or call.approval is None:
+        return run
+    decided = replace(call.approval, decided=event)
+    run = _with_call(run, run.rounds[-1].number, call.call_id, approval=decided)
+    if run.pending:
+        return run
+    began, ended = (datetime.fromisoformat(at) for at in (call.approval.requested.at, event.at))
+    paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
+    return replace(run, paused_seconds=paused, attempts_without_progress=0)
 
 
 def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
@@ -316,11 +361,11 @@ def _asked(asking: Round, call: Call) -> Round:
     return replace(asking, calls=(*asking.calls, call))
 
 
-def _returned(asking: Round, event: events.ToolReturned) -> Round:
-    calls = tuple(
-        replace(call, output=event.output, is_error=event.is_error, ms=event.ms)
-        if call.call_id == event.call_id
-        else call
-        for call in asking.calls
-    )
-    return replace(asking, calls=calls)
+def _with_call(run: Run, number: int, call_id: str, **fields: Any) -> Run:
+    """The run with fields of one call changed."""
+
+    def change(each: Round) -> Round:
+        calls = tuple(replace(call, **fields) if call.call_id == call_id else call for call in each.calls)
+        return replace(each, calls=calls)
+
+    return replace(run, rounds=_with_round(run.rounds, number, change))

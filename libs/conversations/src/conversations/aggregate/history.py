@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import msgspec
 
 from contracts.values import ShownMessage
+from conversations.aggregate.approvals import NOT_RUN
+from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Round, Run
 
 Block = dict[str, Any]
@@ -125,9 +127,18 @@ def _add_round(thread: "_Thread", each: Round, provider: str, *, current: bool) 
         if block.get("type") == "tool_use":
             call = returned.get(block["id"])
             if call is None or call.output is None:
-                thread.result(block, INTERRUPTED, is_error=True)
+                said = INTERRUPTED if call is None or call.may_run else NOT_RUN
+                thread.result(block, said, is_error=True)
             else:
-                thread.result(block, call.output, is_error=call.is_error)
+                thread.result(block, _told(call, call.output), is_error=call.is_error)
+
+
+def _told(call: Call, output: str) -> str:
+    """A result, with what the model does not know of the call."""
+    if call.changed_input is None:
+        return output
+    ran_with = msgspec.json.encode(call.changed_input).decode()
+    return f"A person changed the input of this call before it ran. It ran with {ran_with}.\n{output}"
 
 
 def _for(provider: str, block: Block) -> Block:

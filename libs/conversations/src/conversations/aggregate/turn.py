@@ -8,8 +8,10 @@ import msgspec
 from contracts import events
 from contracts.events import AgentFacts
 from contracts.messages import ChatRequested
-from contracts.values import Usage
-from conversations.aggregate.conversation import Call, Conversation, Round, Run, agent_facts
+from contracts.values import ApprovalNeeded, Usage
+from conversations.aggregate import approvals
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Conversation, Round, Run, agent_facts
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
@@ -17,6 +19,13 @@ MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 class Begin(msgspec.Struct, frozen=True):
     """Append these and the run has begun: its attempt 1."""
 
+    events: tuple[events.Event, ...]
+
+
+class Supersede(msgspec.Struct, frozen=True):
+    """A run, of this trace, waits for approvals. Append these: it is cancelled, and this one has begun."""
+
+    trace_id: str
     events: tuple[events.Event, ...]
 
 
@@ -44,14 +53,24 @@ class Ended(msgspec.Struct, frozen=True):
     run: Run
 
 
+class Paused(msgspec.Struct, frozen=True):
+    """This request's run waits for approvals; there is only that to announce again."""
+
+    run: Run
+
+
 class Refusal(msgspec.Struct, frozen=True):
-    """Nothing is to be appended; `code` is one of `contracts.errors`."""
+    """Nothing is to be appended; `code` is one of `contracts.errors`.
+
+    `approvals` are those that the conversation waits for.
+    """
 
     code: str
     message: str
+    approvals: tuple[ApprovalNeeded, ...] = ()
 
 
-Opening = Begin | Resume | GiveUp | Wait | Ended | Refusal
+Opening = Begin | Supersede | Resume | GiveUp | Wait | Ended | Paused | Refusal
 
 NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
 _GONE_ON = Refusal(code="conversation_busy", message="The conversation has gone on meanwhile.")
@@ -84,12 +103,26 @@ def open_turn(
         return _reopen(run, request, agent, now, worker, heard)
     if expired:
         return _EXPIRED
+    active = conversation.active
+    if active is not None and active.pending and approvals.on_new_message(active) == "refuse":
+        return _undecided(active)
     if _has_gone_on(conversation, request):
         return _GONE_ON
-    active = conversation.active
-    if active is not None:
-        return Wait(trace_id=active.trace_id)
-    return Begin(events=_first_events(conversation, request, agent, now, worker))
+    first = _first_events(conversation, request, agent, now, worker)
+    if active is None:
+        return Begin(events=first)
+    if active.pending:
+        return Supersede(trace_id=active.trace_id, events=(*cancel(active, now), *first))
+    return Wait(trace_id=active.trace_id)
+
+
+def _undecided(run: Run) -> Refusal:
+    ids = tuple(ApprovalNeeded(id=each.id) for each in approvals.needed(run))
+    return Refusal(
+        code="approval_pending",
+        message="The conversation waits for a person to decide about a tool call.",
+        approvals=ids,
+    )
 
 
 def _has_gone_on(conversation: Conversation, request: ChatRequested) -> bool:
@@ -115,10 +148,30 @@ def _reopen(
 ) -> Opening:
     if run.state != "running":
         return Ended(run=run)
+    if run.pending:
+        return _unpaused(run, request, agent, now, worker)
     if _is_stuck(run) and heard <= run.offset:
         code = "generation_interrupted" if run.text else "internal_error"
         return GiveUp(events=fail(run, code, "The run was interrupted too many times.", now))
     return Resume(events=(_run_started(request, agent, run.attempt + 1, now, worker, heard),))
+
+
+def _unpaused(
+    run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
+) -> Resume | GiveUp | Paused:
+    """Of a run that waits; it goes on, or ends, where its approvals have expired."""
+    expired = approvals.expired(run, now)
+    if not expired:
+        return Paused(run=run)
+    if approvals.on_expiry(run) == "fail":
+        message = "Nobody decided about a tool call in time."
+        failed = events.RunFailed(
+            trace_id=run.trace_id, at=now, code="approval_expired", message=message, usage=run.usage
+        )
+        return GiveUp(events=(*expired, failed))
+    return Resume(
+        events=(*expired, _run_started(request, agent, run.attempt + 1, now, worker, len(run.text)))
+    )
 
 
 def _is_stuck(run: Run) -> bool:
@@ -168,6 +221,12 @@ def _run_started(
     )
 
 
+DECIDED, CANCELLED = 1_000_000, 2_000_000
+"""From here on count publications behind a decision, or a cancellation, that a run has waited for: by its
+attempt, so that none of them has the number of another, nor of one of the sweeper's.
+"""
+
+
 def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequested:
     """The request of a run that has begun, from its facts, for its `attempt`-th publication."""
     return ChatRequested(
@@ -209,12 +268,19 @@ class RunTools(msgspec.Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-Step = Retrieve | CallModel | RunTools
+class AskApproval(msgspec.Struct, frozen=True):
+    """Append an ApprovalRequested for each of these calls of the round; then the run waits."""
+
+    round: int
+    calls: tuple[Call, ...]
+
+
+Step = Retrieve | CallModel | RunTools | AskApproval
 
 
 def next_step(run: Run) -> Step | None:
-    """What the run needs next; None where it has ended, or `conclude` ends it."""
-    if run.state != "running":
+    """What the run needs next; None where it has ended, waits for approvals, or `conclude` ends it."""
+    if run.state != "running" or run.pending:
         return None
     if run.retrieves and run.sources is None:
         return Retrieve()
@@ -226,8 +292,10 @@ def next_step(run: Run) -> Step | None:
     if _is_final(run, last):
         return None
     missing = tuple(call for call in last.calls if call.output is None)
+    if allowed := tuple(call for call in missing if call.may_run):
+        return RunTools(round=last.number, calls=allowed)
     if missing:
-        return RunTools(round=last.number, calls=missing)
+        return AskApproval(round=last.number, calls=missing)
     return _call_model(run, last.number + 1)
 
 
@@ -259,9 +327,9 @@ def tool_calls_of(reply: events.ModelReplied) -> tuple[events.ToolCalled, ...]:
 def conclude(run: Run, *, message_id: str, now: str) -> tuple[events.Event, ...]:
     """The end of a run whose last recorded reply asks for no tool: its saved reply and its completion.
 
-    () where the run has more to do, or has ended.
+    () where the run has more to do, waits, or has ended.
     """
-    if run.state != "running" or not run.rounds or next_step(run) is not None:
+    if run.state != "running" or run.pending or not run.rounds or next_step(run) is not None:
         return ()
     saved = events.MessageSaved(
         trace_id=run.trace_id,
@@ -284,7 +352,8 @@ def fail(run: Run, code: str, message: str, now: str, usage: Usage | None = None
     if run.state != "running":
         return ()
     spent = run.usage if usage is None else usage
-    return (events.RunFailed(trace_id=run.trace_id, at=now, code=code, message=message, usage=spent),)
+    failed = events.RunFailed(trace_id=run.trace_id, at=now, code=code, message=message, usage=spent)
+    return (*approvals.withdrawn(run, now), failed)
 
 
 def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event, ...]:
@@ -292,4 +361,5 @@ def cancel(run: Run, now: str, usage: Usage | None = None) -> tuple[events.Event
     if run.state != "running":
         return ()
     spent = run.usage if usage is None else usage
-    return (events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent),)
+    cancelled = events.RunCancelled(trace_id=run.trace_id, at=now, usage=spent)
+    return (*approvals.withdrawn(run, now), cancelled)

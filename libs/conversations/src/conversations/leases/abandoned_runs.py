@@ -1,4 +1,7 @@
-"""Runs that nobody works on, to be requested again: begun, not ended, without a live lease."""
+"""Runs that nobody works on, to be requested again: begun, not ended, without a live lease.
+
+One that waits for a person is left alone until it is decided, or the time to decide is over.
+"""
 
 import msgspec
 from psycopg import sql
@@ -55,6 +58,10 @@ WITH due AS (
      WHERE run.started_at < clock_timestamp() - make_interval(secs => %s)
        AND lease.trace_id IS NULL
        AND (request.next_at IS NULL OR request.next_at <= clock_timestamp())
+       AND NOT EXISTS (
+           SELECT FROM approvals asked
+            WHERE asked.trace_id = run.trace_id AND asked.status = 'pending'
+              AND asked.expires_at::timestamptz > clock_timestamp())
        AND {steady}
      ORDER BY run.started_at LIMIT %s
 ), claimed AS (

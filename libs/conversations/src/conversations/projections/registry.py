@@ -1,6 +1,6 @@
 """Every read model of this program."""
 
-from conversations.projections import conversations, messages, open_runs, runs, tools, usage
+from conversations.projections import approvals, conversations, messages, open_runs, runs, tools, usage
 
 PROJECTIONS = (
     conversations.PROJECTION,
@@ -9,4 +9,5 @@ PROJECTIONS = (
     usage.PROJECTION,
     runs.PROJECTION,
     tools.PROJECTION,
+    approvals.PROJECTION,
 )

@@ -137,6 +137,15 @@ END $$;
 """Only plain tables become live, with the grants of the one before alone, and out of their makers' hands."""
 
 
+APPROVALS = """
+INSERT INTO read_models (name) VALUES ('approvals');
+GRANT CREATE ON SCHEMA public TO agentchat_live_read_models;
+ALTER TABLE approvals OWNER TO agentchat_live_read_models;
+REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
+"""
+"""What the steps above did for those that were there before."""
+
+
 def stored_as(projection: Projection, schema: Schema) -> str:
     """The name of its position, and of what it parks."""
     return f"{projection.name}@{schema}"

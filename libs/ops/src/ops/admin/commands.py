@@ -127,6 +127,18 @@ GROUPS: dict[str, Group] = {
             "search": Command(route=f"GET {_BASE}/search"),
         },
     ),
+    "approvals": Group(
+        "Tool calls that a person has to allow, of all accounts.",
+        {
+            "list": Command(route="GET /approvals"),
+            "show": Command(route="GET /approvals/{approval_id}"),
+            "decide": Command(
+                route="POST /approvals/{approval_id}/decision",
+                help="Approve or deny one: approved or denied.",
+                arguments=("decision",),
+            ),
+        },
+    ),
     "conversations": Group(
         "Conversations. What is in them is their account's; see `agentchat chat` to read one's own.",
         {"delete": Command(route="DELETE /conversations/{conversation_id}")},

@@ -88,7 +88,9 @@ def _by_type(field: types.Field) -> Field:
     """One option, for a struct one for each of its fields; a list of structs is in JSON alone."""
     name, kind = field.name, field.type
     parts = kind.types if isinstance(kind, types.UnionType) else (kind,)
-    (plain,) = (part for part in parts if not isinstance(part, types.NoneType))
+    plain, *others = (part for part in parts if not isinstance(part, types.NoneType))
+    if others:
+        return _word_or_object(name, next(part for part in parts if isinstance(part, types.LiteralType)))
     nullable = len(parts) > 1
     metavar, about = _ABOUT.get(name, (None, None))
     match plain:
@@ -107,6 +109,19 @@ def _by_type(field: types.Field) -> Field:
             metavar = metavar or _metavar(plain) + ("|none" if nullable else "")
             made = option(name, str, flag(name), metavar=metavar, help=about)
     return Field(name=name, options=(made,), take=lambda given: _value(plain, nullable, name, given[name]))
+
+
+def _word_or_object(name: str, words: types.LiteralType) -> Field:
+    """A field that is one of some words, or an object."""
+
+    def take(given: Given) -> Any:
+        value = given[name]
+        if value is None or value in words.values:
+            return UNSET if value is None else value
+        return read_object(sources.text(value, flag(name)), flag(name))
+
+    metavar = "|".join([*map(str, words.values), "JSON", "@file:PATH"])
+    return Field(name=name, options=(option(name, str, flag(name), metavar=metavar),), take=take)
 
 
 def _metavar(kind: types.Type) -> str:

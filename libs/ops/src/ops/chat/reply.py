@@ -19,6 +19,7 @@ from agentchat_client import (
     ToolCall,
 )
 from agentchat_client.calls import Form
+from ops.chat.approving import decide
 from ops.chat.interrupts import Interrupts, quiet_keyboard
 from ops.chat.safe import one_line
 from ops.chat.screen import Screen
@@ -51,13 +52,36 @@ async def answer(session: Session, text: str, screen: Screen, interrupts: Interr
 async def _asked(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> None:
     form = session.form
     try:
-        await _Reply(session, text, form, screen).run(interrupts)
+        await _answered(session, text, form, screen, interrupts)
     except PlanUpgradeRequired:
         if form == 1 or session.wished_form is not None:
             raise
         session.plan_lacks_form_2()
         screen.say("The plan has no form 2, which shows tools as they run; going on with form 1.")
-        await _Reply(session, text, 1, screen).run(interrupts)
+        await _answered(session, text, 1, screen, interrupts)
+
+
+async def _answered(session: Session, text: str, form: Form, screen: Screen, interrupts: Interrupts) -> None:
+    """Until the reply is there, with what has to be allowed for it."""
+    client, told = session.client, _Told()
+    stream = client.stream(text, session.conversation_id, agent_id=session.agent.agent_id, form=form)
+    while True:
+        try:
+            return await _Reply(session, stream, told, screen).run(interrupts)
+        except ChatError as error:
+            if not error.approvals or error.trace_id is None:
+                raise
+            if not await decide(client, error.approvals, screen):
+                raise
+            stream = client.events(error.trace_id, form=form)
+
+
+class _Told:
+    """What of a reply is on the screen, whose stream may be read again from its beginning."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+        self.calls = 0
 
 
 class _Left(Exception):  # noqa: N818 - an outcome
@@ -67,13 +91,14 @@ class _Left(Exception):  # noqa: N818 - an outcome
 class _Reply:
     """Reads the stream in a task of its own, which an interrupt can end."""
 
-    def __init__(self, session: Session, text: str, form: Form, screen: Screen) -> None:
+    def __init__(self, session: Session, stream: AsyncChatStream, told: _Told, screen: Screen) -> None:
         self._session = session
         self._screen = screen
         self._client: AsyncAgentChat = session.client
-        self._stream = self._client.stream(
-            text, session.conversation_id, agent_id=session.agent.agent_id, form=form
-        )
+        self._stream = stream
+        self._told = told
+        self._read_characters = 0
+        self._read_calls = 0
         self._writing = Writing(screen.console)
         self._opened = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
@@ -106,9 +131,9 @@ class _Reply:
             case Meta() | Start():
                 self._session.conversation_id = event.conversation_id
             case Delta():
-                self._writing.add(event.content)
+                self._add(event.content)
             case ToolCall():
-                self._writing.call(event.name, event.input)
+                self._call(event)
             case Sources():
                 self._session.sources = event.sources
                 self._writing.status(f"reading {len(event.sources)} passages")
@@ -116,6 +141,19 @@ class _Reply:
                 self._session.tools = stream.tool_calls
             case _:
                 pass
+
+    def _add(self, text: str) -> None:
+        new = text[max(0, self._told.characters - self._read_characters) :]
+        self._read_characters += len(text)
+        if new:
+            self._told.characters = self._read_characters
+            self._writing.add(new)
+
+    def _call(self, event: ToolCall) -> None:
+        self._read_calls += 1
+        if self._read_calls > self._told.calls:
+            self._told.calls = self._read_calls
+            self._writing.call(event.name, event.input)
 
     def _interrupt(self) -> None:
         """The first time cancel the run and wait for its end; the second time leave it."""

@@ -36,6 +36,9 @@ def _text(error: AgentChatError) -> str:
             return f"The connection broke off: {error.reason.rstrip('.')}. The reply goes on; see /history."
         case InvalidResponse():
             return f"That is no answer of this service: {error.reason}"
+        case ChatError() if error.approvals:
+            waiting = ", ".join(f"{each.tool} ({each.id})" for each in error.approvals)
+            return f"The reply waits for a person to allow {waiting}: `agentchat admin approvals decide`."
         case ChatError():
             return f"The reply failed ({error.code}): {error.message}"
         case Conflict() if error.code == "conversation_busy":

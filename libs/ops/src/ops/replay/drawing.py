@@ -7,7 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from contracts.values import Source, Usage
-from conversations.aggregate.conversation import Call, Round, Run
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round, Run
 from conversations.queries.time_travel import Past
 from ops.chat.safe import clean, compact, one_line
 

@@ -10,7 +10,8 @@ from contracts import events
 from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
-from conversations.aggregate.conversation import Call, Run, fold
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Run, fold
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message

@@ -109,6 +109,10 @@ def _words(event: events.Event) -> str:
             return f"round {event.round}: {event.usage.total:,} tokens"
         case events.ToolCalled():
             return f"{event.name}({compact(event.input, _CONTENT_WIDTH)})"
+        case events.ApprovalRequested():
+            return f"{event.server}/{event.tool}, until {event.expires_at}"
+        case events.ApprovalDecided():
+            return f"{event.decision} by {event.by.kind} {event.by.id}"
         case events.ToolReturned():
             return f"{'error' if event.is_error else 'ok'} in {event.ms:,} ms: {event.output}"
         case events.RunCompleted():

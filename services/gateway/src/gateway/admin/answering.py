@@ -10,7 +10,7 @@ from administration import Admin
 from administration.route import Route
 from administration.values import Deletion, Page, PutDocument
 from contracts import http
-from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound, Unavailable, Use
+from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound, Refused, Unavailable, Use
 from gateway.admin.reading import arguments
 from gateway.http import query, strict_json
 from gateway.http.exchange import Exchange
@@ -62,6 +62,8 @@ def refusal_of(error: AdminError) -> Refusal:
         case Invalid():
             field = http.FieldError(field=strict_json.printable(_spoken(error.field)), message=error.reason)
             return Refusal("invalid_request", f"{error}.", fields=[field] if error.field else [])
+        case Refused():
+            return Refusal(error.code)
         case Unavailable():
             return Refusal("overloaded", _sentence(str(error)))
         case _:

@@ -178,7 +178,8 @@ def _refusal(run: LiveRun) -> Refusal:
     last = run.take()[-1]
     assert isinstance(last, Broken)
     # One wording for what does not exist and for what is somebody else's.
-    return Refusal(last.code, None if last.code == "conversation_not_found" else last.message)
+    message = None if last.code == "conversation_not_found" else last.message
+    return Refusal(last.code, message, approvals=last.approvals)
 
 
 async def wait_for(run: Followed) -> None:
@@ -195,7 +196,7 @@ async def whole(run: LiveRun) -> tuple[Finished, list[Update]]:
     updates = run.take()
     last = updates[-1]
     if isinstance(last, Broken):
-        raise Refusal(last.code, last.message)
+        raise Refusal(last.code, last.message, approvals=last.approvals)
     assert isinstance(last, Finished)
     return last, updates
 
@@ -203,7 +204,7 @@ async def whole(run: LiveRun) -> tuple[Finished, list[Update]]:
 @described(
     *("conversation_not_found", "conversation_busy", "cancelled", "server_shutdown", "deadline_exceeded"),
     *("provider_error", "provider_refused", "provider_overloaded", "provider_timeout", "context_too_long"),
-    *("output_invalid", "generation_interrupted"),
+    *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
 )
 async def launch(
     parts: Parts, exchange: Exchange, caller: Caller, key: Key, slot: Slot, ask: Ask

@@ -7,6 +7,7 @@ import msgspec
 
 from contracts import errors, http, wire
 from contracts.problems import problem
+from contracts.values import ApprovalNeeded
 from gateway.http.exchange import Exchange
 
 MEDIA_TYPE = b"application/problem+json"
@@ -29,7 +30,10 @@ class Wording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Exception):  # noqa: N818 - an outcome
-    """The request ends with the status of `code`. `detail` says what is wrong with this one request."""
+    """The request ends with the status of `code`. `detail` says what is wrong with this one request.
+
+    `approvals` are those that its run, or its conversation, waits for.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         fields: Sequence[http.FieldError] = (),
         retry_after: int | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (),
+        approvals: Sequence[ApprovalNeeded] = (),
     ) -> None:
         self.row = errors.error(code)
         super().__init__(self.row.code)
@@ -46,6 +51,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         self.fields = tuple(fields)
         self.retry_after = retry_after if retry_after is not None else self.row.retry_after
         self.headers = tuple(headers)
+        self.approvals = tuple(approvals)
 
 
 def invalid(field: str, message: str) -> Refusal:
@@ -57,7 +63,7 @@ def invalid(field: str, message: str) -> Refusal:
 
 def _body_of(refusal: Refusal, trace_id: str) -> bytes:
     """The problem document."""
-    return wire.encode(problem(refusal.row.code, refusal.detail, trace_id, refusal.fields))
+    return wire.encode(problem(refusal.row.code, refusal.detail, trace_id, refusal.fields, refusal.approvals))
 
 
 def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:

@@ -30,6 +30,7 @@ An address that does not exist is answered with 404 `not_found`, a method that a
 _TAGS = (
     {"name": "chat", "description": "Ask an agent, and cancel what was asked."},
     {"name": "conversations", "description": "Read conversations back, and delete them."},
+    {"name": "approvals", "description": "Tool calls that a person has to allow, and what is decided."},
     {"name": "service", "description": "What needs no key."},
 )
 _KEY = {

@@ -11,6 +11,7 @@ FORM1 = (http.MetaEvent, http.SourcesEvent, http.DeltaEvent, http.DoneEvent, htt
 FORM2 = (http.StartEvent, http.DeltaEvent, http.ToolCallEvent, http.MessageDoneEvent, http.ErrorEvent)
 TYPES: tuple[type, ...] = (
     http.ChatBody,
+    http.DecisionBody,
     http.ChatReply,
     http.Problem,
     *FORM1,

@@ -175,7 +175,7 @@ class LiveRun:
             await asyncio.sleep(0)  # `_repaired` comes next
 
     async def _read_back(self) -> None:
-        """A run that has ended is in the log; of one under way TRACES has more."""
+        """A run that has ended, or waits, is in the log; of one under way TRACES has more."""
         found_all = await self._look_in_log(ended=True)
         if not self._view.ended:
             found_all = await self._look_in_traces() and found_all
@@ -204,7 +204,7 @@ class LiveRun:
         return True
 
     async def _look_in_log(self, *, ended: bool = False) -> bool:
-        """Take what the log has, if it has `ended` where that is asked; False if it cannot be asked."""
+        """Take what the log has, if it has `ended`, or waits, where that is asked; False if it cannot be."""
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
                 run = await self._log.read()
@@ -212,7 +212,7 @@ class LiveRun:
             return False
         if self._log.erased:
             self._put(self._view.feed_erased())
-        elif not ended or (run is not None and run.state != "running"):
+        elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self._view.feed_log(run))
         return True
 

@@ -65,11 +65,11 @@ class ToolProgress:
         self.owed.add(call_id)
         return True
 
-    def returned(self, call_id: str, output: str) -> None:
-        """Note the output of a call that is known."""
+    def returned(self, call_id: str, given: dict[str, Any], output: str) -> None:
+        """Note what a call that is known was run with, and its output."""
         call = self._calls.get(call_id)
         if call is not None:
-            self._calls[call_id] = ToolCall(name=call.name, input=call.input, output=output)
+            self._calls[call_id] = ToolCall(name=call.name, input=given, output=output)
             self._returned.add(call_id)
 
     def __len__(self) -> int:

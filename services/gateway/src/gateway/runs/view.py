@@ -21,8 +21,10 @@ from contracts.updates import (
     ToolStarted,
     Update,
     Waiting,
+    paused,
 )
 from contracts.values import Cut, Message, Source, Usage
+from conversations.aggregate import approvals
 from conversations.aggregate.canonical_stream import end_of, replayed
 from conversations.aggregate.conversation import Round, Run
 from gateway.runs.progress import TextProgress, ToolProgress
@@ -72,13 +74,15 @@ class View:
             case frames.Completed() | frames.Failed():
                 self._start(updates)
                 self._apply(frame, updates)
+            case frames.Paused() if not frame.seq:
+                self.wants_log = True
             case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
                 pass
             case frames.Queued():
                 updates.append(Waiting())
             case frames.Refused():
                 self.refused = True
-                self._end(Broken(frame.code, frame.message), updates)
+                self._end(Broken(frame.code, frame.message, approvals=frame.approvals), updates)
             case _ if frame.seq:
                 self._take_numbered(frame, updates)
         return updates
@@ -105,32 +109,39 @@ class View:
         updates: list[Update] = []
         if run is None or self.ended:
             return updates
-        if run.state != "running" and not self.started:
+        if (run.state != "running" or run.pending) and not self.started:
             return self._retell(run)
         self._start(updates)
         self._take_sources(run.sources, updates)
-        self._take_rounds(run.rounds, updates)
+        follows = self._said.begins(run.text)
+        self._take_rounds(run.rounds, updates, texts=follows and (self.blind or bool(run.pending)))
         if run.state == "completed" and run.reply is not None:
             self._finish(run.reply, run.usage, run.cut, updates)
         elif run.state != "running":
             self._end(end_of(run), updates)
-        elif self.blind and self._said.begins(run.text):
-            self._say(run.text[self._said.length :], updates)
+        elif run.pending:
+            self._end(paused(approvals.needed(run)) if follows else INTERRUPTED, updates)
+        elif self.blind and follows:
             self._place_later(updates)
         self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
         return updates
 
-    def _take_rounds(self, rounds: Iterable[Round], updates: list[Update]) -> None:
-        """The calls of recorded rounds. A round that comes behind text yet to be told begins with its own."""
+    def _take_rounds(self, rounds: Iterable[Round], updates: list[Update], *, texts: bool) -> None:
+        """The calls of recorded rounds, and their `texts`, as far as they were not told.
+
+        A round that comes behind text yet to be told begins with its own.
+        """
         before = 0
         for each in rounds:
+            if texts:
+                self._say(each.text[max(0, self._said.length - before) :], updates, each.number)
             if self._said.length == before:
                 self._begin_round(each.number, updates)
             before += len(each.text)
             for call in each.calls:
                 self._call(call.call_id, call.name, call.input, updates)
                 if call.output is not None:
-                    self._tools.returned(call.call_id, call.output)
+                    self._tools.returned(call.call_id, call.ran_input, call.output)
                     self._return(call.call_id, call.is_error, call.output, updates)
 
     def feed_erased(self) -> list[Update]:
@@ -141,10 +152,11 @@ class View:
         return updates
 
     def _retell(self, run: Run) -> list[Update]:
-        """All of a run that ended before anything of it was told."""
+        """All of a run that ended, or began to wait, before anything of it was told."""
         self.started = self.ended = True
         self.wants_repair = self.wants_log = False
-        return [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
+        told = [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
+        return [*told, paused(approvals.needed(run))] if run.pending else told
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
         if frame.attempt > self._attempt:
@@ -237,6 +249,8 @@ class View:
                 self._return(frame.call_id, frame.is_error, None, updates)
             case frames.Completed():
                 self._complete(frame, updates)
+            case frames.Paused():
+                self.wants_log = True
             case frames.Failed():
                 self._end(Broken(frame.code, frame.message), updates)
             case _:

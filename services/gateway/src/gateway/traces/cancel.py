@@ -8,13 +8,14 @@ from litestar.di import NamedDependency, Provide
 from contracts import http
 from contracts.examples import TRACE
 from contracts.messages import CancelRequested
+from conversations.aggregate.turn import CANCELLED, ask_again
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.http.problems import Refusal
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.parts import parts_of
+from gateway.parts import Parts, parts_of
 from gateway.traces.owned_run import TraceId, run_of
 
 
@@ -45,4 +46,18 @@ async def cancel(
     if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
         raise Refusal("run_ended")
     await parts.bus.traces.cancel(CancelRequested(trace_id=trace_id, account_id=caller.account_id))
+    if has_begun:
+        await _end_wait(parts, found.conversation_id, trace_id)
     return http.Cancelling(trace_id=trace_id)
+
+
+async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
+    """Have a worker end a run that waits for a person: none is at it, to hear that it is cancelled.
+
+    Behind the cancellation: a run that begins to wait only now finds that. Raises BusUnavailable,
+    StoreUnavailable.
+    """
+    conversation = await parts.log.readable_conversation(conversation_id)
+    run = conversation.run(trace_id)
+    if run is not None and run.pending:
+        await parts.bus.queues.request_chat(ask_again(conversation, run, CANCELLED + run.attempt))

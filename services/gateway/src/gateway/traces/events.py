@@ -147,7 +147,7 @@ async def _begun(reader: Reader, seconds: float) -> None:
     if isinstance(first, Broken):
         if first.code == "conversation_not_found":  # erased meanwhile
             raise no_such_run()
-        raise Refusal(first.code, first.message)
+        raise Refusal(first.code, first.message, approvals=first.approvals)
 
 
 def _cursor(exchange: Exchange) -> str:

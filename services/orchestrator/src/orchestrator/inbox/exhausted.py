@@ -12,7 +12,6 @@ from orchestrator.parts import Parts
 from orchestrator.run.clock import RunClock
 from orchestrator.run.endings import end_frame, heard, settle
 from orchestrator.run.log import run_of
-from orchestrator.tools.requested import error_output
 from runtime import logs
 
 
@@ -39,7 +38,7 @@ async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
         ToolFinished(
             trace_id=request.trace_id,
             call_id=request.call_id,
-            output=error_output("The tool could not be run; its outcome is unknown."),
+            output=wire.error_output("The tool could not be run; its outcome is unknown."),
             is_error=True,
             ms=0,
         )
@@ -70,7 +69,10 @@ async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run |
     run = conversation.run(request.trace_id)
     if run is None:
         return None
-    if got_on(run) and clock.seconds_since(run.requested_at) < RUN_SECONDS:
+    if run.pending:
+        return None  # nobody is to work on it
+    in_time = clock.seconds_since(run.requested_at) < RUN_SECONDS + run.paused_seconds
+    if run.is_unpaused or (got_on(run) and in_time):
         logs.get_logger("exhausted").warning("run_left_to_the_sweeper", attempt=run.attempt)
         return None  # hand-overs have used up its deliveries; its next request has new ones
     now = clock.now()

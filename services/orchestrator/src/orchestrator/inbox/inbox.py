@@ -19,9 +19,9 @@ from orchestrator.opening.taking import take
 from orchestrator.parts import Parts
 from orchestrator.run.attempt import run_to_end
 from orchestrator.run.clock import RunClock
-from orchestrator.run.endings import announce_end, refuse
+from orchestrator.run.endings import announce_end, announce_pause, refuse
 from orchestrator.run.interruption import Interruption
-from orchestrator.stages import Ended, Opened, Received, Taken
+from orchestrator.stages import Ended, Opened, Paused, Received, Taken
 from runtime import failpoints, logs, telemetry
 
 
@@ -67,9 +67,15 @@ class Inbox:
             case Refusal():
                 await refuse(self._parts, taken, outcome)
             case Opened():
-                await announce_end(self._parts, await run_to_end(self._parts, outcome))
-            case Ended():
-                await announce_end(self._parts, outcome)
+                await self._announce(await run_to_end(self._parts, outcome))
+            case Ended() | Paused():
+                await self._announce(outcome)
+
+    async def _announce(self, outcome: Ended | Paused) -> None:
+        if isinstance(outcome, Ended):
+            await announce_end(self._parts, outcome)
+        else:
+            await announce_pause(self._parts, outcome)
 
     async def _dead_letter(self, delivery: Delivery, reason: str) -> None:
         logs.get_logger("inbox").error("request_undecodable", reason=reason)

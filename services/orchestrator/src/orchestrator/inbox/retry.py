@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict, WaiterLost
+from orchestrator.opening.slots import NoSlotYet
 from orchestrator.opening.taking import LeaseHeld
 from orchestrator.parts import Parts
 from orchestrator.run.endings import release
@@ -31,6 +32,8 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
     except Interrupted as interrupted:
         seconds = 0.0 if interrupted.reason == "shutdown" else _LOST_SECONDS
         await _put_back(parts, received, interrupted.reason, seconds)
+    except NoSlotYet:
+        await _put_back(parts, received, "no_slot", _LOST_SECONDS)
     except (VersionConflict, WaiterLost):
         await _put_back(parts, received, "lost", _LOST_SECONDS)
     except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:

@@ -9,8 +9,8 @@ from contracts import frames
 from conversations.leases.leases import Lease
 from orchestrator.run.interruption import Interrupted
 
-_HARMLESS = frames.Completed | frames.Failed | frames.Alive
-"""The end of a run is in the log before it is said, and a sign of life changes nothing."""
+_HARMLESS = frames.Completed | frames.Failed | frames.Paused | frames.Alive
+"""The end of a run, or its wait, is in the log before it is said, and a sign of life changes nothing."""
 
 
 class Fence:

@@ -9,16 +9,27 @@ from contracts.events import AgentFacts
 from contracts.timings import LINE_SECONDS, LINE_SLACK_SECONDS
 from conversations.aggregate import turn
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.aggregate.turn import Begin, GiveUp, Opening, Refusal, Resume, Wait, fail, open_turn
+from conversations.aggregate.turn import (
+    Begin,
+    GiveUp,
+    Opening,
+    Refusal,
+    Resume,
+    Supersede,
+    Wait,
+    cancel,
+    fail,
+    open_turn,
+)
 from conversations.errors import VersionConflict
 from directory.agents import AgentConfig
 from orchestrator.agents.agents import facts_of
-from orchestrator.opening.slots import NoSlot, take_slot
+from orchestrator.opening.slots import NoSlot, take_slot, take_slot_again
 from orchestrator.parts import Parts
-from orchestrator.run.endings import CANCELLED, heard
+from orchestrator.run.endings import CANCELLED, end_frame, heard, settle
 from orchestrator.run.log import run_of
 from orchestrator.run.resume import already_sent
-from orchestrator.stages import Ended, Opened, Taken
+from orchestrator.stages import Ended, Opened, Paused, Taken
 from runtime import failpoints
 
 _NO_AGENT = "There is no such agent."
@@ -26,16 +37,18 @@ _NO_AGENT = "There is no such agent."
 
 async def decide(
     parts: Parts, taken: Taken, conversation: Conversation, *, first_in_line: bool, waited: bool = False
-) -> Opened | Ended | Refusal | Wait | NoSlot:
+) -> Opened | Ended | Paused | Refusal | Wait | NoSlot:
     """The outcome for now. `waited`: it is in line, has told its caller so, and has no slot of the account's.
 
-    Raises StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    Raises NoSlotYet, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
     """
     while True:
         run = conversation.run(taken.trace_id)
         agent = await _agent_of(parts, taken, run)
         opening = await _opening(parts, taken, conversation, agent, waited=waited)
-        if isinstance(opening, Begin):
+        if isinstance(opening, Resume) and run is not None and (run.pending or run.is_unpaused):
+            await take_slot_again(parts, taken)
+        if isinstance(opening, Begin | Supersede):
             if not first_in_line:
                 return Wait(trace_id="")
             if refused := await take_slot(parts, taken, waited=waited):
@@ -45,10 +58,12 @@ async def decide(
                 return opening
             case turn.Ended():
                 return taken.ended(opening.run)
+            case turn.Paused():
+                return taken.paused()
             case GiveUp():
                 assert run is not None, "it has had its attempts"
                 new = (*await heard(parts, run, taken.clock.now()), *opening.events)
-            case Begin() | Resume():
+            case Begin() | Supersede() | Resume():
                 new = opening.events
         try:
             with begins():
@@ -58,8 +73,16 @@ async def decide(
             continue
         if isinstance(opening, GiveUp):
             return taken.ended(run_of(conversation, taken.trace_id))
+        if isinstance(opening, Supersede):
+            await _tell_superseded(parts, taken, run_of(conversation, opening.trace_id))
         assert agent is not None, "a run begins with its agent"
         return parts.register.enter(taken.opened(conversation, agent))
+
+
+async def _tell_superseded(parts: Parts, taken: Taken, run: Run) -> None:
+    """What the run's own worker would have done."""
+    await settle(parts, taken.request.account_id, run)
+    await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
 
 
 @contextmanager
@@ -87,6 +110,8 @@ async def _opening(
     if run is not None:
         if run.state == "running" and agent is None:
             return GiveUp(events=fail(run, "agent_not_found", _NO_AGENT, now))
+        if run.pending and taken.interruption.reason == "cancelled":
+            return GiveUp(events=cancel(run, now))
         facts: AgentFacts = run
     elif taken.interruption.reason == "cancelled":
         return Refusal(code="cancelled", message=CANCELLED)

@@ -7,13 +7,14 @@ from orchestrator.opening.slots import NoSlot
 from orchestrator.opening.unreadable import end_unreadable
 from orchestrator.opening.waiting import leave_line, wait_for_turn
 from orchestrator.parts import Parts
-from orchestrator.stages import Ended, Opened, Taken
+from orchestrator.stages import Ended, Opened, Paused, Taken
 
 
-async def open_run(parts: Parts, taken: Taken) -> Opened | Ended | Refusal:
+async def open_run(parts: Parts, taken: Taken) -> Opened | Ended | Paused | Refusal:
     """The first append, after a wait for the request's turn where the conversation is busy.
 
-    Raises Interrupted, VersionConflict, WaiterLost, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, StoreUnavailable, DatabaseUnavailable,
+    UnreadableEvent.
     """
     has_waited = taken.delivery.attempt > 1 or taken.request.attempt > 1  # perhaps, at another worker
     try:

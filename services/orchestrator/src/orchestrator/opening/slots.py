@@ -15,6 +15,10 @@ from orchestrator.stages import Received, Taken
 _FRESH_SECONDS = 2.0
 
 
+class NoSlotYet(Exception):  # noqa: N818 - a state of things
+    """A run that has waited for a person is to go on, and its account has no slot to spare."""
+
+
 class NoSlot(msgspec.Struct, frozen=True):
     """The account has no slot to spare: why, and when one may be free."""
 
@@ -29,15 +33,28 @@ async def take_slot(parts: Parts, taken: Taken, *, waited: bool) -> NoSlot | Non
     """
     if not waited and is_fresh(taken, taken.clock):
         return None
+    return await _admitted(parts, taken)
+
+
+async def _admitted(parts: Parts, taken: Taken, **unlimited: None) -> NoSlot | None:
     request = taken.request
     plan = await plan_of(parts.pool, request.account_id)
     if plan is None:  # the account was deleted: what it may do is decided elsewhere
         return None
-    plan = replace(plan, requests_per_minute=None)
+    plan = replace(plan, requests_per_minute=None, **unlimited)
     admission = await parts.limiter.admit(request.account_id, plan, request.trace_id)
     if admission.allowed:
         return None
     return NoSlot(admission.code or "rate_limited", admission.retry_after_s or 0)
+
+
+async def take_slot_again(parts: Parts, taken: Taken) -> None:
+    """Have a slot for a run that goes on; the month's tokens were asked about when it began.
+
+    Raises NoSlotYet, DatabaseUnavailable.
+    """
+    if await _admitted(parts, taken, tokens_per_month=None) is not None:
+        raise NoSlotYet(taken.trace_id)
 
 
 async def give_back(parts: Parts, taken: Taken) -> None:

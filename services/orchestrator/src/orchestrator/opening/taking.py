@@ -3,10 +3,10 @@
 import asyncio
 from typing import TypeVar
 
-from bus import BusUnavailable
 from conversations.aggregate.conversation import Conversation
 from conversations.errors import UnreadableEvent
 from orchestrator.parts import Parts
+from orchestrator.run.cancelled import is_cancelled
 from orchestrator.run.endings import release_lease
 from orchestrator.stages import Found, Received, Taken
 from runtime import failpoints
@@ -28,7 +28,7 @@ async def take(parts: Parts, received: Received) -> Taken:
     lease, agent, cancelled, read = await asyncio.gather(
         parts.leases.acquire(request.trace_id),
         parts.agents.current(request.account_id, request.agent_id),
-        _is_cancelled(parts, request.trace_id),
+        is_cancelled(parts, request.trace_id),
         _read(parts, received),
         return_exceptions=True,
     )
@@ -73,14 +73,6 @@ async def _conversation(parts: Parts, conversation_id: str) -> Conversation | Un
         return await parts.store.load(conversation_id)
     except UnreadableEvent as error:
         return error
-
-
-async def _is_cancelled(parts: Parts, trace_id: str) -> bool:
-    """NATS not answering is no reason to stop: cancellations are followed as well."""
-    try:
-        return await parts.bus.traces.is_cancelled(trace_id)
-    except BusUnavailable:
-        return False
 
 
 def _had(outcome: T | BaseException) -> T:

@@ -18,7 +18,7 @@ from orchestrator.opening.slots import NoSlot, give_back
 from orchestrator.parts import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
-from orchestrator.stages import Ended, Opened, Taken
+from orchestrator.stages import Ended, Opened, Paused, Taken
 
 _SLOT_SECONDS = 1.0
 _BUSY = "Another message of this conversation is being answered."
@@ -26,7 +26,7 @@ _FULL = "Too many messages wait for this conversation, or for others of the acco
 _NO_SLOT = "The account had no run to spare when the message's turn came."
 
 
-async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Refusal:
+async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Paused | Refusal:
     """Take a place in line, say `Queued`, and hold no slot until the request's turn has come and is decided.
 
     Where it raises, the request is put back: its place is kept for who takes it up next. Raises Interrupted,
@@ -55,7 +55,7 @@ async def leave_line(parts: Parts, taken: Taken) -> None:
         await parts.line.leave(taken.trace_id)
 
 
-async def _decided(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Refusal:
+async def _decided(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Paused | Refusal:
     try:
         while conversation := await taken.interruption.allowed(partial(_turn, parts, taken, why)):
             outcome = await decide(parts, taken, conversation, first_in_line=True, waited=True)
@@ -79,7 +79,7 @@ def _busy(why: Wait | NoSlot, message: str) -> Refusal:
 
 
 async def _turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Conversation | None:
-    """The conversation once nobody is before this request and no run is under way; None when time is up.
+    """The conversation once nobody is before this request and no run is worked on; None when time is up.
 
     One that was refused a run slot first waits a little; not for a slot that cannot be free in time. Raises
     StoreUnavailable.
@@ -102,18 +102,23 @@ async def _turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Conversation 
 
 
 def _other(conversation: Conversation, taken: Taken) -> Run | None:
-    """The run of another request that is under way."""
+    """The run of another request that is under way, unless it waits for a person: that takes too long."""
     active = conversation.active
-    return None if active is None or active.trace_id == taken.trace_id else active
+    if active is None or active.trace_id == taken.trace_id or active.pending:
+        return None
+    return active
 
 
 async def _end_of(parts: Parts, taken: Taken, run: Run, end: float) -> None:
-    """Return when that run has ended, or at `end`. Its worker says so, unless it is dead or NATS away."""
+    """Return when that run has ended, or waits for a person, or at `end`.
+
+    Its worker says so, unless it is dead or NATS away.
+    """
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
 
     def hear(frame: frames.Frame) -> None:
-        if isinstance(frame, frames.Completed | frames.Failed):
+        if isinstance(frame, frames.Completed | frames.Failed | frames.Paused):
             ended.set()
 
     following = await parts.bus.traces.follow_trace(run.trace_id, hear)

@@ -7,6 +7,7 @@ free; what its checks cost beyond its share of CPU time they wait for, and nobod
 import asyncio
 import signal
 from collections import OrderedDict
+from typing import Any
 
 from directory.agents import AgentConfig
 from orchestrator.output.cpu_budget import CpuBudget
@@ -26,6 +27,8 @@ _TOO_SLOW = "it could not be checked in time, as the schema takes too long"
 _LATE = "it could not be checked in time"
 _UNCHECKED = "it could not be checked"
 
+_Place = tuple[str, int, str, str]
+
 
 class SchemaChecks:
     """The processes, started when they are first needed.
@@ -40,15 +43,20 @@ class SchemaChecks:
         self._spare: list[SchemaProcess] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._asked = 0
-        self._resting: OrderedDict[tuple[str, int, str], float] = OrderedDict()
+        self._resting: OrderedDict[_Place, float] = OrderedDict()
         self._log = logs.get_logger("schema")
 
-    async def problem(self, agent: AgentConfig, text: str) -> str:
-        """What is wrong with `text` as JSON of the agent's schema, in words for callers; "" for nothing."""
-        question = Question(agent.output_schema or {}, text)
+    async def problem(
+        self, agent: AgentConfig, text: str, *, schema: dict[str, Any] | None = None, name: str = ""
+    ) -> str:
+        """What is wrong with `text` as JSON of the agent's schema, in words for callers; "" for nothing.
+
+        Or by the `schema` of one of its tools, which has this `name`.
+        """
+        question = Question(agent.output_schema or {} if schema is None else schema, text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                return await self._checked(agent, question)
+                return await self._checked(agent, question, (*agent.key, name))
         except TimeoutError:
             self._log.warning("schema_check_late", account_id=agent.account_id, agent_id=agent.agent_id)
             return _LATE
@@ -67,8 +75,7 @@ class SchemaChecks:
         await asyncio.gather(*self._starting)
         await asyncio.gather(*(process.end() for process in self._spare))
 
-    async def _checked(self, agent: AgentConfig, question: Question) -> str:
-        place = agent.key
+    async def _checked(self, agent: AgentConfig, question: Question, place: _Place) -> str:
         while True:
             await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
             async with self._turns.turn(agent.account_id):
@@ -107,10 +114,10 @@ class SchemaChecks:
     async def _start(self) -> None:
         self._spare.append(await SchemaProcess.start())
 
-    def _rests(self, place: tuple[str, int, str]) -> bool:
+    def _rests(self, place: _Place) -> bool:
         return self._resting.get(place, 0.0) > asyncio.get_running_loop().time()
 
-    def _rest(self, place: tuple[str, int, str]) -> None:
+    def _rest(self, place: _Place) -> None:
         self._resting[place] = asyncio.get_running_loop().time() + _REST_SECONDS
         if len(self._resting) > _RESTING:
             self._resting.popitem(last=False)

@@ -1,6 +1,6 @@
 """What other processes ask by request and reply.
 
-- `commands`: what else writes to conversations: `erasing`, `describing`
+- `commands`: what else writes to conversations: `erasing`, `describing`, `deciding`
 - `checking`: make one model call of an agent
 - `what_if`: do a recorded run again, with tools and sources out of its record (`recorded`)
 """

@@ -8,7 +8,9 @@ from typing import assert_never
 from bus import BusUnavailable
 from contracts import subjects, wire
 from contracts.messages import (
+    ApprovalAnswered,
     Command,
+    DecideApproval,
     DescribeAnswered,
     DescribeConversation,
     EraseAnswered,
@@ -17,12 +19,13 @@ from contracts.messages import (
 from contracts.timings import COMMAND_SECONDS
 from conversations.errors import StoreUnavailable
 from orchestrator.parts import Parts
+from orchestrator.rpc.deciding import decide
 from orchestrator.rpc.describing import describe
 from orchestrator.rpc.erasing import erase
 from runtime import logs
 
 QUEUE = "orchestrators"
-Answer = EraseAnswered | DescribeAnswered
+Answer = EraseAnswered | DescribeAnswered | ApprovalAnswered
 
 
 class Commands:
@@ -47,7 +50,7 @@ class Commands:
         ):
             answer = await self._answer(command)
             log = logs.get_logger("commands")
-            log.info("command_answered", command=type(command).__name__, outcome=answer.outcome)
+            log.info("command_answered", command=type(command).__name__, outcome=_outcome(answer))
             return wire.encode(answer)
 
     async def wait_until_none(self) -> None:
@@ -74,12 +77,18 @@ class Commands:
                 self._none.set()
 
 
+def _outcome(answer: Answer) -> str:
+    return answer.code or "decided" if isinstance(answer, ApprovalAnswered) else answer.outcome
+
+
 async def _obeyed(parts: Parts, command: Command) -> Answer:
     match command:
         case EraseConversation():
             return EraseAnswered(outcome="erased" if await erase(parts, command) else "not_found")
         case DescribeConversation():
             return await describe(parts, command)
+        case DecideApproval():
+            return await decide(parts, command)
         case _:
             assert_never(command)
 
@@ -90,6 +99,8 @@ def _unavailable(command: Command) -> Answer:
             return EraseAnswered(outcome="unavailable")
         case DescribeConversation():
             return DescribeAnswered(outcome="unavailable")
+        case DecideApproval():
+            return ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
         case _:
             assert_never(command)
 

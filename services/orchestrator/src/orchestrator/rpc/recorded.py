@@ -8,12 +8,12 @@ import msgspec
 
 from contracts import events, frames, wire
 from contracts.values import Source, ToolSpec
-from conversations.aggregate.conversation import Call, Conversation, Run, evolve_all
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from directory.agents import AgentConfig
 from orchestrator.run.clock import RunClock
 from orchestrator.run.log import run_of
 from orchestrator.run.retrieval import Retriever
-from orchestrator.tools.requested import error_output
 from runtime.postgres import Pool
 
 
@@ -80,7 +80,7 @@ class RecordedTools:
         else:
             self.missed.add(call.call_id)
             problem = f"This is a replay: its record holds no result of {call.name} with this input."
-            found = msgspec.structs.replace(call, output=error_output(problem), is_error=True)
+            found = msgspec.structs.replace(call, output=wire.error_output(problem), is_error=True)
         return events.ToolReturned(
             trace_id=self._trace_id,
             at=self._clock.now(),

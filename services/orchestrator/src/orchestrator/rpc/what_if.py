@@ -143,6 +143,7 @@ class Rerun:
             already=AlreadySent(),
             retriever=self._sources,
             output=output,
+            asks=False,
         )
 
     async def go(self, interruption: Interruption) -> None:

@@ -15,6 +15,7 @@ from orchestrator.lease.fence import Fence
 from orchestrator.models import ModelFailure
 from orchestrator.output.output import Output
 from orchestrator.parts import Parts
+from orchestrator.run.cancelled import is_cancelled
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.cost import RoundCost
 from orchestrator.run.interruption import Interrupted
@@ -24,14 +25,14 @@ from orchestrator.run.reply import Replies
 from orchestrator.run.resume import AlreadySent, already_sent
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.turn_loop import run_turn
-from orchestrator.stages import Ended, Opened
+from orchestrator.stages import Ended, Opened, Paused
 from orchestrator.tools.listing import ToolsUnavailable
 from orchestrator.tools.tool_calls import ToolCalls
 from runtime import failpoints, genai, logs, telemetry
 
 
-async def run_to_end(parts: Parts, opened: Opened) -> Ended:
-    """Work until the run has ended in the log.
+async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
+    """Work until the run has ended in the log, or waits there for a person.
 
     Raises Interrupted ("shutdown" and "lost"), VersionConflict, StoreUnavailable: then it goes on, here or
     elsewhere.
@@ -49,6 +50,9 @@ async def run_to_end(parts: Parts, opened: Opened) -> Ended:
         log.exception("run_broke")
         await attempt.fail("internal_error", "Something went wrong here.", "broke")
     run = attempt.log.run
+    if run.pending:
+        log.info("run_paused", approvals=[call.approval_id for call in run.pending])
+        return opened.paused(attempt.channel)
     log.info(
         "run_ended",
         state=run.state,
@@ -72,7 +76,7 @@ class Attempt:
         timings, fence = parts.timings, Fence(parts.bus.traces, opened.lease)
         self.channel = TraceChannel(fence, run.trace_id, run.attempt, alive_seconds=timings.alive_seconds)
         parts.register.enter(opened.running(self.channel))
-        left = RUN_SECONDS - opened.clock.seconds_since(run.requested_at)
+        left = RUN_SECONDS + run.paused_seconds - opened.clock.seconds_since(run.requested_at)
         opened.interruption.limit(left)
         self._tools = ToolCalls(
             *(parts.bus, opened.agent, run, opened.clock, opened.clock.after(left)),
@@ -81,7 +85,7 @@ class Attempt:
         )
 
     async def go(self) -> None:
-        """Work until the run has ended in the log, or raise what `run_to_end` does."""
+        """Work until the run has ended in the log, or waits there, or raise what `run_to_end` does."""
         agent = self._opened.agent
         with telemetry.tracer().start_as_current_span(
             f"{genai.INVOKE_AGENT} {agent.name}",
@@ -120,6 +124,8 @@ class Attempt:
             interruption=self._opened.interruption,
             stop=self._parts.stop,
         )
+        if self.log.run.pending and await is_cancelled(self._parts, self.log.run.trace_id):
+            raise Interrupted("cancelled")  # it was asked for before this was known to wait
 
     async def _begin(self) -> AlreadySent:
         """Say that the attempt has begun; a later one, behind what earlier ones have said."""

@@ -13,7 +13,7 @@ from conversations.leases.leases import Lease
 from orchestrator.parts import Parts
 from orchestrator.run.interruption import Interrupted
 from orchestrator.run.resume import already_sent
-from orchestrator.stages import Ended, Taken
+from orchestrator.stages import Ended, Paused, Taken
 from runtime import failpoints, logs
 
 CANCELLED = "The run was cancelled."
@@ -30,6 +30,15 @@ async def announce_end(parts: Parts, ended: Ended) -> None:
         await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
 
 
+async def announce_pause(parts: Parts, paused: Paused) -> None:
+    """Tell of a run that waits in the log: nothing is held for it any more."""
+    await _let_go(parts, paused, parts.limiter.release(paused.request.account_id, paused.trace_id))
+    if paused.channel is not None:
+        await paused.channel.send(frames.Paused(seq=0, attempt=0))
+    else:
+        await parts.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
+
+
 async def refuse(parts: Parts, taken: Taken, refusal: Refusal) -> None:
     """Nothing was appended, and nothing will be. Raises Interrupted where another worker may have it."""
     if not await taken.lease.wait_until_live():
@@ -39,7 +48,13 @@ async def refuse(parts: Parts, taken: Taken, refusal: Refusal) -> None:
     # First: a refused request that came again might begin, and its caller asks anew meanwhile.
     await taken.delivery.ack(at_once=True)
     await _let_go(parts, taken, parts.limiter.release(request.account_id, request.trace_id))
-    refused = frames.Refused(seq=0, attempt=request.attempt, code=refusal.code, message=refusal.message)
+    refused = frames.Refused(
+        seq=0,
+        attempt=request.attempt,
+        code=refusal.code,
+        message=refusal.message,
+        approvals=refusal.approvals,
+    )
     await parts.bus.traces.publish_frame(request.trace_id, refused)
 
 

@@ -16,7 +16,8 @@ from runtime import failpoints
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
 _NOTE_SECONDS = 1.0
-_ENDS = events.RunCompleted | events.RunFailed | events.RunCancelled
+_LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.ApprovalRequested
+"""Behind these nobody works on the run."""
 
 
 class Log(Protocol):
@@ -60,16 +61,16 @@ class RunLog:
         """Append, again and again for some seconds if Postgres is away: the store knows its own events.
 
         Behind what the account has said of the conversation meanwhile, which leaves the run as it is. The end
-        of the run releases its lease in the same statement.
+        of the run releases its lease in the same statement, and so does its wait for a person.
         Raises VersionConflict where another worker has the run, StoreUnavailable.
         """
         loop = asyncio.get_running_loop()
-        ends = isinstance(new[-1], _ENDS)
+        leaves = isinstance(new[-1], _LEAVES)
         end = loop.time() + _APPEND_SECONDS
         while True:
             try:
                 failpoints.reach("orchestrator-before-append")
-                release = self._leases.ending(self._trace_id, self._lease) if ends else None
+                release = self._leases.ending(self._trace_id, self._lease) if leaves else None
                 await self._append(new, release)
                 if release is not None:
                     self._leases.ended(self._trace_id, self._lease)

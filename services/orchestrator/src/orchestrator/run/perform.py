@@ -4,12 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from contracts import events
-from contracts.ids import reply_id
+from contracts.ids import new_id, reply_id
 from contracts.values import ToolSpec, Usage
-from conversations.aggregate.conversation import Call, Conversation, Run, evolve_all
+from conversations.aggregate.approvals import Terms, requested
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.history import Histories, prompt_for
-from conversations.aggregate.turn import CallModel, Retrieve, RunTools, Step, conclude
+from conversations.aggregate.turn import AskApproval, CallModel, Retrieve, RunTools, Step, conclude
 from directory.agents import AgentConfig
+from directory.approval_policy import needs_approval
 from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.continuation import with_text
 from orchestrator.models.prefix import prompt_sha256, tools_sha256
@@ -41,7 +44,8 @@ class Tools(Protocol):
 class Performer:
     """Performs the steps of one attempt at the log's run.
 
-    `already` is what earlier attempts have sent of the next round.
+    `already` is what earlier attempts have sent of the next round. `asks`: a person is asked about the calls
+    that the agent's policy is about.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Performer:
         already: AlreadySent,
         retriever: Retriever,
         output: Output,
+        asks: bool = True,
     ) -> None:
         self._log = log
         self._agent = agent
@@ -72,6 +77,7 @@ class Performer:
         self._already = already
         self._retriever = retriever
         self._output = output
+        self._asks = asks
         self._offered: dict[str, ToolSpec] | None = None
 
     async def perform(self, step: Step) -> Sequence[events.Event]:
@@ -83,9 +89,41 @@ class Performer:
                 return await self._call_model(run, step)
             case RunTools():
                 return await self._tools.run(step.round, step.calls, await self.offered())
+            case AskApproval():
+                return await self._ask(run, step)
             case Retrieve():
                 found = await self._retriever.find(run.user_text)
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self._clock.now(), sources=found),)
+
+    async def _ask(self, run: Run, step: AskApproval) -> Sequence[events.Event]:
+        """What stands in for a tool that is not listed any more is its name."""
+        agent, offered = self._agent, await self.offered()
+        asked = []
+        for call in step.calls:
+            spec = offered.get(call.name)
+            terms = Terms(
+                agent_id=agent.agent_id,
+                server="" if spec is None else spec.server,
+                tool=call.name if spec is None else spec.tool,
+                expires_at=self._clock.after(agent.approval_seconds),
+                approvers=agent.approvers,
+                on_expiry=agent.on_expiry,
+                on_new_message=agent.on_new_message,
+            )
+            now = self._clock.now()
+            asked.append(requested(run, step.round, call, terms, approval_id=new_id(), now=now))
+        return asked
+
+    def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
+        """The names of the tools that a person has to allow."""
+        policies = {server.name: server.require_approval for server in self._agent.mcp_servers}
+        if not self._asks or all(policy == "never" for policy in policies.values()):
+            return frozenset()
+        return frozenset(
+            name
+            for name, spec in offered.items()
+            if needs_approval(policies.get(spec.server, "always"), spec)
+        )
 
     async def offered(self) -> dict[str, ToolSpec]:
         """The agent's tools by the names that the model sees, the same for the whole attempt."""
@@ -144,7 +182,7 @@ class Performer:
             tools_sha256=tools_sha256(call),
         )
         done: list[events.Event] = [*self._channel.said_events(now), replied]
-        done += asked_for(replied, offered, bad_inputs)
+        done += asked_for(replied, offered, bad_inputs, self._held(offered))
         after = run_of(evolve_all(self._log.conversation, done), run.trace_id)
         done += conclude(after, message_id=reply_id(run.trace_id), now=now)
         return done

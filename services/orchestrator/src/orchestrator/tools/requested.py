@@ -4,7 +4,7 @@ A call that cannot be run is answered at once with an error for the model; it do
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -49,13 +49,20 @@ def _plain(name: str) -> str:
 
 
 def asked_for(
-    reply: events.ModelReplied, offered: Mapping[str, ToolSpec], bad_inputs: Mapping[str, str]
+    reply: events.ModelReplied,
+    offered: Mapping[str, ToolSpec],
+    bad_inputs: Mapping[str, str],
+    held: Collection[str] = (),
 ) -> tuple[events.ToolCalled | events.ToolReturned, ...]:
     """The calls of a reply as events, with the answers to those that cannot be run.
 
-    `bad_inputs` says what is wrong with the input of a call, by its id.
+    `bad_inputs` says what is wrong with the input of a call, by its id. Calls of tools in `held` wait for a
+    person.
     """
-    called = tool_calls_of(reply)
+    called = tuple(
+        msgspec.structs.replace(call, needs_approval=True) if call.name in held else call
+        for call in tool_calls_of(reply)
+    )
     answered: list[events.ToolReturned] = []
     for number, call in enumerate(called):
         problem = bad_inputs.get(call.call_id) or _problem(number, call, offered)
@@ -80,12 +87,7 @@ def _failed(call: events.ToolCalled, problem: str) -> events.ToolReturned:
         at=call.at,
         round=call.round,
         call_id=call.call_id,
-        output=error_output(problem),
+        output=wire.error_output(problem),
         is_error=True,
         ms=0,
     )
-
-
-def error_output(problem: str) -> str:
-    """An error as tool output, which always parses as JSON."""
-    return msgspec.json.encode({"error": problem}).decode()

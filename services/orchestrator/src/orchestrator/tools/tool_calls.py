@@ -11,20 +11,23 @@ from collections.abc import Mapping, Sequence
 from opentelemetry.trace import Span, SpanKind, use_span
 
 from bus import Bus, BusUnavailable, Subscription
-from contracts import events
+from contracts import events, wire
 from contracts.messages import ToolFinished, ToolRequested
 from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from contracts.values import ToolSpec
-from conversations.aggregate.conversation import Call, Run
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Run
 from directory.agents import AgentConfig
 from orchestrator.run.clock import RunClock, later
-from orchestrator.tools.requested import error_output
 from runtime import failpoints, genai, telemetry
 
 _LOOK_AGAIN_SECONDS = 5.0
 _RECORD_SECONDS = 2.0
 _SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 15 minutes
+
+_UNKNOWN = "The tool {} timed out; its outcome is unknown."
+_GONE = "The tool {} cannot be reached any more; the call was not run."
 
 
 class ToolCalls:
@@ -46,7 +49,9 @@ class ToolCalls:
         self._agent = agent
         self._trace_id = run.trace_id
         # An earlier attempt may have asked for these, and they may have run.
-        self._earlier = {call.call_id for each in run.rounds for call in each.calls}
+        self._earlier = {
+            call.call_id for each in run.rounds for call in each.calls if call.may_run_since[0] < run.attempt
+        }
         self._clock = clock
         self._run_ends_at = run_ends_at
         self._tool_seconds = tool_seconds
@@ -68,14 +73,18 @@ class ToolCalls:
         if not self._earlier.isdisjoint(call.call_id for call in calls):
             await self._look()
         await self._ask([call for call in calls if self._is_to_be_asked(call, offered)], offered)
-        await self._wait({call.call_id: self._awaited_until(call) for call in calls})
+        waited = [call for call in calls if self._may_have_been_asked(call)]
+        await self._wait({call.call_id: self._awaited_until(call) for call in waited})
         failpoints.reach("orchestrator-tools-returned")
         return tuple(self._returned(round_number, call) for call in calls)
 
     def _is_to_be_asked(self, call: Call, offered: Mapping[str, ToolSpec]) -> bool:
         if call.call_id not in self._earlier:
-            return True
+            return call.name in offered  # days may have passed since it was
         return call.call_id not in self._results and _may_repeat(offered.get(call.name))
+
+    def _may_have_been_asked(self, call: Call) -> bool:
+        return call.call_id in self._asked or call.call_id in self._earlier
 
     async def _ask(self, calls: Sequence[Call], offered: Mapping[str, ToolSpec]) -> None:
         """Have these calls run. Nothing is awaited but that they are queued."""
@@ -92,7 +101,7 @@ class ToolCalls:
                 agent_version=self._agent.version,
                 server=spec.server,
                 tool=spec.tool,
-                input=call.input,
+                input=call.ran_input,
                 timeout_s=self._tool_seconds,
                 deadline=deadline,
             )
@@ -101,11 +110,13 @@ class ToolCalls:
         failpoints.reach("orchestrator-tool-requested")
 
     def _deadline(self, call: Call) -> str:
-        """Until when it may begin: counted from its event, which a worker that was paused since cannot renew.
+        """Until when it may begin: counted from the event by which it may.
+
+        A worker that was paused since cannot renew that.
 
         One of an earlier attempt is asked for anew, from now on, and may be run twice.
         """
-        began = self._clock.now() if call.call_id in self._earlier else call.at
+        began = self._clock.now() if call.call_id in self._earlier else call.may_run_since[1]
         return min(later(began, self._begin_seconds), self._run_ends_at)
 
     def _answered_by(self, deadline: str) -> float:
@@ -116,7 +127,7 @@ class ToolCalls:
     def _awaited_until(self, call: Call) -> float:
         """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
         asked = self._asked.get(call.call_id)
-        return asked or self._answered_by(later(call.at, self._begin_seconds))
+        return asked or self._answered_by(later(call.may_run_since[1], self._begin_seconds))
 
     def recorded(self, run: Run) -> None:
         """The log has `run`: have large results that are in there leave the bus, in the background.
@@ -198,12 +209,13 @@ class ToolCalls:
     def _returned(self, round_number: int, call: Call) -> events.ToolReturned:
         result = self._results.get(call.call_id)
         if result is None:
+            known = self._may_have_been_asked(call)
             result = ToolFinished(
                 trace_id=self._trace_id,
                 call_id=call.call_id,
-                output=error_output(f"The tool {call.name} timed out; its outcome is unknown."),
+                output=wire.error_output((_UNKNOWN if known else _GONE).format(call.name)),
                 is_error=True,
-                ms=int(self._tool_seconds * 1000),
+                ms=int(self._tool_seconds * 1000) if known else 0,
             )
         return events.ToolReturned(
             trace_id=self._trace_id,

@@ -10,7 +10,10 @@ from gateway.http.problems import Refusal, headers_of
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat"')
 _NO_USE = (b"x-should-retry", b"false")
 _USELESS = frozenset(
-    {"quota_exceeded", "idempotency_conflict", "cancelled", "provider_refused", "deadline_exceeded"}
+    {
+        *("quota_exceeded", "idempotency_conflict", "cancelled", "provider_refused", "deadline_exceeded"),
+        *("approval_required", "approval_pending", "approval_expired"),
+    }
 )
 # Clients branch on these words of OpenAI's; all other codes are our own.
 _CODES = {
@@ -24,6 +27,7 @@ _ADVICE = {
     "missing_api_key": "Send the account's key as Authorization: Bearer.",
     "agent_not_found": "No agent has this id, or alone has this name: see GET /openai/v1/models.",
     "conversation_not_found": "The conversation was deleted just now: send the request again.",
+    "approval_pending": "Decide about the tool call by GET /v1/approvals, then send the request again.",
     "invalid_request": "Mend the field that `param` names.",
     "context_too_long": "Show less of the conversation.",
     "internal_error": "Try again; name the answer's X-Trace-Id when you ask.",

@@ -1,0 +1,200 @@
+"""The rules by which persons decide about tool calls. Pure.
+
+A run waits from the event by which it asks until the event by which the last of its calls is decided. A call
+that is not to be run has its result with that event: the model is told, and nothing is asked of a tool.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from contracts import events, wire
+from contracts.values import ApprovalDecision, ApprovalNeeded, Approvers, Decider, OnExpiry, OnNewMessage
+from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.conversation import Run
+
+NOT_RUN = "The call was not run: nobody had approved it."
+_EXPIRED = "The call was not run: nobody decided about it in time. Ask for it again if it is still wanted."
+_DENIED = "The call was not run: a person refused it."
+_SERVICE = Decider(kind="service", id="service")
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """On what terms a person is asked, by how the agent is configured."""
+
+    agent_id: str
+    server: str
+    tool: str
+    expires_at: str
+    approvers: Approvers
+    on_expiry: OnExpiry
+    on_new_message: OnNewMessage
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says about a call; `input` takes the place of the model's, where it is given."""
+
+    approval_id: str
+    decision: Literal["approved", "denied"]
+    by: Decider
+    on_behalf_of: str | None = None
+    input: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """Append these and it is decided; where it `resumes` the run, that is to be requested again."""
+
+    events: tuple[events.Event, ...]
+    resumes: bool
+
+
+class Known(msgspec.Struct, frozen=True):
+    """It was decided just so before."""
+
+
+class NotDecided(msgspec.Struct, frozen=True):
+    """Nothing is to be appended; `code` is one of `contracts.errors`."""
+
+    code: str
+
+
+def requested(
+    run: Run, number: int, call: Call, terms: Terms, *, approval_id: str, now: str
+) -> events.ApprovalRequested:
+    """The question about a call of round `number`."""
+    return events.ApprovalRequested(
+        trace_id=run.trace_id,
+        at=now,
+        approval_id=approval_id,
+        call_id=call.call_id,
+        round=number,
+        input_sha256=hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
+        **msgspec.structs.asdict(terms),
+    )
+
+
+def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecided:
+    """What becomes of an answer, given its run."""
+    call, approval = _find(run, answer.approval_id) or (None, None)
+    if call is None or approval is None:
+        return NotDecided("not_found")
+    if approval.requested.approvers == "operator" and answer.by.kind != "operator":
+        return NotDecided("approval_forbidden")
+    changed = _changed(call, answer)
+    if approval.decided is not None:
+        known = approval.decided
+        if (known.decision, _canonical(known.input)) == (answer.decision, _canonical(changed)):
+            return Known()
+        return NotDecided("approval_expired" if known.decision == "expired" else "approval_decided")
+    if run.state != "running":
+        return NotDecided("approval_decided")
+    if approval.requested.expires_at <= now:
+        return NotDecided("approval_expired")
+    decided = events.ApprovalDecided(
+        trace_id=run.trace_id,
+        at=now,
+        approval_id=answer.approval_id,
+        decision=answer.decision,
+        by=answer.by,
+        on_behalf_of=answer.on_behalf_of,
+        input=changed,
+        reason=answer.reason,
+    )
+    said = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
+    refused = () if answer.decision == "approved" else (_not_run(run, approval, said, now),)
+    return Decided(events=(decided, *refused), resumes=len(run.pending) == 1)
+
+
+def expired(run: Run, now: str) -> tuple[events.Event, ...]:
+    """What ends the wait of a run about whose calls nobody has decided in time; () where there is time."""
+    waiting = tuple(_approvals(run.pending))
+    if not waiting or any(approval.requested.expires_at > now for approval in waiting):
+        return ()
+    return tuple(
+        event
+        for approval in waiting
+        for event in (
+            _closed(run, approval, "expired", now),
+            _not_run(run, approval, _EXPIRED, now),
+        )
+    )
+
+
+def withdrawn(run: Run, now: str) -> tuple[events.Event, ...]:
+    """What goes with the end of a run that waits: nobody is to decide any more."""
+    return tuple(_closed(run, approval, "cancelled", now) for approval in _approvals(run.pending))
+
+
+def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
+    """What a run waits for, as its caller is told."""
+    return tuple(
+        ApprovalNeeded(
+            id=call.approval.requested.approval_id,
+            tool=call.name,
+            input=call.input,
+            expires_at=call.approval.requested.expires_at,
+        )
+        for call in run.pending
+        if call.approval is not None
+    )
+
+
+def on_new_message(run: Run) -> OnNewMessage:
+    """What the agent of a run that waits wants a new message to do."""
+    superseded = all(each.requested.on_new_message == "supersede" for each in _approvals(run.pending))
+    return "supersede" if superseded else "refuse"
+
+
+def on_expiry(run: Run) -> OnExpiry:
+    """What the agent of a run that waits wants to become of it when time is over."""
+    return (
+        "fail" if any(each.requested.on_expiry == "fail" for each in _approvals(run.pending)) else "continue"
+    )
+
+
+def _approvals(calls: tuple[Call, ...]) -> Iterator[Approval]:
+    return (call.approval for call in calls if call.approval is not None)
+
+
+def _find(run: Run, approval_id: str) -> tuple[Call, Approval] | None:
+    for each in reversed(run.rounds):
+        for call in each.calls:
+            if call.approval is not None and call.approval_id == approval_id:
+                return call, call.approval
+    return None
+
+
+def _changed(call: Call, answer: Answer) -> dict[str, Any] | None:
+    """What an approval puts in the place of the model's input; None where that is the same."""
+    if answer.decision != "approved" or _canonical(answer.input) == _canonical(call.input):
+        return None
+    return answer.input
+
+
+def _canonical(given: dict[str, Any] | None) -> bytes | None:
+    return None if given is None else wire.encode_canonical(given)
+
+
+def _closed(run: Run, approval: Approval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
+    return events.ApprovalDecided(
+        trace_id=run.trace_id,
+        at=now,
+        approval_id=approval.requested.approval_id,
+        decision=decision,
+        by=_SERVICE,
+    )
+
+
+def _not_run(run: Run, approval: Approval, said: str, now: str) -> events.ToolReturned:
+    return events.ToolReturned(
+        trace_id=run.trace_id,
+        at=now,
+        round=approval.requested.round,
+        call_id=approval.requested.call_id,
+        output=wire.error_output(said),
+        is_error=True,
+        ms=0,
+    )

@@ -1,0 +1,129 @@
+"""Approvals as those who decide see them: one out of the log, by its id, and lists out of the read model."""
+
+from typing import Any, LiteralString
+
+import msgspec
+
+from contracts import events, http, wire
+from conversations.aggregate.calls import Approval, Call
+from conversations.database import using
+from conversations.event_store.log import Log
+from conversations.queries.find_run import load_run
+from runtime.postgres import Pool
+
+FUNCTION = """
+CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'approval_id' $$;
+"""
+
+INDEXES: dict[str, LiteralString] = {
+    "conversation_events_approval_idx": """
+    ON conversation_events (approval_of_event(state)) WHERE topic = 'approval_requested.v1'
+""",
+}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An approval, and whose it is."""
+
+    account_id: str
+    approval: http.Approval
+
+
+async def find_approval(pool: Pool, approval_id: str) -> Found | None:
+    """By its id, as the log has it now; None where it is unknown, or its conversation erased.
+
+    Raises StoreUnavailable, UnreadableEvent.
+    """
+    async with using(pool) as conn:
+        row = await (await conn.execute(_FIND, [approval_id])).fetchone()
+    found = None if row is None else await load_run(pool, row[0])
+    if found is None:
+        return None
+    conversation_id, run = found
+    account_id = (await Log(pool).accounts_of([conversation_id])).get(conversation_id)
+    for each in run.rounds:
+        for call in each.calls:
+            if account_id is not None and call.approval is not None and call.approval_id == approval_id:
+                return Found(account_id, _shown(conversation_id, call, call.approval))
+    return None
+
+
+def _shown(conversation_id: str, call: Call, approval: Approval) -> http.Approval:
+    requested, decided = approval.requested, approval.decided
+    return http.Approval(
+        id=requested.approval_id,
+        status="pending" if decided is None else decided.decision,
+        trace_id=requested.trace_id,
+        conversation_id=conversation_id,
+        agent_id=requested.agent_id,
+        tool=http.ApprovalTool(name=call.name, server=requested.server),
+        input=call.input,
+        requested_at=requested.at,
+        expires_at=requested.expires_at,
+        decision=None if decided is None else _made(decided),
+    )
+
+
+def _made(decided: events.ApprovalDecided) -> http.DecisionMade:
+    return http.DecisionMade(
+        decision=decided.decision,
+        by=decided.by,
+        at=decided.at,
+        on_behalf_of=decided.on_behalf_of,
+        input=decided.input,
+        reason=decided.reason,
+    )
+
+
+async def list_approvals(
+    pool: Pool,
+    account_id: str | None,
+    *,
+    status: str | None = None,
+    conversation_id: str | None = None,
+    after: str | None = None,
+    limit: int,
+) -> list[http.Approval]:
+    """Those of an account, or of all, the newest first, behind the id `after`. Raises StoreUnavailable."""
+    named = {
+        "account": account_id,
+        "status": status,
+        "conversation": conversation_id,
+        "after": after,
+        "limit": limit,
+    }
+    async with using(pool) as conn:
+        rows = await (await conn.execute(_LIST, named)).fetchall()
+    return [_listed(*row) for row in rows]
+
+
+def _listed(given: str, decided: str | None, name: str, server: str, *row: str) -> http.Approval:
+    event = None if decided is None else wire.decode_event(decided.encode())
+    fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+    return http.Approval(
+        **fields,
+        tool=http.ApprovalTool(name=name, server=server),
+        input=msgspec.json.decode(given),
+        decision=_made(event) if isinstance(event, events.ApprovalDecided) else None,
+    )
+
+
+_COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
+
+_FIND = """
+SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
+ WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s
+"""
+
+_LIST = """
+SELECT input, decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
+       expires_at, status
+  FROM approvals
+ WHERE approval_id IS NOT NULL
+   AND (%(account)s::text IS NULL OR account_id = %(account)s)
+   AND (%(status)s::text IS NULL OR status = %(status)s)
+   AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
+   AND (%(after)s::text IS NULL OR approval_id < %(after)s)
+ ORDER BY approval_id DESC LIMIT %(limit)s
+"""

@@ -1,0 +1,41 @@
+"""The body of a decision about a tool call, checked."""
+
+from administration.approvals import fit
+from administration.reading import read_json
+from contracts import http
+from contracts.admin_errors import Invalid
+from gateway.admin.answering import refusal_of
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange
+
+BODY = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/DecisionBody"},
+            "examples": {
+                "approved": {"summary": "As the model asked", "value": {"decision": "approved"}},
+                "edited": {
+                    "summary": "With another input, whole",
+                    "value": {"decision": "approved", "input": {"order_id": "ORD-1001"}},
+                },
+                "denied": {
+                    "summary": "Not to be run",
+                    "value": {"decision": "denied", "reason": "It has left the warehouse."},
+                },
+            },
+        }
+    },
+}
+
+
+async def read(exchange: Exchange) -> http.DecisionBody:
+    """The body of this request. Raises Refusal: 415, 413, 400; ClientGone."""
+    return await strict_json.read_json(exchange, _parse)
+
+
+def _parse(data: bytes) -> http.DecisionBody:
+    try:
+        return fit(read_json(http.DecisionBody, data))
+    except Invalid as error:
+        raise refusal_of(error) from None

@@ -1,0 +1,194 @@
+"""What waits for a person: lists from the read model, one approval from the log itself, and decisions.
+
+A list may be behind by the projector's second; a single approval never is.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Router, get, post
+from litestar.di import NamedDependency, Provide
+from litestar.openapi.spec import Example
+from litestar.params import PathParameter
+
+from administration.approvals import STATES
+from bus import decide_approval
+from contracts import http, ids
+from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
+from contracts.messages import DecideApproval
+from contracts.values import Decider
+from conversations.queries.finding_approvals import Found, find_approval, list_approvals
+from directory.caller import Caller
+from gateway.access.account_bounds import within_reads_at_once
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY as SECURITY
+from gateway.access.auth import has_key, provide_caller
+from gateway.approvals import decision_body
+from gateway.http import query
+from gateway.http.exchange import of
+from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
+from gateway.http.problems import Refusal, invalid
+from gateway.openapi.described import described
+from gateway.parts import Parts, parts_of
+
+AnyRequest = Request[Any, Any, Any]
+ApprovalId = Annotated[
+    str,
+    PathParameter(
+        description="The id of an approval of the account.", format="uuid", examples=[Example(value=APPROVAL)]
+    ),
+]
+_STATUS = {
+    "name": "status",
+    "in": "query",
+    "description": "Only those of this status.",
+    "schema": {"type": "string", "enum": STATES},
+}
+_CONVERSATION = {
+    "name": "conversation_id",
+    "in": "query",
+    "description": "Only those of this conversation.",
+    "schema": {"type": "string", "format": "uuid"},
+}
+
+
+class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of approvals, the newest first."""
+
+    data: tuple[http.Approval, ...]
+    next_cursor: NextCursor
+
+
+_PENDING = http.Approval(
+    id=APPROVAL,
+    status="pending",
+    trace_id=TRACE,
+    conversation_id=CONVERSATION,
+    agent_id=AGENT,
+    tool=http.ApprovalTool(name="cancel_order", server="shop"),
+    input={"order_id": "ORD-1001"},
+    requested_at=AT,
+    expires_at="2026-11-28T09:30:00.123456Z",
+)
+_APPROVED = msgspec.structs.replace(
+    _PENDING,
+    status="approved",
+    decision=http.DecisionMade(decision="approved", by=Decider(kind="account", id=KEY), at=AT),
+)
+
+
+@described(parameters=[LIMIT, CURSOR])
+async def _provide_paging(request: AnyRequest) -> Paging:
+    return paging_of(of(request.scope), str)
+
+
+@get(
+    "/",
+    operation_id="listApprovals",
+    summary="List the tool calls that a person has to allow, the newest first.",
+    description="The list may be behind by a moment; one approval never is.",
+    response_description="A page of them.",
+    dependencies={"paging": Provide(_provide_paging)},
+)
+@described(
+    parameters=[_STATUS, _CONVERSATION],
+    examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
+)
+async def list_of_account(
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+) -> ApprovalPage:
+    """GET /v1/approvals."""
+    given = query.parameters(of(request.scope), "status", "conversation_id")
+    status, conversation_id = given.get("status"), given.get("conversation_id")
+    if status is not None and status not in STATES:
+        raise invalid("status", f"This must be one of {', '.join(STATES)}.")
+    if conversation_id is not None and not ids.is_uuid(conversation_id.lower()):
+        raise invalid("conversation_id", "This must be a UUID.")
+    limit = paging.limit
+    rows = await list_approvals(
+        parts_of(request).pool,
+        caller.account_id,
+        status=status,
+        conversation_id=conversation_id and conversation_id.lower(),
+        after=paging.after,
+        limit=limit + 1,
+    )
+    more = rows[limit - 1].id if len(rows) > limit else None
+    return ApprovalPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+
+
+@get(
+    "/{approval_id:str}",
+    operation_id="getApproval",
+    summary="Get one approval.",
+    response_description="The approval.",
+    guards=[within_reads_at_once],
+)
+@described("not_found", examples={"pending": _PENDING, "approved": _APPROVED})
+async def get_one(
+    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
+) -> http.Approval:
+    """GET /v1/approvals/{approval_id}."""
+    return (await _owned(parts_of(request), caller, approval_id)).approval
+
+
+@post(
+    "/{approval_id:str}/decision",
+    status_code=200,
+    operation_id="decideApproval",
+    summary="Approve or deny a tool call.",
+    description="The same decision again has the same answer; another is refused. With the last decision "
+    "that a run waits for it goes on: its stream by `GET /v1/chat/{trace_id}/events`.",
+    response_description="It is decided.",
+)
+@described(
+    *("not_found", "approval_forbidden", "approval_decided", "approval_expired"),
+    *("unsupported_media_type", "message_too_large"),
+    body=decision_body.BODY,
+    examples={"approved": _APPROVED},
+)
+async def decide(
+    request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
+) -> http.Approval:
+    """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
+    parts = parts_of(request)
+    body = await decision_body.read(of(request.scope))
+    found = await _owned(parts, caller, approval_id)
+    answer = await decide_approval(
+        parts.bus.rpc,
+        DecideApproval(
+            trace_id=found.approval.trace_id,
+            account_id=caller.account_id,
+            conversation_id=found.approval.conversation_id,
+            approval_id=found.approval.id,
+            decision=body.decision,
+            by=Decider(kind="account", id=caller.key_id),
+            on_behalf_of=body.on_behalf_of,
+            input=body.input,
+            reason=body.reason,
+        ),
+    )
+    if answer.code == "invalid_request":
+        raise invalid("input", answer.detail or "It does not fit the tool.")
+    if answer.code is not None:
+        raise Refusal(answer.code, answer.detail)
+    return (await _owned(parts, caller, approval_id)).approval
+
+
+async def _owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
+    """Raises Refusal, in the same words for every reason that it is not found; StoreUnavailable."""
+    approval_id = approval_id.lower()
+    found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None
+    if found is None or found.account_id != caller.account_id:
+        raise Refusal("not_found", "There is no such approval.")
+    return found
+
+
+ROUTER = Router(
+    "/v1/approvals",
+    route_handlers=[list_of_account, get_one, decide],
+    guards=[has_key, within_read_rate],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[SECURITY],
+    tags=["approvals"],
+)

@@ -1,0 +1,96 @@
+"""A person decides about a tool call: appended at the version of the conversation that it was decided by.
+
+With the last decision that a run waits for it is open and waits for nobody: by that, in the log, it is to go
+on. It is requested here; should that not come to be, the sweeper does it.
+"""
+
+import contextlib
+
+from bus import BusUnavailable
+from contracts import wire
+from contracts.messages import ApprovalAnswered, DecideApproval
+from conversations.aggregate import approvals
+from conversations.aggregate.approvals import Answer, Decided, NotDecided
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.turn import DECIDED, ask_again
+from conversations.database import server_now
+from conversations.errors import UnreadableEvent, VersionConflict
+from directory.agents import AgentConfig
+from orchestrator.parts import Parts
+from orchestrator.run.log import run_of
+from orchestrator.tools.listing import ToolsUnavailable
+from orchestrator.tools.requested import MAX_INPUT_BYTES
+from runtime.postgres import DatabaseUnavailable
+
+_UNKNOWN = ApprovalAnswered(code="not_found", detail="There is no such approval.")
+_AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked about just now.")
+
+
+async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
+    """Decide, if nobody has; safe to repeat. Raises StoreUnavailable."""
+    try:
+        while True:
+            conversation = await parts.store.load(command.conversation_id)
+            try:
+                return await _decide(parts, command, conversation)
+            except VersionConflict:
+                continue
+    except (DatabaseUnavailable, UnreadableEvent, ToolsUnavailable):
+        return _AWAY
+
+
+async def _decide(parts: Parts, command: DecideApproval, conversation: Conversation) -> ApprovalAnswered:
+    """Raises VersionConflict where somebody else has appended meanwhile."""
+    run = conversation.run(command.trace_id)
+    if run is None or conversation.account_id != command.account_id:
+        return _UNKNOWN
+    answer = Answer(
+        approval_id=command.approval_id,
+        decision=command.decision,
+        by=command.by,
+        on_behalf_of=command.on_behalf_of,
+        input=command.input,
+        reason=command.reason,
+    )
+    outcome = approvals.decide(run, answer, now=await server_now(parts.pool))
+    if isinstance(outcome, NotDecided):
+        return ApprovalAnswered(code=outcome.code)
+    if isinstance(outcome, Decided):
+        if problem := await _problem(parts, command, run):
+            return ApprovalAnswered(code="invalid_request", detail=problem)
+        conversation = await parts.store.append(conversation, outcome.events)
+    await _go_on(parts, conversation, run_of(conversation, command.trace_id))
+    return ApprovalAnswered()
+
+
+async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
+    """Request a run that waits for nobody any more."""
+    if run.is_unpaused:
+        with contextlib.suppress(BusUnavailable):
+            await parts.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
+
+
+async def _problem(parts: Parts, command: DecideApproval, run: Run) -> str:
+    """What is wrong with an input that a person has put in the place of the model's; "" for nothing.
+
+    Raises ToolsUnavailable, DatabaseUnavailable.
+    """
+    if command.input is None or command.decision != "approved":
+        return ""
+    if len(wire.encode(command.input)) > MAX_INPUT_BYTES:
+        return f"It is longer than {MAX_INPUT_BYTES} bytes."
+    call = next(each for each in run.pending if each.approval_id == command.approval_id)
+    agent = await parts.agents.at_version(command.account_id, run.agent_id, run.agent_version)
+    if agent is None:
+        return "There is no such agent any more."
+    return await _misfit(parts, agent, call, command)
+
+
+async def _misfit(parts: Parts, agent: AgentConfig, call: Call, command: DecideApproval) -> str:
+    specs = await parts.listings.of(agent)
+    schema = next((spec.input_schema for spec in specs if spec.name == call.name), None)
+    if schema is None:
+        raise ToolsUnavailable(call.name)
+    text = wire.encode(command.input).decode()
+    return await parts.schema_checks.problem(agent, text, schema=schema, name=call.name)

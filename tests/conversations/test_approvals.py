@@ -1,0 +1,278 @@
+"""Given a run that waits for a person, when somebody decides or nobody does -> these events."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from contracts import events
+from contracts.updates import Finished
+from contracts.values import Decider
+from conversations.aggregate.approvals import (
+    NOT_RUN,
+    Answer,
+    Decided,
+    Known,
+    NotDecided,
+    Terms,
+    decide,
+    requested,
+)
+from conversations.aggregate.canonical_stream import end_of
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.aggregate.history import prompt_for
+from conversations.aggregate.turn import (
+    AskApproval,
+    CallModel,
+    GiveUp,
+    Opening,
+    Paused,
+    Refusal,
+    Resume,
+    RunTools,
+    Supersede,
+    cancel,
+    conclude,
+    fail,
+    next_step,
+    open_turn,
+)
+from tests.conversations.given import (
+    AGENT,
+    AT,
+    answered,
+    asked,
+    began,
+    given,
+    replied,
+    request,
+    returned,
+    said,
+    started,
+    trace,
+    use,
+    wanted,
+)
+
+pytestmark = pytest.mark.requirement("APPROVAL-DECIDE")
+
+SOON = "2026-11-21T10:30:00.000000Z"
+EXPIRES = "2026-11-28T09:30:00.000000Z"
+AFTER = "2026-11-28T09:30:00.000001Z"
+ADA = Decider(kind="account", id="key-1")
+BLOCKS = [use("c1", "find", q=1), use("c2", "cancel_order", order_id="ORD-1")]
+
+
+def called(*held: str, blocks: list[dict[str, Any]] | None = None) -> tuple[events.Event, ...]:
+    """A reply with calls, of which those of the tools in `held` wait for a person."""
+    return tuple(
+        msgspec.structs.replace(event, needs_approval=True)
+        if isinstance(event, events.ToolCalled) and event.name in held
+        else event
+        for event in wanted(blocks or BLOCKS)
+    )
+
+
+def question(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
+    run = given(began(), asked(), started(), *called("cancel_order")).runs[0]
+    call = next(each for each in run.rounds[0].calls if each.call_id == call_id)
+    own = {
+        "agent_id": "agent-1",
+        "server": "shop",
+        "tool": call.name,
+        "expires_at": EXPIRES,
+        "approvers": "account",
+        "on_expiry": "continue",
+        "on_new_message": "refuse",
+    }
+    return requested(run, 1, call, Terms(**own | terms), approval_id=f"approval-{call_id}", now=AT)
+
+
+def waiting(**terms: Any) -> Conversation:
+    events_ = (began(), asked(), started(), *called("cancel_order"), returned("c1"), question(**terms))
+    return given(*events_)
+
+
+def answer(decision: Any = "approved", **fields: Any) -> Answer:
+    return Answer(**{"approval_id": "approval-c2", "decision": decision, "by": ADA} | fields)
+
+
+def run_of(conversation: Conversation) -> Run:
+    return conversation.runs[0]
+
+
+def after(conversation: Conversation, said_: Answer, now: str = SOON) -> Conversation:
+    outcome = decide(run_of(conversation), said_, now=now)
+    assert isinstance(outcome, Decided)
+    assert outcome.resumes
+    return evolve_all(conversation, outcome.events)
+
+
+def again(conversation: Conversation, now: str = SOON) -> Opening:
+    """The run's own request comes again."""
+    return open_turn(conversation, request("a"), AGENT, now=now, expired=False)
+
+
+@pytest.mark.requirement("APPROVAL-PARK", "NEXT-STEP")
+def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
+    called_ = given(began(), asked(), started(), *called("cancel_order"))
+    step = next_step(run_of(called_))
+    assert isinstance(step, RunTools)
+    assert [call.call_id for call in step.calls] == ["c1"]
+    found = evolve_all(called_, [returned("c1")])
+    step = next_step(run_of(found))
+    assert isinstance(step, AskApproval)
+    assert [call.call_id for call in step.calls] == ["c2"]
+    parked = evolve_all(found, [question()])
+    run = run_of(parked)
+    assert [call.call_id for call in run.pending] == ["c2"]
+    assert run.state == "running"
+    assert next_step(run) is None
+    assert conclude(run, message_id="m", now=AT) == ()
+    assert again(parked) == Paused(run=run)
+
+
+def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None:
+    decided = after(waiting(), answer())
+    run = run_of(decided)
+    assert run.is_unpaused
+    resumed = again(decided)
+    assert isinstance(resumed, Resume)
+    run = run_of(evolve_all(decided, resumed.events))
+    step = next_step(run)
+    assert isinstance(step, RunTools)
+    (call,) = step.calls
+    assert (call.call_id, call.ran_input, call.may_run_since) == ("c2", {"order_id": "ORD-1"}, (2, SOON))
+    assert not run.is_unpaused
+    assert run.paused_seconds == 3600.0
+
+
+@pytest.mark.requirement("APPROVAL-EDIT")
+def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
+    changed = {"order_id": "ORD-2"}
+    decided = after(waiting(), answer(input=changed))
+    resumed = again(decided)
+    assert isinstance(resumed, Resume)
+    done = evolve_all(
+        decided, (*resumed.events, returned("c2"), *said("Done.", number=2), *answered("Done."))
+    )
+    call = run_of(done).rounds[0].calls[1]
+    assert (call.input, call.ran_input) == ({"order_id": "ORD-1"}, changed)
+    result = prompt_for(done, trace(), tools_offered=True).messages[2]["content"][1]
+    assert result["content"] == (
+        "A person changed the input of this call before it ran. "
+        'It ran with {"order_id":"ORD-2"}.\n{"ok":true}'
+    )
+    end = end_of(run_of(done))
+    assert isinstance(end, Finished)
+    assert [each.input for each in end.tool_calls] == [{"q": 1}, changed]
+
+
+def test_an_input_that_is_the_models_own_changes_nothing() -> None:
+    decided = after(waiting(), answer(input={"order_id": "ORD-1"}))
+    assert run_of(decided).rounds[0].calls[1].changed_input is None
+    assert decide(run_of(decided), answer(), now=SOON) == Known()
+
+
+def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
+    decided = after(waiting(), answer("denied", reason="It has left."))
+    call = run_of(decided).rounds[0].calls[1]
+    said_ = "The call was not run: a person refused it. Their reason: It has left."
+    assert call.output == f'{{"error":"{said_}"}}'
+    assert call.is_error
+    assert next_step(run_of(decided)) == CallModel(round=2, tools=True)
+
+
+def test_the_same_decision_again_is_known_and_another_is_not_made() -> None:
+    run = run_of(after(waiting(), answer()))
+    assert decide(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == Known()
+    for other in (answer("denied"), answer(input={"order_id": "ORD-9"})):
+        assert decide(run, other, now=SOON) == NotDecided("approval_decided")
+
+
+def test_who_may_not_decide_and_what_is_not_there_decides_nothing() -> None:
+    run = run_of(waiting(approvers="operator"))
+    assert decide(run, answer(), now=SOON) == NotDecided("approval_forbidden")
+    operator = Decider(kind="operator", id="ada@cli")
+    assert isinstance(decide(run, answer(by=operator), now=SOON), Decided)
+    assert decide(run, answer(approval_id="another"), now=SOON) == NotDecided("not_found")
+
+
+def test_the_run_waits_until_all_its_calls_are_decided() -> None:
+    blocks = [use("c1", "cancel_order"), use("c2", "cancel_order", order_id="ORD-1")]
+    called_ = (began(), asked(), started(), *called("cancel_order", blocks=blocks))
+    first = msgspec.structs.replace(question(), call_id="c1", approval_id="approval-c1")
+    both = given(*called_, first, question())
+    one = decide(run_of(both), answer(), now=SOON)
+    assert isinstance(one, Decided)
+    assert not one.resumes
+    half = evolve_all(both, one.events)
+    assert next_step(run_of(half)) is None
+    assert isinstance(again(half), Paused)
+    two = decide(run_of(half), answer(approval_id="approval-c1"), now=SOON)
+    assert isinstance(two, Decided)
+    assert two.resumes
+
+
+@pytest.mark.requirement("APPROVAL-EXPIRY")
+def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
+    parked = waiting()
+    assert decide(run_of(parked), answer(), now=EXPIRES) == NotDecided("approval_expired")
+    assert isinstance(again(parked, SOON), Paused)
+    resumed = again(parked, AFTER)
+    assert isinstance(resumed, Resume)
+    expired = run_of(evolve_all(parked, resumed.events))
+    assert next_step(expired) == CallModel(round=2, tools=True)
+    assert "nobody decided about it in time" in (expired.rounds[0].calls[1].output or "")
+    assert expired.paused_seconds == 7 * 24 * 3600 + 1e-6
+    assert decide(expired, answer(), now=AFTER) == NotDecided("approval_expired")
+
+
+@pytest.mark.requirement("APPROVAL-EXPIRY")
+def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -> None:
+    parked = waiting(on_expiry="fail")
+    ended = again(parked, AFTER)
+    assert isinstance(ended, GiveUp)
+    run = run_of(evolve_all(parked, ended.events))
+    assert (run.state, run.code) == ("failed", "approval_expired")
+
+
+@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
+def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
+    refused = open_turn(waiting(), request("b"), AGENT, now=SOON, expired=False)
+    assert isinstance(refused, Refusal)
+    assert refused.code == "approval_pending"
+    assert [each.id for each in refused.approvals] == ["approval-c2"]
+
+
+@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
+def test_a_new_message_ends_the_run_that_waits_where_the_agent_wants_that() -> None:
+    parked = waiting(on_new_message="supersede")
+    begun = open_turn(parked, request("b"), AGENT, now=SOON, expired=False)
+    assert isinstance(begun, Supersede)
+    assert begun.trace_id == trace("a")
+    both = evolve_all(parked, begun.events)
+    assert [run.state for run in both.runs] == ["cancelled", "running"]
+    assert decide(run_of(both), answer(), now=SOON) == NotDecided("approval_decided")
+    shown = prompt_for(both, trace("b"), tools_offered=True).messages[2]["content"]
+    assert shown[1] == {
+        "type": "tool_result",
+        "tool_use_id": "c2",
+        "content": NOT_RUN,
+        "is_error": True,
+    }
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail"])
+def test_the_end_of_a_run_that_waits_withdraws_what_was_asked(end: str) -> None:
+    run = run_of(waiting())
+    ended = cancel(run, SOON) if end == "cancel" else fail(run, "internal_error", "It broke.", SOON)
+    assert [type(each) for each in ended][:1] == [events.ApprovalDecided]
+    closed = ended[0]
+    assert isinstance(closed, events.ApprovalDecided)
+    assert (closed.decision, closed.by.kind) == ("cancelled", "service")
+
+
+def test_a_call_of_before_approvals_may_run_at_once() -> None:
+    run = given(began(), asked(), started(), replied(BLOCKS), *wanted(BLOCKS)[1:]).runs[0]
+    assert all(call.may_run and call.may_run_since == (1, AT) for call in run.rounds[0].calls)

@@ -1,0 +1,59 @@
+"""Approvals as those who decide see them: one out of the log at once, lists out of the read model."""
+
+import pytest
+
+from contracts import events, http
+from conversations.aggregate.approvals import Answer, Decided, decide
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.queries.finding_approvals import find_approval, list_approvals
+from runtime.postgres import Pool
+from tests.conversations.given import ACCOUNT, asked, returned, started, trace
+from tests.conversations.read_models import empty, follow, told
+from tests.conversations.test_approvals import ADA, SOON, called, question
+
+pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
+
+
+@pytest.fixture(autouse=True)
+async def emptied(migrated_database_url: str) -> None:
+    await empty(migrated_database_url)
+
+
+async def listed(pool: Pool, **those: str) -> list[http.Approval]:
+    return await list_approvals(pool, ACCOUNT, limit=10, **those)
+
+
+async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_it_is_decided(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await follow(pool, log)
+    found = await find_approval(pool, "approval-c2")
+    assert found is not None
+    assert (found.account_id, found.approval.status, found.approval.input) == (
+        ACCOUNT,
+        "pending",
+        {"order_id": "ORD-1"},
+    )
+    assert await listed(pool) == await listed(pool, status="pending") == [found.approval]
+    answer = Answer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
+    outcome = decide(waiting.runs[0], answer, now=SOON)
+    assert isinstance(outcome, Decided)
+    await store.append(waiting, outcome.events)
+    found = await find_approval(pool, "approval-c2")
+    assert found is not None
+    assert (found.approval.status, found.approval.decision and found.approval.decision.by) == ("denied", ADA)
+    await follow(pool, log)
+    assert await listed(pool, conversation_id=waiting.conversation_id) == [found.approval]
+    assert await listed(pool, status="pending") == []
+    assert await list_approvals(pool, "another", limit=10) == []
+
+
+async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: Log, pool: Pool) -> None:
+    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await follow(pool, log)
+    await store.append(waiting, [events.ConversationErased(trace_id=trace(), at=SOON, account_id=ACCOUNT)])
+    assert await find_approval(pool, "approval-c2") is None
+    await follow(pool, log)
+    assert await listed(pool) == []

@@ -1,0 +1,133 @@
+"""A run that waits for a person, as its readers are told of it: by its gateway alone, and then to go on."""
+
+from typing import Any
+
+import pytest
+
+from contracts import events, frames
+from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, ToolStarted, Update
+from contracts.values import ApprovalNeeded, Decider
+from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.conversation import Round
+from gateway.runs.view import View
+from gateway.traces.replay_buffer import ReplayBuffer
+from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run
+
+pytestmark = pytest.mark.requirement("APPROVAL-STREAMS")
+
+INPUT = {"q": 1}
+ASKED = events.ApprovalRequested(
+    trace_id="t",
+    at="t",
+    approval_id="approval-1",
+    call_id="call",
+    round=1,
+    input_sha256="",
+    expires_at="later",
+    agent_id="a",
+    server="shop",
+    tool="find",
+)
+NEEDED = ApprovalNeeded(id="approval-1", tool="find", input=INPUT, expires_at="later")
+PAUSED = frames.Paused(seq=4, attempt=1)
+
+
+def rounds(**changes: Any) -> tuple[Round, ...]:
+    call = Call(
+        call_id="call", at="t", name="find", input=INPUT, needs_approval=True, approval=Approval(ASKED)
+    )
+    for name, value in changes.items():
+        call = Call(**{each: getattr(call, each) for each in call.__struct_fields__} | {name: value})
+    return (Round(number=1, text="Hello.", cuts=(6,), blocks=(), calls=(call,)),)
+
+
+def approved(given: dict[str, Any] | None = None) -> Approval:
+    decided = events.ApprovalDecided(
+        trace_id="t",
+        at="t",
+        approval_id="approval-1",
+        decision="approved",
+        by=Decider(kind="account", id="k"),
+        input=given,
+    )
+    return Approval(ASKED, decided, resumed=2, resumed_at="t")
+
+
+def told_of(updates: list[Update]) -> list[Update]:
+    return [update for update in updates if not isinstance(update, Broken)]
+
+
+def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> None:
+    view = View()
+    before = feed(view, ACCEPTED, delta(2, "Hello."), called(3), PAUSED)
+    assert view.wants_log
+    last = view.feed_log(run(rounds=rounds()))
+    assert last == [
+        Broken("approval_required", "A person has to approve a tool call.", local=True, approvals=(NEEDED,))
+    ]
+    assert before == [Started(), Text("Hello."), ToolStarted("call", "find", INPUT)]
+    assert view.ended
+
+
+def test_what_a_reader_has_missed_comes_in_the_order_of_the_log() -> None:
+    for heard in ((), (ACCEPTED,), (ACCEPTED, delta(2, "Hel"))):
+        view = View()
+        updates = [*feed(view, *heard), *view.feed_log(run(rounds=rounds()))]
+        text = "".join(update.text for update in updates if isinstance(update, Text))
+        kinds = [type(update) for update in updates if not isinstance(update, Text)]
+        assert (text, kinds) == ("Hello.", [Started, ToolStarted, Broken])
+        assert isinstance(updates[-2], ToolStarted)
+
+
+def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it() -> None:
+    buffer = ReplayBuffer()
+    buffer.add(View().feed_log(run(rounds=rounds())))
+    assert [entry.cursor is None for entry in buffer.entries] == [False, False, False, True]
+    assert buffer.is_local
+
+
+def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
+    view = View()
+    updates = feed(view, ACCEPTED, delta(2, "Hello."), called(3), PAUSED)
+    updates += view.feed_log(run(rounds=rounds(approval=approved()), attempt=2))
+    assert not view.ended
+    updates += feed(
+        view,
+        resumed(2, "Hello."),
+        frames.ToolReturned(seq=2, attempt=2, call_id="call", is_error=False),
+        frames.Delta(seq=3, attempt=2, round=2, text=" Bye.", offset=6),
+    )
+    assert [type(update) for update in updates] == [
+        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
+    ]
+
+
+def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order() -> None:
+    view = View()
+    updates = view.feed_all(
+        [resumed(2, "Hello."), frames.Delta(seq=2, attempt=2, round=2, text="!", offset=6)]
+    )
+    assert view.wants_log
+    updates += view.feed_log(run(rounds=rounds(approval=approved(), output="{}"), attempt=2))
+    assert [type(update) for update in updates] == [
+        *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
+    ]
+
+
+def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:
+    view = View()
+    feed(view, ACCEPTED, delta(2, "Hello."), called(3), completed(4, "Hello.", tool_calls=1))
+    done = run(
+        rounds=rounds(approval=approved({"q": 2}), output="{}"), state="completed", reply=message("Hello.")
+    )
+    assert view.feed_log(done)[-1].tool_calls[0].input == {"q": 2}  # type: ignore[union-attr]
+
+
+def test_a_refusal_names_what_the_conversation_waits_for() -> None:
+    view = View()
+    refused = frames.Refused(
+        seq=0, attempt=1, code="approval_pending", message="m", approvals=(ApprovalNeeded(id="x"),)
+    )
+    (broken,) = view.feed(refused)
+    assert isinstance(broken, Broken)
+    assert broken.approvals == (ApprovalNeeded(id="x"),)

@@ -1,0 +1,283 @@
+"""A run that waits for a person: it parks, holds nothing, and goes on when it is decided, once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from bus import Bus, decide_approval
+from contracts import events, frames
+from contracts.messages import ApprovalAnswered, CancelRequested, ChatRequested, DecideApproval
+from contracts.values import Decider, Usage
+from conversations.aggregate.approvals import Terms, requested
+from conversations.aggregate.conversation import Conversation, Run, fold
+from conversations.aggregate.turn import CANCELLED, ask_again
+from conversations.leases.leases import Leases
+from directory.agents import McpServer
+from directory.approval_policy import ApprovalRules, ToolFilter
+from orchestrator.run.log import run_of
+from tests.orchestrator.given import Listener, World, ago
+from tests.orchestrator.scripted import ScriptedProvider, asks, says
+from tests.orchestrator.toolbox import SPECS, Toolbox
+
+pytestmark = pytest.mark.requirement("APPROVAL-PARK")
+
+POLICY = ApprovalRules(never=ToolFilter(tool_names=("find",)))
+SHOP = McpServer(name="shop", url="https://shop.example/mcp", require_approval=POLICY)
+ADA = Decider(kind="account", id="key-1")
+ORDER = {"n": 2}
+_NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.fixture(scope="module")
+async def box(working: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(working.bus).open() as opened:
+        opened.specs = tuple(
+            msgspec.structs.replace(spec, input_schema=_NUMBER) if spec.name == "order" else spec
+            for spec in SPECS
+        )
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _fresh(box: Toolbox) -> None:
+    box.run = box.echo
+    box.requested.clear()
+
+
+async def parked(world: World, provider: ScriptedProvider, **agent: Any) -> Listener:
+    """A run that has done what needs nobody, and waits."""
+    provider.will(
+        asks(("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), text="Let me see. "), says("Done.")
+    )
+    caller = await world.ask(await world.agent(mcp_servers=(SHOP,), **agent))
+    await caller.until(frames.Paused)
+    return caller
+
+
+async def decision(
+    world: World, caller: Listener, decided: Any = "approved", **fields: Any
+) -> DecideApproval:
+    (call,) = (await world.run(caller)).pending
+    assert call.approval_id is not None
+    return DecideApproval(
+        trace_id=caller.request.trace_id,
+        account_id=caller.request.account_id,
+        conversation_id=caller.request.conversation_id,
+        approval_id=call.approval_id,
+        decision=decided,
+        by=ADA,
+        **fields,
+    )
+
+
+def ran(box: Toolbox, name: str = "order") -> list[dict[str, Any]]:
+    """What a tool was run with, each time."""
+    return [request.input for request in box.requested if request.tool == name]
+
+
+@pytest.mark.requirement("APPROVAL-PARK", "APPROVAL-DECIDE")
+async def test_a_run_waits_without_a_lease_and_goes_on_when_it_is_approved(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    assert [request.tool for request in box.requested] == ["find"]
+    assert not await Leases(working.pool, "test").alive(caller.request.trace_id)
+    kinds = [type(frame).__name__ for frame in caller.frames]
+    assert kinds == ["Accepted", "Delta", "ToolCalled", "ToolCalled", "ToolReturned", "Paused"]
+    command = await decision(working, caller, on_behalf_of="support@shop.example")
+    assert await decide_approval(working.bus.rpc, command) == ApprovalAnswered()
+    await caller.until(frames.Completed)
+    assert ran(box) == [ORDER]
+    assert caller.text == "Let me see. Done."
+    assert await decide_approval(working.bus.rpc, command) == ApprovalAnswered()
+    run = await working.run(caller)
+    assert (run.state, run.attempt) == ("completed", 2)
+    (decided,) = [each for each in await working.events(caller) if isinstance(each, events.ApprovalDecided)]
+    assert (decided.by, decided.on_behalf_of) == (ADA, "support@shop.example")
+
+
+@pytest.mark.requirement("APPROVAL-EDIT")
+async def test_an_edited_input_has_to_fit_the_tool_and_is_what_it_is_run_with(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    refused = await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": "two"}))
+    assert refused.code == "invalid_request"
+    assert refused.detail == 'at $.n it does not satisfy "type": "integer"'
+    assert (await working.run(caller)).pending
+    await decide_approval(working.bus.rpc, await decision(working, caller, input={"n": 3}))
+    await caller.until(frames.Completed)
+    assert ran(box) == [{"n": 3}]
+    told = provider.calls[-1].messages[2]["content"][1]["content"]
+    assert told.startswith('A person changed the input of this call before it ran. It ran with {"n":3}.')
+
+
+async def test_a_refused_call_is_not_run_and_the_model_goes_on(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    await decide_approval(working.bus.rpc, await decision(working, caller, "denied", reason="Too late."))
+    await caller.until(frames.Completed)
+    assert ran(box) == []
+    told = provider.calls[-1].messages[2]["content"][1]
+    assert told["is_error"]
+    assert "a person refused it. Their reason: Too late." in told["content"]
+
+
+@pytest.mark.requirement("APPROVAL-ONCE")
+async def test_of_two_decisions_at_once_one_is_made(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    approved, denied = await decision(working, caller), await decision(working, caller, "denied")
+    async with (
+        Bus.connect(working.settings.nats_url, name="gateway-1") as one,
+        Bus.connect(working.settings.nats_url, name="gateway-2") as two,
+        working.worker("orchestrator-2"),
+    ):
+        answers = await asyncio.gather(decide_approval(one.rpc, approved), decide_approval(two.rpc, denied))
+        await caller.until(frames.Completed)
+    assert {each.code for each in answers} == {None, "approval_decided"}
+    assert ran(box) == ([ORDER] if answers[0].code is None else [])
+
+
+@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
+async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(
+    working: World, provider: ScriptedProvider
+) -> None:
+    caller = await parked(working, provider)
+    refused = await (await working.go_on(caller, "Hello?")).until(frames.Refused)
+    (call,) = (await working.run(caller)).pending
+    assert refused.code == "approval_pending"
+    assert [each.id for each in refused.approvals] == [call.approval_id]
+
+
+@pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
+async def test_a_new_message_takes_the_place_of_the_run_where_the_agent_wants_that(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider, on_new_message="supersede")
+    command = await decision(working, caller)
+    provider.calls.clear()
+    provider.will(says("Never mind."))
+    following = await working.go_on(caller, "Leave it.")
+    await following.until(frames.Completed)
+    assert (await caller.until(frames.Failed)).code == "cancelled"
+    assert (await decide_approval(working.bus.rpc, command)).code == "approval_decided"
+    assert ran(box) == []
+
+
+@pytest.mark.requirement("APPROVAL-CANCEL")
+async def test_a_run_that_waits_can_be_cancelled(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    request, conversation = caller.request, await working.conversation(caller)
+    await working.bus.traces.cancel(CancelRequested(trace_id=request.trace_id, account_id=request.account_id))
+    again = ask_again(conversation, run_of(conversation, request.trace_id), CANCELLED + 1)
+    await working.bus.queues.request_chat(again)
+    assert (await caller.until(frames.Failed)).code == "cancelled"
+    assert ran(box) == []
+    last = [type(each) for each in await working.events(caller)][-2:]
+    assert last == [events.ApprovalDecided, events.RunCancelled]
+
+
+def life(request: ChatRequested, *, expires_at: str, tool: str = "order") -> tuple[events.Event, ...]:
+    """Every event of an approval, as workers of before have left them, up to the attempt that may ask."""
+    trace_id, at = request.trace_id, request.requested_at
+    blocks = ({"type": "tool_use", "id": "b", "name": tool, "input": ORDER},)
+    replied = events.ModelReplied(
+        trace_id=trace_id, at=at, round=1, blocks=blocks, stop_reason="tool_use", usage=Usage()
+    )
+    called = events.ToolCalled(
+        trace_id=trace_id, at=at, round=1, call_id="b", name=tool, input=ORDER, needs_approval=True
+    )
+    run = _run_after(request, replied, called)
+    terms = Terms(
+        agent_id=request.agent_id,
+        server="shop",
+        tool=tool,
+        expires_at=expires_at,
+        approvers="account",
+        on_expiry="continue",
+        on_new_message="refuse",
+    )
+    asked = requested(run, 1, run.rounds[0].calls[0], terms, approval_id="approval-b", now=at)
+    decided = events.ApprovalDecided(
+        trace_id=trace_id, at=at, approval_id="approval-b", decision="approved", by=ADA, input={"n": 5}
+    )
+    resumed = events.RunStarted(
+        trace_id=trace_id, at=at, attempt=2, agent_version=1, model="demo-shop-1", form="form1"
+    )
+    return (replied, called, asked, decided, resumed)
+
+
+def _run_after(request: ChatRequested, *stored: events.Event) -> Run:
+    message = events.MessageSaved(
+        trace_id=request.trace_id,
+        at=request.requested_at,
+        message_id=request.message_id,
+        role="user",
+        agent_id=request.agent_id,
+        content=request.message,
+    )
+    conversation: Conversation = fold(request.conversation_id, (message, *stored))
+    return run_of(conversation, request.trace_id)
+
+
+async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, events.Event]:
+    """A run whose worker died behind so many events of the life of its approval, requested again."""
+    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
+    whole = life(request, **({"expires_at": ago(-3600)} | more))
+    await world.begun(request, *whole[:count])
+    listener = await world.listen(request)
+    await world.bus.queues.request_chat(world.again(request))
+    return listener, whole[count - 1]
+
+
+@pytest.mark.requirement("APPROVAL-ONCE")
+@pytest.mark.parametrize(("count", "runs"), [(4, [{"n": 5}]), (5, [])], ids=["decided", "resumed"])
+async def test_whenever_a_worker_dies_behind_the_decision_the_tool_runs_once_or_not_at_all(
+    working: World, provider: ScriptedProvider, box: Toolbox, count: int, runs: list[Any]
+) -> None:
+    """Behind the attempt that may have asked, nobody knows whether it ran: it is not asked for again."""
+    provider.will(says("Done."))
+    caller, last = await taken_up(working, count)
+    await caller.until(frames.Completed)
+    assert ran(box) == runs, last
+
+
+@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
+@pytest.mark.parametrize("count", [2, 3], ids=["called", "requested"])
+async def test_whenever_a_worker_dies_before_the_decision_the_run_waits(
+    working: World, box: Toolbox, count: int
+) -> None:
+    caller, _ = await taken_up(working, count)
+    await caller.until(frames.Paused)
+    assert ran(box) == []
+    assert len((await working.run(caller)).pending) == 1
+
+
+@pytest.mark.requirement("APPROVAL-EXPIRY")
+async def test_a_run_about_which_nobody_has_decided_goes_on_without_its_call(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(says("I did not cancel it."))
+    caller, _ = await taken_up(working, 3, expires_at=ago(1))
+    await caller.until(frames.Completed)
+    assert ran(box) == []
+    told = provider.calls[-1].messages[2]["content"][0]["content"]
+    assert "nobody decided about it in time. Ask for it again if it is still wanted." in told
+
+
+async def test_a_tool_that_is_gone_by_then_is_said_not_to_have_run(
+    working: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("I could not."))
+    caller, _ = await taken_up(working, 4, tool="vanished")
+    await caller.until(frames.Completed)
+    told = provider.calls[-1].messages[2]["content"][0]["content"]
+    assert "The tool vanished cannot be reached any more; the call was not run." in told

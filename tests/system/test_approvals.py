@@ -1,0 +1,241 @@
+"""Tool calls that a person has to allow, as callers meet them: over every door, on two gateways."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from ops.settings import Counts
+from tests.harness import RunningStack, running_stack
+from tests.system.calling import Caller, events_of
+
+pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
+
+CANCEL = "Cancel ORD-{} because it is a double"
+SECONDS = 90.0
+
+
+@pytest.fixture(scope="module")
+async def two() -> AsyncIterator[RunningStack]:
+    async with running_stack(Counts(gateways=2, orchestrators=2)) as stack:
+        yield stack
+
+
+@pytest.fixture
+def shop(two: RunningStack, http: httpx.AsyncClient) -> Caller:
+    found = two.environment
+    return Caller(http, found.base_url, found.api_key, found.agent_id)
+
+
+@pytest.fixture
+def at_both(two: RunningStack, shop: Caller) -> list[Caller]:
+    return [shop.at(url) for url in two.environment.gateway_urls]
+
+
+async def decide(caller: Caller, approval_id: str, decision: str = "approved", **body: Any) -> httpx.Response:
+    return await caller.http.post(
+        f"{caller.base_url}/v1/approvals/{approval_id}/decision",
+        json={"decision": decision, **body},
+        headers={"X-Api-Key": caller.headers["X-Api-Key"]},
+    )
+
+
+async def waiting(caller: Caller, order: int, key: str | None = None) -> dict[str, Any]:
+    """The problem by which a JSON call is told that a person has to decide."""
+    named = {"Idempotency-Key": key} if key else {}
+    response = await caller.http.post(
+        f"{caller.base_url}/v1/chat",
+        json={"message": CANCEL.format(order)},
+        headers={**caller.headers, **named},
+    )
+    assert response.status_code == 409, response.text
+    problem: dict[str, Any] = response.json()
+    assert problem["code"] == "approval_required"
+    return problem
+
+
+async def read_events(caller: Caller, trace_id: str, cursor: str = "", form: int = 2) -> bytes:
+    """All that GET /v1/chat/{trace_id}/events sends, but for comments."""
+    headers = {"X-Api-Key": caller.headers["X-Api-Key"], "X-Stream-Form": str(form)}
+    if cursor:
+        headers["Last-Event-ID"] = cursor
+    response = await caller.http.get(f"{caller.base_url}/v1/chat/{trace_id}/events", headers=headers)
+    assert response.status_code == 200, response.text
+    return response.content.replace(b": ping\n\n", b"")
+
+
+async def until_listed(ask: Callable[[], Awaitable[httpx.Response]]) -> list[dict[str, Any]]:
+    """A page that is not empty: lists may be behind by a moment."""
+    async with asyncio.timeout(SECONDS):
+        while not (rows := (await ask()).json()["data"]):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+        return list(rows)
+
+
+async def reply_of(caller: Caller, trace_id: str) -> bytes:
+    """The stream from its beginning, once it has come to its end."""
+    async with asyncio.timeout(SECONDS):
+        while b'"code":"approval_required"' in (read := await read_events(caller, trace_id)):  # noqa: ASYNC110 - of other processes
+            await asyncio.sleep(0.2)
+        return read
+
+
+@pytest.mark.requirement("APPROVAL-STREAMS")
+@pytest.mark.parametrize(("form", "order"), [(1, 1030), (2, 1031)])
+async def test_a_stream_ends_with_what_is_waited_for_and_goes_on_after_the_decision(
+    at_both: list[Caller], form: int, order: int
+) -> None:
+    one, other = at_both
+    async with one.opened(CANCEL.format(order), form) as response:
+        trace_id = response.headers["x-trace-id"]
+        told = [event async for event in events_of(response)]
+    last = told[-1]
+    assert (last["type"], last["code"]) == ("error", "approval_required")
+    (needed,) = last["approvals"]
+    assert (needed["tool"], needed["input"]["order_id"]) == ("cancel_order", f"ORD-{order}")
+    before = await read_events(other, trace_id, form=form)
+    *kept, ended = before.split(b"\n\n")[:-1]
+    assert ended.startswith(b"data: ")  # without an id: the gateway's own
+    cursor = kept[-1].split(b"\n")[0].removeprefix(b"id: ").decode()
+    shown = (await other.get(f"/v1/approvals/{needed['id']}")).json()
+    assert (shown["status"], shown["trace_id"], shown["tool"]["server"]) == ("pending", trace_id, "demo-shop")
+    decided = await decide(other, needed["id"])
+    assert (decided.status_code, decided.json()["status"]) == (200, "approved")
+    rest = await read_events(one, trace_id, cursor, form)
+    whole = await read_events(other, trace_id, form=form)
+    assert b"".join(each + b"\n\n" for each in kept) + rest == whole
+    assert b'"type":"done"' in rest
+    if form == 2:
+        assert whole.count(b'"type":"tool_call"') == 1
+
+
+@pytest.mark.requirement("APPROVAL-HTTP", "APPROVAL-NEW-MESSAGE")
+async def test_a_json_call_gets_its_reply_by_its_key_once_it_was_decided(at_both: list[Caller]) -> None:
+    one, other = at_both
+    key = os.urandom(8).hex()
+    problem = await waiting(one, 1032, key)
+    assert (await waiting(other, 1032, key))["approvals"] == problem["approvals"]
+    approval_id = problem["approvals"][0]["id"]
+    shown = (await one.get(f"/v1/approvals/{approval_id}")).json()
+    refused = await one.chat("Hello?", conversation_id=shown["conversation_id"])
+    assert (refused.status_code, refused.json()["code"]) == (409, "approval_pending")
+    assert refused.json()["approvals"] == [{"id": approval_id}]
+    changed = {"order_id": "ORD-1032", "reason": "by phone"}
+    assert (await decide(other, approval_id, input=changed, reason="checked")).status_code == 200
+    await reply_of(one, problem["trace_id"])
+    again = await one.http.post(
+        f"{one.base_url}/v1/chat",
+        json={"message": CANCEL.format(1032)},
+        headers={**one.headers, "Idempotency-Key": key},
+    )
+    assert again.status_code == 200, again.text
+    (call,) = [each for each in again.json()["tool_calls"] if each["name"] == "cancel_order"]
+    assert call["input"] == changed
+    (listed,) = await until_listed(
+        lambda: one.get("/v1/approvals", conversation_id=shown["conversation_id"], status="approved")
+    )
+    assert (listed["id"], listed["decision"]["input"]) == (approval_id, changed)
+
+
+@pytest.mark.requirement("APPROVAL-ONCE")
+async def test_two_decisions_at_once_on_two_gateways_come_to_one(at_both: list[Caller]) -> None:
+    problem = await waiting(at_both[0], 1033)
+    approval_id = problem["approvals"][0]["id"]
+    answers = await asyncio.gather(decide(at_both[0], approval_id), decide(at_both[1], approval_id, "denied"))
+    assert sorted(each.status_code for each in answers) == [200, 409]
+    won = next(each.json()["status"] for each in answers if each.status_code == 200)
+    assert (await decide(at_both[1], approval_id, won)).status_code == 200
+    read = await reply_of(at_both[0], problem["trace_id"])
+    assert b'"type":"done"' in read
+
+
+@pytest.mark.requirement("APPROVAL-DECIDE")
+async def test_what_cannot_be_decided_is_refused_with_a_sentence(
+    two: RunningStack, shop: Caller, http: httpx.AsyncClient
+) -> None:
+    problem = await waiting(shop, 1034)
+    approval_id = problem["approvals"][0]["id"]
+    stranger = Caller(http, shop.base_url, two.environment.starter_api_key, shop.headers["X-Agent-Id"])
+    unknown = "0192f0c1-7d11-7aaa-8bbb-0000000000f1"
+    for answer in (await decide(stranger, approval_id), await decide(shop, unknown)):
+        assert (answer.status_code, answer.json()["detail"]) == (404, "There is no such approval.")
+    assert (await stranger.get("/v1/approvals")).json()["data"] == []
+    wrong: list[dict[str, Any]] = [
+        {"input": {"order_id": 7}},
+        {"input": {}},
+        {"by": "me"},
+        {"decision": "maybe"},
+        {"decision": "denied", "input": {}},
+    ]
+    for body in wrong:
+        answer = await decide(shop, approval_id, **body)
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request"), body
+    assert (await shop.get(f"/v1/approvals/{approval_id}")).json()["status"] == "pending"
+    assert (await decide(shop, approval_id, "denied", reason="No.")).status_code == 200
+    answer = await decide(shop, approval_id)
+    assert (answer.status_code, answer.json()["code"]) == (409, "approval_decided")
+
+
+@pytest.mark.requirement("APPROVAL-CANCEL")
+async def test_a_run_that_waits_is_cancelled(shop: Caller) -> None:
+    problem = await waiting(shop, 1035)
+    address = f"{shop.base_url}/v1/chat/{problem['trace_id']}/cancel"
+    assert (await shop.http.post(address, headers=shop.headers)).status_code == 202
+    assert b'"code":"cancelled"' in await reply_of(shop, problem["trace_id"])
+    shown = await shop.get(f"/v1/approvals/{problem['approvals'][0]['id']}")
+    assert shown.json()["status"] == "cancelled"
+
+
+async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: Caller) -> None:
+    key = {"Authorization": f"Bearer {shop.headers['X-Api-Key']}"}
+    body = {
+        "model": shop.headers["X-Agent-Id"],
+        "messages": [{"role": "user", "content": CANCEL.format(1036)}],
+    }
+    address = f"{shop.base_url}/openai/v1/chat/completions"
+    whole = await shop.http.post(address, json=body, headers=key)
+    assert (whole.status_code, whole.headers["x-should-retry"]) == (409, "false")
+    assert whole.json()["error"]["code"] == "approval_required"
+    streamed = await shop.http.post(address, json=body | {"stream": True}, headers=key)
+    last = streamed.text.strip().split("\n\n")[-1]
+    assert '"code":"approval_required"' in last
+    assert "[DONE]" not in streamed.text
+
+
+@pytest.mark.requirement("APPROVAL-ADMIN")
+async def test_an_operator_decides_by_the_admin_api(two: RunningStack, shop: Caller) -> None:
+    problem = await waiting(shop, 1037)
+    approval_id = problem["approvals"][0]["id"]
+    headers = {"Authorization": f"Bearer {two.environment.admin_token}", "X-Admin-Actor": "ada@console"}
+    address = f"{shop.base_url}/admin/v1/approvals/{approval_id}"
+    decided = await shop.http.post(f"{address}/decision", json={"decision": "denied"}, headers=headers)
+    assert decided.status_code == 200, decided.text
+    assert decided.json()["decision"]["by"] == {"kind": "operator", "id": "ada@console"}
+    again = await shop.http.post(f"{address}/decision", json={"decision": "approved"}, headers=headers)
+    assert (again.status_code, again.json()["code"]) == (409, "approval_decided")
+    await reply_of(shop, problem["trace_id"])
+    query = {"status": "denied", "conversation_id": decided.json()["conversation_id"]}
+    (listed,) = await until_listed(
+        lambda: shop.http.get(f"{shop.base_url}/admin/v1/approvals", params=query, headers=headers)
+    )
+    assert listed == decided.json()
+
+
+@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
+async def test_a_run_waits_through_the_death_of_every_service(
+    two: RunningStack, at_both: list[Caller]
+) -> None:
+    problem = await waiting(at_both[0], 1038)
+    for name in two.names():
+        if name.partition("-")[0] in ("gateway", "orchestrator", "projector", "tool"):
+            two.kill(name, signal.SIGKILL)
+    await two.wait_all_ready(SECONDS)
+    approval_id = problem["approvals"][0]["id"]
+    assert (await decide(at_both[1], approval_id)).status_code == 200
+    read = await reply_of(at_both[0], problem["trace_id"])
+    assert read.count(b'"type":"tool_call"') == 1
+    assert b'"type":"done"' in read
