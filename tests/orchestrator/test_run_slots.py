@@ -93,7 +93,7 @@ class Account:
 
 @pytest.fixture
 async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterator[Account]:
-    many_beats = Timings(renew_seconds=_QUICK_SECONDS)
+    many_beats = Timings(renew_seconds=_QUICK_SECONDS, limits_seconds=5.0)
     async with open_pool(world.settings.database_url, role=None) as pool:
         await put_plan(pool, PLAN)
         made = await accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))

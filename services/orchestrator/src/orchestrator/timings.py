@@ -33,6 +33,8 @@ class Timings:
     """For so long the worker of a run may end it before its conversation is erased all the same."""
     put_back_seconds: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
     """After each delivery in vain, how long a request stays put back while something is away."""
+    limits_seconds: float = 0.2
+    """A call to Redis; then the worker counts by itself."""
     drain_seconds: float = 4.0
     """At shutdown, runs have so long to come to the end of their step; then others go on with them."""
 

@@ -104,7 +104,7 @@ async def _parts(
             open_pool(settings.database_url, min_size=1, max_size=_RENEWAL_POOL)
         )
         await refuse_unknown_key(pool, sealer)
-        limiter = Limiter(settings.redis_url, instance=name)
+        limiter = Limiter(settings.redis_url, instance=name, timeout=timings.limits_seconds)
         stack.push_async_callback(limiter.aclose)
         models = Models(defaults_of(settings), settings.guard())
         stack.push_async_callback(models.aclose)
