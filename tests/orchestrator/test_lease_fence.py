@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import MutableMapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import nats
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from contracts import frames, subjects
+from contracts import events, frames, subjects
 from contracts.ids import new_id
 from contracts.timings import HOLD_SECONDS
 from contracts.updates import Finished, Text
@@ -247,3 +248,27 @@ async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(
         caller = await world.listen(request)
         await world.bus.queues.request_chat(request)
         await caller.until(frames.Completed)  # in a lease's length, and not 15 s behind it
+
+
+async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(
+    world: World, provider: ScriptedProvider
+) -> None:
+    provider.will(says("Hello."))
+    request = world.request(await world.agent("demo-shop-1"))
+    async with (
+        world.worker(),
+        open_pool(world.settings.database_url, role=None) as pool,
+        connection(pool, seconds=SECONDS) as other,
+    ):
+        caller = await world.listen(request)
+        async with other.transaction():
+            await other.execute("LOCK TABLE waiting_line")
+            await world.bus.queues.request_chat(world.again(request))
+            async with asyncio.timeout(SECONDS):
+                while not await Leases(pool, "onlooker").alive(request.trace_id):  # noqa: ASYNC110 - a row has no event
+                    await asyncio.sleep(0.02)
+            row = await (await other.execute("SELECT clock_timestamp(), pg_sleep(1.5)")).fetchone()
+        assert row
+        await caller.until(frames.Completed)
+    (started,) = [event for event in await world.events(caller) if isinstance(event, events.RunStarted)]
+    assert datetime.fromisoformat(started.at) - row[0] > timedelta(seconds=1)

@@ -47,14 +47,17 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The request's id in everything that is said about it."""
         return self.request.trace_id
 
-    def taken(self, lease: Lease, found: Found) -> "Taken":
-        """This worker has the lease, and has read what decides about the request."""
+    def taken(self, lease: Lease, clock: RunClock, found: Found) -> "Taken":
+        """This worker has the lease, and has read what decides about the request.
+
+        `clock` was started when the lease was had: whatever came between, it has gone on.
+        """
         return Taken(
             request=self.request,
             delivery=self.delivery,
             interruption=self.interruption,
             lease=lease,
-            clock=RunClock(lease.now),
+            clock=clock,
             found=found,
         )
 

@@ -42,7 +42,7 @@ async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None
     # Not the time of the statement alone: this process may have been stopped since.
     lease = parts.leases.took(change, max(clock.now(), begun[1]))
     found = Found(conversation=conversation, first_in_line=True, agent=agent)
-    taken = taken_up(parts, received.taken(lease, found))
+    taken = taken_up(parts, received.taken(lease, RunClock(lease.now), found))
     return parts.register.enter(taken.opened(begun[0], agent))
 
 

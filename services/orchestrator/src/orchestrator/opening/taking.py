@@ -5,8 +5,10 @@ from typing import TypeVar
 
 from conversations.aggregate.conversation import Conversation
 from conversations.errors import UnreadableEvent
+from conversations.leases.leases import Lease
 from orchestrator.parts import Parts
 from orchestrator.run.cancelled import is_cancelled
+from orchestrator.run.clock import RunClock
 from orchestrator.run.endings import release_lease
 from orchestrator.stages import Found, Received, Taken
 from runtime import failpoints
@@ -26,7 +28,7 @@ async def take(parts: Parts, received: Received) -> Taken:
     """
     request = received.request
     lease, agent, cancelled, read = await asyncio.gather(
-        parts.leases.acquire(request.trace_id),
+        _lease(parts, request.trace_id),
         parts.agents.current(request.account_id, request.agent_id),
         is_cancelled(parts, request.trace_id),
         _read(parts, received),
@@ -40,11 +42,11 @@ async def take(parts: Parts, received: Received) -> Taken:
             received.interruption.interrupt("cancelled")
     except Exception:
         if held is not None:
-            await release_lease(parts, request.trace_id, held)
+            await release_lease(parts, request.trace_id, held[0])
         raise
     if held is None:
         raise LeaseHeld(request.trace_id)
-    return taken_up(parts, received.taken(held, found))
+    return taken_up(parts, received.taken(*held, found))
 
 
 def taken_up(parts: Parts, taken: Taken) -> Taken:
@@ -55,6 +57,12 @@ def taken_up(parts: Parts, taken: Taken) -> Taken:
     if taken.found.agent is not None:
         parts.listings.fetch(taken.found.agent)
     return taken
+
+
+async def _lease(parts: Parts, trace_id: str) -> tuple[Lease, RunClock] | None:
+    """The lease, and the clock that begins with it; None while anybody holds it."""
+    lease = await parts.leases.acquire(trace_id)
+    return None if lease is None else (lease, RunClock(lease.now))
 
 
 async def _read(parts: Parts, received: Received) -> tuple[Conversation | UnreadableEvent, bool]:
