@@ -47,7 +47,10 @@ def text_of(told: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.timeout(600)
-async def test_its_client_goes_on_regenerates_resumes_and_is_refused(make_agent: MakeAgent) -> None:
+@pytest.mark.parametrize("version", ["ai", "ai-7"])
+async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
+    make_agent: MakeAgent, version: str
+) -> None:
     caller = await make_agent("demo-shop-1", shop=True)
     slow, failing = (
         await make_agent("demo-load?deltas=200&delay_ms=50"),
@@ -56,7 +59,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(make_agent:
     folder = await installed.node_packages(_CLIENT)
     told = await installed.told(
         folder,
-        *("node", "chat.mjs"),
+        *("node", "chat.mjs", version),
         BASE_URL=caller.base_url,
         API_KEY=caller.headers["X-Api-Key"],
         AGENT=caller.headers["X-Agent-Id"],

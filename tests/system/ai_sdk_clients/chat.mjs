@@ -1,7 +1,7 @@
-// The AI SDK's own chat (what useChat is made of) against our door: two turns, a regenerated reply, a reply
-// that is taken up again while it is written, and what it makes of errors.
-import { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } from "ai";
-
+// The AI SDK's own chat (what useChat is made of), of the version whose package is given, against our door: two
+// turns, a regenerated reply, a reply that is taken up again while it is written, and what it makes of errors.
+const version = process.argv[2];
+const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = await import(version);
 const { BASE_URL, API_KEY, AGENT, SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
 
 class Chat extends AbstractChat {
@@ -26,7 +26,7 @@ class Chat extends AbstractChat {
 const said = (message) =>
   message.parts.filter((part) => part.type === "text").map((part) => part.text).join("");
 
-const chat = new Chat(AGENT, "chat-of-node");
+const chat = new Chat(AGENT, `chat-of-${version}`);
 await chat.sendMessage({ text: QUESTION });
 await chat.sendMessage({ text: "Thanks!" });
 const turns = chat.messages.map((message) => ({ id: message.id, metadata: message.metadata, text: said(message) }));
@@ -35,18 +35,18 @@ const { error: chatError, status: chatStatus } = chat;
 await chat.regenerate();
 const regenerated = chat.messages.at(-1).metadata.conversationId;
 
-const slow = new Chat(SLOW_AGENT, "chat-that-is-slow");
+const slow = new Chat(SLOW_AGENT, `slow-chat-of-${version}`);
 const asked = slow.sendMessage({ text: "one two three four five six" });
 while (slow.messages.length < 2 || said(slow.messages[1]).length === 0) await new Promise((go) => setTimeout(go, 5));
-const again = new Chat(SLOW_AGENT, "chat-that-is-slow", { messages: [slow.messages[0]] });
+const again = new Chat(SLOW_AGENT, `slow-chat-of-${version}`, { messages: [slow.messages[0]] });
 await again.resumeStream();
 await asked;
-const idle = new Chat(SLOW_AGENT, "chat-that-is-slow", { messages: [...slow.messages] });
+const idle = new Chat(SLOW_AGENT, `slow-chat-of-${version}`, { messages: [...slow.messages] });
 await idle.resumeStream();
 
-const failing = new Chat(FAILING_AGENT, "chat-that-fails");
+const failing = new Chat(FAILING_AGENT, `failing-chat-of-${version}`);
 await failing.sendMessage({ text: "hi" });
-const refused = new Chat(AGENT, "chat-that-is-refused", { key: "sk-ac-wrong" });
+const refused = new Chat(AGENT, `refused-chat-of-${version}`, { key: "sk-ac-wrong" });
 await refused.sendMessage({ text: "hi" });
 
 console.log(
