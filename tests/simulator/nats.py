@@ -115,7 +115,7 @@ class Delivery:
         self.slot_freed = True
         self._queue.pump()
 
-    async def ack(self) -> None:
+    async def ack(self, *, at_once: bool = False) -> None:
         self._settle("ack")
 
     async def nak(self, delay: float = 0.0) -> None:
