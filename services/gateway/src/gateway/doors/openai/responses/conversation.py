@@ -4,11 +4,13 @@ Ids of responses are traces, those of conversations our own, each in OpenAI's fo
 """
 
 import re
+from collections.abc import Callable
 
 import msgspec
 
 from contracts.values import ShownMessage
-from conversations.aggregate.conversation import Conversation, fold
+from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.event_store.log import Log
 from conversations.queries.find_run import Found
 from directory.caller import Caller
 from gateway.http.problems import Refusal, invalid
@@ -16,6 +18,7 @@ from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.parts import Parts
 from gateway.traces.owned_run import run_of
 
+_PAGE = 200
 _CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
 
 
@@ -67,14 +70,34 @@ async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
         raise invalid("previous_response_id", "There is no such response.") from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
-    since = await parts.log.events(found.conversation_id, found.begun_at - 1)
-    run, *later = fold(found.conversation_id, since).runs
-    if run.state == "running":
-        raise Refusal("conversation_busy")
-    if not later:
-        after = None if run.reply is None else run.reply.id
-        return Place(conversation_id=found.conversation_id, after=after)
-    return Place(history=_until(await parts.log.conversation(found.conversation_id), trace_id))
+    async with parts.account_bounds.reading(caller):
+        since = await _folded(parts.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+        run, *later = since.runs
+        if run.state == "running":
+            raise Refusal("conversation_busy")
+        if not later:
+            after = None if run.reply is None else run.reply.id
+            return Place(conversation_id=found.conversation_id, after=after)
+        whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, trace_id))
+        return Place(history=_until(whole, trace_id))
+
+
+async def _folded(
+    log: Log, found: Found, after_version: int, is_enough: Callable[[Conversation], bool]
+) -> Conversation:
+    """A conversation from behind a version on, page by page, so that others are served between."""
+    conversation = Conversation(conversation_id=found.conversation_id)
+    while True:
+        page = await log.events(found.conversation_id, after_version, after_version + _PAGE)
+        conversation = evolve_all(conversation, page)
+        if len(page) < _PAGE or is_enough(conversation):
+            return conversation
+        after_version += _PAGE
+
+
+def _has_ended(conversation: Conversation, trace_id: str) -> bool:
+    run = conversation.run(trace_id)
+    return run is not None and run.state != "running"
 
 
 def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
