@@ -44,7 +44,7 @@ class Reader:
 @pytest.mark.requirement("FRAMES")
 async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
     for frame in examples.FRAME_EXAMPLES:
         await bus.traces.publish_frame(trace_id, frame)
     await reader.until(len(examples.FRAME_EXAMPLES))
@@ -56,7 +56,7 @@ async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
 @pytest.mark.requirement("FRAMES")
 async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
     sent = [delta(seq, f"{seq} ") for seq in range(1, 2501)]
     for frame in sent:
         await bus.traces.publish_frame(trace_id, frame)
@@ -75,8 +75,8 @@ async def test_an_unknown_trace_has_no_frames(bus: Bus) -> None:
 @pytest.mark.requirement("FRAMES")
 async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
     trace_id, closed, open_one = new_trace(), Reader(), Reader()
-    first = await bus.traces.follow_trace(trace_id, closed.deliver)
-    second = await bus.traces.follow_trace(trace_id, open_one.deliver)
+    first = bus.traces.follow_trace(trace_id, closed.deliver)
+    second = bus.traces.follow_trace(trace_id, open_one.deliver)
     await first.close()
     await bus.traces.publish_frame(trace_id, delta(1))
     await open_one.until(1)
@@ -112,7 +112,7 @@ async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_
 @pytest.mark.requirement("FRAMES")
 async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
     client = await nats.connect(shared_nats.url)
     await client.publish(subjects.trace(trace_id), b"{")
     await client.publish(subjects.trace(trace_id), wire.encode(delta(1)))
@@ -128,7 +128,7 @@ async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: Nats
         trace_id, reader = new_trace(), Reader()
         back = asyncio.Event()
         bus.on_reconnect(back.set)
-        await bus.traces.follow_trace(trace_id, reader.deliver)
+        bus.traces.follow_trace(trace_id, reader.deliver)
         await nats_server.kill()
         await nats_server.start()
         async with asyncio.timeout(40):
@@ -140,7 +140,7 @@ async def test_subscriptions_reconnect_after_a_restart_of_nats(nats_server: Nats
 @pytest.mark.requirement("FRAMES-SMALL")
 async def test_more_frames_at_once_than_the_buffer_holds_all_arrive(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
-    subscription = await bus.traces.follow_trace(trace_id, reader.deliver)
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
     sent = [delta(seq, "x" * 60_000) for seq in range(1, 101)]
     for frame in sent:
         await bus.traces.publish_frame(trace_id, frame)
@@ -244,8 +244,8 @@ async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
         raise RuntimeError("broken")
 
     trace_id, reader = new_trace(), Reader()
-    broken = await bus.traces.follow_trace(trace_id, break_down)
-    following = await bus.traces.follow_trace(trace_id, reader.deliver)
+    broken = bus.traces.follow_trace(trace_id, break_down)
+    following = bus.traces.follow_trace(trace_id, reader.deliver)
     await bus.traces.publish_frame(trace_id, delta(1))
     await bus.ping()  # by the same connection, which is not lost
     await reader.until(1)

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.listening import listening_socket
 from runtime.settings import SettingsError
-from runtime.web import raise_open_files, serve
+from runtime.web import raise_open_files, serve, within_open_files
 from tests.ports import free_port
 
 Message = MutableMapping[str, Any]
@@ -146,3 +146,14 @@ def test_open_files_are_raised_as_far_as_a_system_takes_that_names_no_bound(
     monkeypatch.setattr(resource, "setrlimit", refusing)
     assert raise_open_files() == found
     assert limits == (found, resource.RLIM_INFINITY)
+
+
+@pytest.mark.requirement("SETTINGS")
+@pytest.mark.parametrize(("wanted", "given"), [(500, 500), (1000, 768), (0, 1)])
+def test_connections_are_as_many_as_there_are_files_for(
+    monkeypatch: pytest.MonkeyPatch, wanted: int, given: int
+) -> None:
+    """Some files are left for everything else."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+    assert within_open_files(wanted) == given

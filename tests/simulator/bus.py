@@ -110,7 +110,7 @@ class SimTraces(_Part):
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         self._nats.publish_frame(self._process, trace_id, frame)
 
-    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
+    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
         return self._nats.follow(self._process, trace_id, deliver)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:

@@ -52,7 +52,7 @@ class Connection:
                     pending_size=PENDING_BYTES,
                     flush_timeout=1.0,
                 )
-                await self.client.open_inbox()
+                self.client.open_inbox()
         except TimeoutError as error:
             reason = f": {self._last_error}" if self._last_error else ""
             raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s{reason}") from error

@@ -78,7 +78,7 @@ class Consumption:
         """Until `stopping` is done, or it is not ready: the server drops a pull request without an inbox."""
         client = self._connection.client
         self._taking, self._wanted = True, 0
-        subscription = await client.subscribe_direct(f"{self._inbox}.*", self._receive)
+        subscription = client.subscribe_direct(f"{self._inbox}.*", self._receive)
         remove = self._connection.add_listener(self._reconnected)
         taking = asyncio.create_task(self._pull_for_ever())
         try:

@@ -46,7 +46,7 @@ async def follow_events(
     """Each event once, in log order. `away` is told each time that NATS cannot be read; it is tried again."""
     woken = asyncio.Event()
     wake = connection.client
-    subscription = await wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
+    subscription = wake.subscribe_direct(wanted.subject, lambda *_: woken.set())
     try:
         place: _ReadPosition | None = None
         while True:
@@ -61,7 +61,7 @@ async def follow_events(
                 continue
             await _wait(woken)
     finally:
-        await wake.unsubscribe_direct(subscription)
+        wake.unsubscribe_direct(subscription)
 
 
 class _ReadPosition(msgspec.Struct):

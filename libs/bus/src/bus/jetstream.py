@@ -197,7 +197,7 @@ class JetStream:
 
         client = self._connection.client
         inbox = client.new_inbox()
-        subscription = await client.subscribe_direct(inbox, receive)
+        subscription = client.subscribe_direct(inbox, receive)
         request = {"seq": start, "next_by_subj": subject, "batch": _BATCH}
         try:
             async with asyncio.timeout(API_SECONDS):
@@ -209,7 +209,7 @@ class JetStream:
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BusUnavailable(f"{stream} cannot be read") from error
         finally:
-            await client.unsubscribe_direct(subscription)
+            client.unsubscribe_direct(subscription)
         if status not in (_END_OF_BATCH, _NOT_FOUND):
             raise BusUnavailable(f"{stream} cannot be read: status {status}")
         return got, status == _END_OF_BATCH and len(got) > 0 and _pending(got[-1]) > 0

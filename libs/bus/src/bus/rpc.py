@@ -50,7 +50,7 @@ class Rpc:
             running.add(task)
             task.add_done_callback(running.discard)
 
-        subscription = await self._connection.client.subscribe_direct(subject, receive, queue)
+        subscription = self._connection.client.subscribe_direct(subject, receive, queue)
         return Subscription(self._connection, subscription)
 
     async def ask(

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from nats.aio.subscription import Subscription as NatsSubscription
-
+from bus.client import DirectSubscription
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 
@@ -23,7 +22,7 @@ class Subscription:
     """
 
     def __init__(
-        self, connection: Connection, subscription: NatsSubscription, read_back: ReadBack | None = None
+        self, connection: Connection, subscription: DirectSubscription, read_back: ReadBack | None = None
     ) -> None:
         self._connection = connection
         self._subscription = subscription
@@ -49,7 +48,7 @@ class Subscription:
         if self._stop_listening is not None:
             self._stop_listening()
         self._stop_reading()
-        await self._connection.client.unsubscribe_direct(self._subscription)
+        self._connection.client.unsubscribe_direct(self._subscription)
 
     async def _read(self, read_back: ReadBack) -> None:
         while not self._connection.client.is_closed:

@@ -62,7 +62,7 @@ class Traces:
             )
             self._dropped, self._warn_at = 0, now + _WARN_SECONDS
 
-    async def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
+    def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Subscription:
         """Have `deliver` called with each frame from now on, in order; it runs on the loop, and never blocks.
 
         Following has begun when this returns: whatever is published later on this connection is seen. What
@@ -77,7 +77,7 @@ class Traces:
             else:
                 deliver(frame)
 
-        return await self._follow(subjects.trace(trace_id), receive)
+        return self._follow(subjects.trace(trace_id), receive)
 
     async def frames_of(self, trace_id: str) -> list[frames.Frame]:
         """The frames that TRACES keeps of a trace, in the order they came in; [] if none."""
@@ -192,13 +192,11 @@ class Traces:
             async for message in self._jetstream.messages(stream, subject):
                 take(message.data)
 
-        return await self._follow(subject, receive, read_back)
+        return self._follow(subject, receive, read_back)
 
-    async def _follow(
-        self, subject: str, receive: Receive, read_back: ReadBack | None = None
-    ) -> Subscription:
+    def _follow(self, subject: str, receive: Receive, read_back: ReadBack | None = None) -> Subscription:
         try:
-            subscription = await self._connection.client.subscribe_direct(subject, receive)
-        except (nats.errors.Error, OSError) as error:
+            subscription = self._connection.client.subscribe_direct(subject, receive)
+        except nats.errors.Error as error:
             raise BusUnavailable(f"cannot follow {subject}") from error
         return Subscription(self._connection, subscription, read_back)

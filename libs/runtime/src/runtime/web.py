@@ -13,6 +13,9 @@ from runtime.listening import listening_socket
 _OPEN_MAX = 10_240
 """What macOS takes at most, though it names no bound: setrlimit(2) there, OPEN_MAX in sys/syslimits.h."""
 
+_OTHER_FILES = 256
+"""Of libraries, logs, connections to the servers."""
+
 
 async def serve(
     app: Any,
@@ -58,6 +61,11 @@ def raise_open_files() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
             return wanted if wanted != resource.RLIM_INFINITY else 1_000_000
     return soft
+
+
+def within_open_files(wanted: int) -> int:
+    """How many of `wanted` connections this process has files for: without one it is deaf."""
+    return max(1, min(wanted, raise_open_files() - _OTHER_FILES))
 
 
 async def _started(server: Any, serving: "asyncio.Task[None]") -> None:

@@ -29,7 +29,6 @@ from runtime.health import Health
 from runtime.roles import acting_as
 
 POSTGRES_CONNECTIONS = 8
-_OTHER_FILES = 256  # libraries, logs, connections to the servers
 
 
 async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
@@ -80,7 +79,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             stop,
             on_stop=runs.drain,
             grace_s=9.0,
-            protocol=partial(StrictProtocol, max_connections=_connections(settings.max_connections)),
+            protocol=partial(StrictProtocol, max_connections=web.within_open_files(settings.max_connections)),
         )
 
 
@@ -88,8 +87,3 @@ def _demo_of(settings: Settings) -> Demo | None:
     if settings.demo_key is None or settings.demo_agent_id is None:
         return None
     return Demo(settings.demo_key, settings.demo_agent_id)
-
-
-def _connections(wanted: int) -> int:
-    """How many connections callers may have: each needs a file, and without one the process is deaf."""
-    return max(1, min(wanted, web.raise_open_files() - _OTHER_FILES))

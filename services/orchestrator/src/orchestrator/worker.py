@@ -36,6 +36,7 @@ from runtime import logs
 from runtime.health import Health, serve_health
 from runtime.postgres import open_pool
 from runtime.roles import acting_as
+from runtime.web import within_open_files
 
 _POOL = 8
 _LEASE_POOL = 2
@@ -65,7 +66,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timi
             )
             background.create_task(_drain(parts))
             removing = background.create_task(keep_removing(parts, settings.unlisted_hours * 3600))
-            logs.get_logger("worker").info("ready", health_port=port, run_slots=settings.run_slots)
+            logs.get_logger("worker").info("ready", health_port=port, run_slots=parts.run_slots)
             inbox = Inbox(parts)
             ready, slots = parts.leases.readiness, parts.run_slots
             await parts.bus.queues.consume("REQUESTS", inbox.handle, slots=slots, stop=stop, readiness=ready)
@@ -124,7 +125,7 @@ async def _parts(
             embedder=await usable(pool, embedder),
             schema_checks=schema_checks,
             name=name,
-            run_slots=settings.run_slots,
+            run_slots=within_open_files(settings.run_slots),
             stop=stop,
             timings=timings,
         )

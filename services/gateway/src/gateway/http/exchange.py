@@ -45,7 +45,6 @@ class Exchange:
     """
 
     __slots__ = (
-        "_given",
         "account_id",
         "headers",
         "held",
@@ -75,9 +74,6 @@ class Exchange:
         self.account_id: str | None = None
         self.status: int | None = None
         self.held = AsyncExitStack()
-        self._given: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            self._given.setdefault(name, []).append(value)
         self.unread = bool(self.header(b"transfer-encoding")) or any(
             length.strip(b"0") for length in self.header(b"content-length")
         )
@@ -95,7 +91,7 @@ class Exchange:
 
     def header(self, name: bytes) -> list[bytes]:
         """The values of a request header (lower-case name), one for each line that has it."""
-        return self._given.get(name, [])
+        return [value for given, value in self.scope["headers"] if given == name]
 
     async def enter(self, context: AbstractAsyncContextManager[T]) -> T:
         """Enter a context that is left when the request has been answered, or is about to be refused."""

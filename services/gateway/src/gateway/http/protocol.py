@@ -33,6 +33,21 @@ Place = Literal["between", "head", "body"]
 class StrictProtocol(HttpToolsProtocol):
     """One connection. Answers go out in the order of their requests, a refusal in its place among them."""
 
+    # Beside them uvicorn's own are few enough to share their keys among connections: 1.2 KiB each.
+    __slots__ = (
+        "_active",
+        "_body_bytes",
+        "_framing_bytes",
+        "_gone",
+        "_head_bytes",
+        "_is_offer",
+        "_max_connections",
+        "_messages",
+        "_place",
+        "_refusal",
+        "_timer",
+    )
+
     def __init__(self, *args: Any, max_connections: int = MAX_CONNECTIONS, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._max_connections = max_connections

@@ -1,21 +1,21 @@
 """From one bus subscription for each trace to any number of readers of it."""
 
-import asyncio
-import contextlib
 from collections.abc import Callable
 
-from bus import BusUnavailable, Subscription, Traces
+from bus import Subscription, Traces
 from contracts import frames
 
 Deliver = Callable[[frames.Frame], None]
 
 
 class _Topic:
-    def __init__(self) -> None:
-        self.readers: list[Deliver] = []
-        self.subscribing: asyncio.Future[Subscription] | None = None
+    """The readers of one trace."""
 
-    def deliver(self, frame: frames.Frame) -> None:
+    def __init__(self, traces: Traces, trace_id: str) -> None:
+        self.readers: list[Deliver] = []
+        self.subscription: Subscription = traces.follow_trace(trace_id, self._deliver)
+
+    def _deliver(self, frame: frames.Frame) -> None:
         for reader in tuple(self.readers):
             reader(frame)
 
@@ -27,13 +27,12 @@ class Fanout:
         self._traces = traces
         self._topics: dict[str, _Topic] = {}
 
-    async def join(self, trace_id: str, deliver: Deliver) -> None:
+    def join(self, trace_id: str, deliver: Deliver) -> None:
         """Have `deliver` called with each frame of the trace from now on. Raises BusUnavailable."""
-        topic = self._topics.setdefault(trace_id, _Topic())
+        topic = self._topics.get(trace_id)
+        if topic is None:
+            topic = self._topics[trace_id] = _Topic(self._traces, trace_id)
         topic.readers.append(deliver)
-        if topic.subscribing is None:
-            topic.subscribing = asyncio.ensure_future(self._traces.follow_trace(trace_id, topic.deliver))
-        await asyncio.shield(topic.subscribing)
 
     async def leave(self, trace_id: str, deliver: Deliver) -> None:
         """Undo a `join`; with its last reader the subscription ends."""
@@ -43,9 +42,7 @@ class Fanout:
         topic.readers.remove(deliver)
         if not topic.readers:
             del self._topics[trace_id]
-            if topic.subscribing is not None:
-                with contextlib.suppress(BusUnavailable):
-                    await (await topic.subscribing).close()
+            await topic.subscription.close()
 
     def __len__(self) -> int:
         """How many traces are followed."""

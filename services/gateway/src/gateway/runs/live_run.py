@@ -15,6 +15,7 @@ from conversations.errors import StoreUnavailable
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_log import RunLog
 from gateway.runs.view import View
+from gateway.runs.wake import Wake
 from runtime import logs
 
 _SILENT_AGAIN_SECONDS = 5.0
@@ -55,7 +56,7 @@ class LiveRun:
         self._order = CallOrder() if outputs else None
         self._updates: list[Update] = []
         self._characters = 0
-        self._wake = asyncio.Event()
+        self._wake = Wake()
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
         self._ends = clock.time() + FOLLOW_SECONDS
@@ -92,7 +93,6 @@ class LiveRun:
     async def wait(self) -> None:
         """Return when there is something to take, or `gone` was set, or `nudge` was called."""
         await self._wake.wait()
-        self._wake.clear()
 
     def nudge(self) -> None:
         """Wake the reader."""

@@ -81,7 +81,7 @@ class Runs:
         self._open.add(run)
         self._all_closed.clear()
         try:
-            await self._fanout.join(trace_id, run.deliver)
+            self._fanout.join(trace_id, run.deliver)
             if from_beginning:
                 await run.catch_up()
             yield run

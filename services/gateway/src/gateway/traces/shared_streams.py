@@ -8,6 +8,7 @@ from contracts.cursors import Cursor
 from contracts.updates import Broken
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Runs
+from gateway.runs.wake import Wake
 from gateway.traces.replay_buffer import Entry, ReadPosition, ReplayBuffer
 from runtime import logs
 
@@ -25,7 +26,7 @@ class Reader:
         self.on_updates: Callable[[], bool] | None = None
         self.buffer = buffer
         self._position = ReadPosition(buffer, cursor)
-        self._wake = asyncio.Event()
+        self._wake = Wake()
 
     @property
     def ended(self) -> bool:
@@ -44,7 +45,6 @@ class Reader:
     async def wait(self) -> None:
         """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
         await self._wake.wait()
-        self._wake.clear()
 
     def nudge(self) -> None:
         """Wake the reader."""
