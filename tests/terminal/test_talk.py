@@ -180,3 +180,36 @@ def test_a_single_message_on_a_terminal_is_rendered(terminal: Open) -> None:
     client, _ = terminal(chunks(lines(START, delta("**Bold** words"), DONE_2)), arguments=("-m", "Hello"))
     client.see("Bold words")
     assert client.end() == 0
+
+
+@pytest.mark.requirement("TERMINAL-CHAT", "APPROVAL-EDIT")
+def test_a_tool_that_needs_a_word_is_asked_about_and_the_reply_goes_on(terminal: Open) -> None:
+    call = {"type": "tool_call", "name": "cancel_order", "input": {"order_id": "ORD-1"}}
+    waiting = {"id": "a-1", "tool": "cancel_order", "input": {"order_id": "ORD-1"}, "expires_at": "later"}
+    paused = {"type": "error", "code": "approval_required", "message": "A person.", "approvals": [waiting]}
+    client, server = terminal(
+        chunks(lines(START, delta("Let me see."), call, paused)),
+        problem(400, "invalid_request", errors=[{"field": "input", "message": "does not fit"}]),
+        as_json({}),
+        chunks(lines(START, delta("Let me see."), call, delta("It is cancelled."), DONE_2)),
+    )
+    client.say("Cancel ORD-1")
+    client.see("needs your word.")
+    client.see("Run it?")
+    client.type("e\r")
+    client.see("input: ")
+    client.type("\r")
+    client.see("does not fit")
+    client.see("Run it?")
+    client.type("y\r")
+    client.see("It is cancelled.")
+    client.see("42 tokens")
+    client.type(CTRL_D)
+    assert client.end() == 0
+    assert client.text.count("Let me see.") == 1
+    assert client.text.count("⚙ cancel_order") == 1
+    assert [request.json for request in server.requests[1:3]] == [
+        {"decision": "approved", "input": {"order_id": "ORD-1"}},
+        {"decision": "approved"},
+    ]
+    assert server.requests[3].target.endswith("/events")
