@@ -24,6 +24,7 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
 TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}")
+NEEDED = values.ApprovalNeeded(id="a", tool="cancel", input={"order_id": "ORD-1"}, expires_at="later")
 SOURCE = values.Source(index=1, id="s", title="t", url="u", source_type="web", score=0.5, snippet="w")
 
 
@@ -63,7 +64,7 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
         http.StartEvent(conversation_id="c"),
         http.ToolCallEvent(name="get_order", input={"order_id": "ORD-1"}),
         http.MessageDoneEvent(message=MESSAGE, tool_calls=(TOOL,)),
-        http.ErrorEvent(code="internal_error", message="Something went wrong here."),
+        http.ErrorEvent(code="approval_required", message="A person has to.", approvals=(NEEDED,)),
     ],
     ids=lambda event: type(event).__name__,
 )

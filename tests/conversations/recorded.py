@@ -12,7 +12,10 @@ from conversations.transfer import file_format
 from conversations.transfer.file_format import Carried
 
 FOLDER = Path(__file__).parents[1] / "histories"
-WHOLE = ("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "erased")
+WHOLE = (
+    *("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "approvals"),
+    "erased",
+)
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ STATES = {
     "failed": ["failed", "completed"],
     "cancelled": ["cancelled", "completed"],
     "taken_over": ["completed"],
+    "approvals": ["completed", "completed"],
     "seeded": ["completed", "completed"],
     "erased": [],
 }
@@ -55,10 +56,7 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
 
 def test_what_the_histories_are_of_is_in_them() -> None:
     kinds = {type(fact) for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))}
-    assert set(events.EVENTS) - kinds == {
-        *(events.ReplyLost, events.ConversationDescribed),
-        *(events.ApprovalRequested, events.ApprovalDecided),
-    }
+    assert set(events.EVENTS) - kinds == {events.ReplyLost, events.ConversationDescribed}
     took_over = folded(recorded.carried("taken_over")).runs[0]
     assert took_over.attempt > 1
     shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
@@ -102,7 +100,8 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
     (erased,) = recorded.facts(found["erased"])
     assert isinstance(erased, events.ConversationErased)
     usages = {run.trace_id: run.usage for run in runs} | {one.trace_id: one.usage for one in erased.spent}
-    assert {row[0]: Usage(input_tokens=row[1], output_tokens=row[2]) for row in spent} == usages
+    names = Usage.__struct_fields__
+    assert {row[0]: Usage(**dict(zip(names, row[1:], strict=True))) for row in spent} == usages
 
 
 def test_a_corrupt_history_is_refused_by_line_and_reason() -> None:
@@ -135,4 +134,6 @@ def test_a_shape_of_before_is_upcast_while_it_is_read() -> None:
     assert read == recorded.facts(carried)
 
 
-_SPENT = "SELECT trace_id, input_tokens, output_tokens FROM usage"
+_SPENT = """
+SELECT trace_id, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens FROM usage
+"""

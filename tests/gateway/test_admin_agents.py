@@ -91,6 +91,7 @@ SHOWN = {
     "url": "https://shop.example/mcp",
     "header_names": ["X-Token"],
     "allowed_tools": None,
+    "require_approval": "never",
     "disabled": False,
 }
 

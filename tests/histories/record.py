@@ -104,6 +104,22 @@ class Recorder:
         self._heard.append({"trace_id": trace_id, "form": "openai", "body": response.text})
         return str(response.headers["x-conversation-id"])
 
+    async def allow(self, message: str, thread: str | None, **decision: Any) -> str:
+        """One turn of the shop's agent, whose tool call is decided about; returns the conversation."""
+        base, key = self.env.base_url, {"X-Api-Key": self.env.api_key}
+        named = {"X-Agent-Id": self._agents["shop"], "Idempotency-Key": message.replace(" ", "-")}
+        asked: dict[str, Any] = {
+            "json": {"message": message, "conversation_id": thread},
+            "headers": key | named,
+        }
+        waiting = await self._http.post(f"{base}/v1/chat", **asked)
+        (approval,) = waiting.json()["approvals"]
+        address = f"{base}/v1/approvals/{approval['id']}/decision"
+        assert (await self._http.post(address, json=decision, headers=key)).is_success
+        reply = await self._http.post(f"{base}/v1/chat", **asked)
+        self._heard.append({"trace_id": waiting.json()["trace_id"], "form": "json", "body": reply.text})
+        return str(reply.json()["conversation_id"])
+
     async def ask(self, method: str, path: str) -> None:
         """Of the account without limits."""
         headers = {"X-Api-Key": self.env.load_api_key}
@@ -134,6 +150,11 @@ async def record_all(recorder: Recorder) -> None:
     await chat("shop", "And ORD-1001?", "json", conversation_id=thread)
     await chat("shop", "Thanks!", prompt="You answer in one word.", conversation_id=thread)
     await recorder.write("shop", thread)
+
+    changed = {"order_id": "ORD-1030", "reason": "by phone"}
+    thread = await recorder.allow("Cancel ORD-1030", None, decision="approved", input=changed)
+    await recorder.allow("Cancel ORD-1031", thread, decision="denied", reason="Too late.")
+    await recorder.write("approvals", thread)
 
     thread = await chat("policies", "May I return shoes that I have worn?")
     await chat("policies", "And how long does a refund take?", "json", conversation_id=thread)

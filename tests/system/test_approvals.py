@@ -239,3 +239,33 @@ async def test_a_run_waits_through_the_death_of_every_service(
     read = await reply_of(at_both[0], problem["trace_id"])
     assert read.count(b'"type":"tool_call"') == 1
     assert b'"type":"done"' in read
+
+
+@pytest.mark.requirement("APPROVAL-EXPIRY", "APPROVAL-POLICY")
+async def test_nobody_decides_in_time_and_the_sweeper_has_the_run_go_on(
+    two: RunningStack, shop: Caller
+) -> None:
+    headers = {"Authorization": f"Bearer {two.environment.admin_token}"}
+    address = f"{shop.base_url}/admin/v1/agents"
+    known = (await shop.http.get(f"{address}/{shop.headers['X-Agent-Id']}", headers=headers)).json()
+    (server,) = known["mcp_servers"]
+    agent = {
+        "account_id": known["account_id"],
+        "name": "Impatient",
+        "model": known["model"],
+        "provider_key": "offline",
+        "approval_seconds": 1,
+        "mcp_servers": [{name: server[name] for name in ("name", "url", "require_approval")}],
+    }
+    made = await shop.http.post(address, json=agent, headers=headers)
+    assert made.status_code == 201, made.text
+    assert made.json()["mcp_servers"][0]["require_approval"] == {
+        "always": {"tool_names": ["cancel_order"], "read_only": None},
+        "never": None,
+    }
+    impatient = Caller(shop.http, shop.base_url, shop.headers["X-Api-Key"], made.json()["id"])
+    problem = await waiting(impatient, 1039)
+    read = await reply_of(impatient, problem["trace_id"])
+    assert b"nobody decided about it in time" in read
+    answer = await decide(impatient, problem["approvals"][0]["id"])
+    assert (answer.status_code, answer.json()["code"]) == (410, "approval_expired")
