@@ -63,6 +63,7 @@ class Driver(Protocol):
     def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard: ...
     def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]: ...
     def describe(self, conversation_id: str, **options: Any) -> Conversation: ...
+    def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation: ...
     def conversation(self, conversation_id: str) -> Conversation: ...
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
     def cancel(self, trace_id: str) -> None: ...
@@ -103,6 +104,9 @@ class SyncDriver:
 
     def describe(self, conversation_id: str, **options: Any) -> Conversation:
         return self.client.describe(conversation_id, **options)
+
+    def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
+        return self.client.fork(conversation_id, at)
 
     def conversation(self, conversation_id: str) -> Conversation:
         return self.client.conversation(conversation_id)
@@ -177,6 +181,9 @@ class AsyncDriver:
 
     def describe(self, conversation_id: str, **options: Any) -> Conversation:
         return self._run(self.client.describe(conversation_id, **options))
+
+    def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
+        return self._run(self.client.fork(conversation_id, at))
 
     def conversation(self, conversation_id: str) -> Conversation:
         return self._run(self.client.conversation(conversation_id))

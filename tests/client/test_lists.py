@@ -83,6 +83,21 @@ def test_a_conversation_is_described_once_however_often_it_is_sent(serve: Serve,
     assert len({each.headers["idempotency-key"] for each in server.requests}) == 3
 
 
+@pytest.mark.requirement("CLIENT", "FORK")
+def test_a_conversation_is_forked_once_however_often_it_is_sent(serve: Serve, connect: Connect) -> None:
+    fork = {**thread(2), "forked_from": {"conversation_id": "thread-1", "version": 8}}
+    server = serve(problem(503, "overloaded"), as_json(fork), as_json(fork))
+    client = connect(server)
+    forked = client.fork("thread-1")
+    assert forked.forked_from is not None
+    assert (forked.forked_from.conversation_id, forked.forked_from.version) == ("thread-1", 8)
+    client.fork("thread-1", 8)
+    first, again, other = server.requests
+    assert (first.method, first.target, first.json) == ("POST", "/v1/conversations/thread-1/fork", {})
+    assert again.headers["idempotency-key"] == first.headers["idempotency-key"]
+    assert other.json == {"at": "8"}
+
+
 @pytest.mark.requirement("CLIENT", "CONV-LIST")
 def test_a_limit_asks_for_no_more_than_is_wanted(serve: Serve, connect: Connect) -> None:
     server = serve(page(thread(1), thread(2), cursor="a"), page(thread(3), thread(4), cursor="b"))

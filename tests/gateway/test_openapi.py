@@ -122,6 +122,7 @@ async def test_the_document_is_served(client: Client) -> None:
         ("patch", "/v1/conversations/{conversation_id}"),
         ("delete", "/v1/conversations/{conversation_id}"),
         ("get", "/v1/conversations/{conversation_id}/messages"),
+        ("post", "/v1/conversations/{conversation_id}/fork"),
         ("post", "/openai/v1/chat/completions"),
         ("get", "/openai/v1/models"),
         ("get", "/openai/v1/models/{model}"),

@@ -45,6 +45,7 @@ async def test_a_conversation_and_its_messages_are_there_at_once(
         "created_at": stored.AT,
         "updated_at": stored.AT,
         "metadata": {},
+        "forked_from": None,
     }
     response = await client.get(f"/v1/conversations/{conversation_id}/messages")
     assert response.headers["x-trace-id"]

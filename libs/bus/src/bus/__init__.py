@@ -9,7 +9,12 @@ from bus import _nats  # noqa: F401 - before all that imports nats
 from bus.backlog import Backlog
 from bus.bus import Bus
 from bus.checks import check_agent
-from bus.commands import decide_approval, describe_conversation, erase_conversation
+from bus.commands import (
+    decide_approval,
+    describe_conversation,
+    erase_conversation,
+    fork_conversation,
+)
 from bus.dead_letters import Exhausted
 from bus.delivery import Delivery
 from bus.eraser import Eraser
@@ -41,4 +46,5 @@ __all__ = [
     "decide_approval",
     "describe_conversation",
     "erase_conversation",
+    "fork_conversation",
 ]

@@ -45,6 +45,17 @@ async def decide_approval(rpc: Rpc, command: messages.DecideApproval) -> message
     return await _asked(rpc, command, messages.ApprovalAnswered)
 
 
+async def fork_conversation(rpc: Rpc, command: messages.ForkConversation) -> messages.ForkAnswered:
+    """Begin a conversation with what another one has; the answer is never `unavailable`.
+
+    Raises BusUnavailable as `erase_conversation`; to ask again with the same ids is safe.
+    """
+    answer = await _asked(rpc, command, messages.ForkAnswered)
+    if answer.outcome == "unavailable":
+        raise BusUnavailable("the conversation could not be forked just now")
+    return answer
+
+
 async def _asked(rpc: Rpc, command: messages.Command, reply: type[wire.M]) -> wire.M:
     """Of whichever worker answers first: one that is frozen takes a command and never does.
 

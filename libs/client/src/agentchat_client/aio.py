@@ -113,6 +113,10 @@ class AsyncAgentChat:
         call = calls.describe(conversation_id, title, metadata)
         return (await self._sender.fetch(call)).value(Conversation)
 
+    async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
+        """As `AgentChat.fork`."""
+        return (await self._sender.fetch(calls.fork(conversation_id, at))).value(Conversation)
+
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """As `AgentChat.messages`, for `async for`."""
         return self._listed(Paging(calls.messages_path(conversation_id)), Page[HistoryMessage])

@@ -166,6 +166,16 @@ def describe(
     )
 
 
+def fork(conversation_id: str, at: str | int | None) -> Call:
+    """POST /v1/conversations/{conversation_id}/fork."""
+    return Call(
+        method="POST",
+        path=f"/v1/conversations/{_segment(conversation_id)}/fork",
+        headers={"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())},
+        body=msgspec.json.encode({} if at is None else {"at": str(at)}),
+    )
+
+
 def metadata_query(metadata: Mapping[str, str] | None) -> dict[str, str]:
     """What finds the threads that have these pairs."""
     return {f"metadata.{key}": value for key, value in (metadata or {}).items()}

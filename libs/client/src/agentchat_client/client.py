@@ -136,6 +136,14 @@ class AgentChat:
         call = calls.describe(conversation_id, title, metadata)
         return self._sender.fetch(call).value(Conversation)
 
+    def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
+        """A new thread with what was said in this one, all of it or up to a place.
+
+        `at` is the id of a reply, with which it ends, or of a user's message, before which it ends; or a
+        version, or a time in ISO 8601. Raises Conflict where all is asked for while a reply is under way.
+        """
+        return self._sender.fetch(calls.fork(conversation_id, at)).value(Conversation)
+
     def messages(self, conversation_id: str) -> Iterator[HistoryMessage]:
         """The messages of a thread, the oldest first, page by page."""
         return self._listed(Paging(calls.messages_path(conversation_id)), Page[HistoryMessage])

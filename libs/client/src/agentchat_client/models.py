@@ -52,6 +52,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         return self.message.content
 
 
+class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """The thread whose past a fork has a copy of, and up to which of its versions."""
+
+    conversation_id: str
+    version: int
+
+
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A thread: `title` is the one that was set, or the beginning of its first message, `agent_id` that of
     the last one. `metadata` are the pairs that were set.
@@ -64,6 +71,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     metadata: dict[str, str] = {}
+    forked_from: ForkedFrom | None = None
 
 
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):

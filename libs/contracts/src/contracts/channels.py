@@ -165,8 +165,18 @@ CHANNELS: tuple[Channel, ...] = (
         summary="What else writes to an account's conversations.",
         sent_by="gateway, agentchat",
         received_by="orchestrator",
-        carries=(messages.EraseConversation, messages.DescribeConversation, messages.DecideApproval),
-        replies=(messages.EraseAnswered, messages.DescribeAnswered, messages.ApprovalAnswered),
+        carries=(
+            messages.EraseConversation,
+            messages.DescribeConversation,
+            messages.DecideApproval,
+            messages.ForkConversation,
+        ),
+        replies=(
+            messages.EraseAnswered,
+            messages.DescribeAnswered,
+            messages.ApprovalAnswered,
+            messages.ForkAnswered,
+        ),
     ),
     Channel(
         name="toolLists",

@@ -24,16 +24,32 @@ from contracts.values import (
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """What every event carries: the trace (one request, one run) and the time, ISO 8601 UTC."""
+    """What every event carries: the trace (one request, one run) and the time, ISO 8601 UTC.
+
+    In a fork, `inherited_from` is the trace of which the event is a copy: it happened there, and is counted
+    there alone.
+    """
 
     trace_id: str
     at: str
+    inherited_from: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_started.v1"):
     """A new thread; always version 1 of its conversation."""
 
     account_id: str
+
+
+class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):
+    """The thread begins with copies of another one's first `source_version` events, which follow; right
+    behind its start.
+
+    Those stay whatever becomes of the source, and have ids of their own.
+    """
+
+    source_id: str
+    source_version: int
 
 
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
@@ -238,6 +254,7 @@ class ConversationErased(Fact, frozen=True, kw_only=True, tag="conversation_eras
 
 Event = (
     ConversationStarted
+    | ConversationForked
     | ConversationSeeded
     | MessageSaved
     | RunStarted
@@ -258,6 +275,7 @@ Event = (
 
 EVENTS: tuple[type[Fact], ...] = (
     ConversationStarted,
+    ConversationForked,
     ConversationSeeded,
     MessageSaved,
     RunStarted,

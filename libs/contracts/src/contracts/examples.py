@@ -40,6 +40,9 @@ TOOL_CALL = ToolCall(name="get_order", input={"order_id": "ORD-1001"}, output='{
 
 EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationStarted(trace_id=TRACE, at=AT, account_id=ACCOUNT),
+    events.ConversationForked(
+        trace_id=TRACE, at=AT, source_id="0192f0c1-7c4e-7aaa-8bbb-0000000000c0", source_version=6
+    ),
     events.ConversationSeeded(
         trace_id=TRACE,
         at=AT,
@@ -185,6 +188,14 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
         reason="It has left the warehouse.",
     ),
     messages.ApprovalAnswered(code="approval_decided"),
+    messages.ForkConversation(
+        trace_id=TRACE,
+        account_id=ACCOUNT,
+        conversation_id=CONVERSATION,
+        source_id="0192f0c1-7c4e-7aaa-8bbb-0000000000c0",
+        at=REPLY,
+    ),
+    messages.ForkAnswered(outcome="forked", version=8),
     messages.WhatIf(
         account_id=ACCOUNT,
         agent_id=AGENT,

@@ -38,9 +38,13 @@ def reply_id(trace_id: str) -> str:
 
     Runs that ended before this rule came have another, which is in their saved reply.
     """
-    text = hashlib.sha256(b"reply " + trace_id.encode()).hexdigest()
-    variant = "89ab"[int(text[16], 16) & 3]
-    return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
+    return uuid_of(hashlib.sha256(b"reply " + trace_id.encode()).hexdigest())
+
+
+def uuid_of(digest: str) -> str:
+    """A UUIDv8 of 32 hexadecimal digits or more."""
+    variant = "89ab"[int(digest[16], 16) & 3]
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
 def is_uuid(text: str) -> bool:

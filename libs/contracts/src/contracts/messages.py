@@ -218,6 +218,44 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     metadata: dict[str, str | None] | None = {}
 
 
+class ForkConversation(BusMessage, frozen=True, kw_only=True):
+    """Begin the conversation `conversation_id` with what another one has, as EraseConversation.
+
+    `at` is the place up to which: a version, a time (ISO 8601), or the id of a message: of a reply, which is
+    the last that it has, or of a user's message, before which it ends; None: all. The same command is obeyed
+    once.
+    """
+
+    trace_id: str
+    account_id: str
+    conversation_id: str
+    source_id: str
+    at: int | str | None = None
+
+
+ForkOutcome = Literal[
+    "forked",
+    "not_found",
+    "busy",
+    "unknown_version",
+    "unknown_message",
+    "nothing_said",
+    "too_large",
+    "unreadable",
+    "unavailable",
+]
+"""`busy`: a run is under way, and no place before it is named. Nothing is begun but where it is `forked`."""
+
+
+class ForkAnswered(BusMessage, frozen=True, kw_only=True):
+    """What has become of a ForkConversation; `version` is that of the fork, or of a source that has not come
+    as far.
+    """
+
+    outcome: ForkOutcome
+    version: int = 0
+
+
 DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "unavailable"]
 """`too_many_pairs`: it would have more than MAX_PAIRS; nothing was changed. `unavailable` as for erasing."""
 
@@ -257,7 +295,7 @@ class ApprovalAnswered(BusMessage, frozen=True, kw_only=True):
     detail: str | None = None
 
 
-Command = EraseConversation | DescribeConversation | DecideApproval
+Command = EraseConversation | DescribeConversation | DecideApproval | ForkConversation
 
 EraseOutcome = Literal["erased", "not_found", "unavailable"]
 """`unavailable`: Postgres or NATS did not answer, and whether it happened is unknown."""
@@ -359,6 +397,8 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     DescribeAnswered,
     DecideApproval,
     ApprovalAnswered,
+    ForkConversation,
+    ForkAnswered,
     WhatIf,
     WhatIfAnswered,
     EventTooLarge,

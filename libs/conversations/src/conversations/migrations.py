@@ -100,6 +100,7 @@ STEPS = (
     finding_approvals.FUNCTION,
     approvals.PROJECTION.tables,
     shadow.APPROVALS,
+    conversations.FORKED,
 )
 
 

@@ -41,6 +41,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 class Run(events.AgentFacts, frozen=True, kw_only=True):
     """One request, from its user message to its end. `attempt` is 0 until a worker has started it.
 
+    `inherited`: it is a copy of a run in the conversation of which this one is a fork.
+
     `attempts_without_progress`: that have begun since the run last got on, by an event or by text that
     readers had of it; those that were handed over do not count. `offset` is the most text, in code points,
     that readers are known to have had when an attempt began. `paused_seconds`: so long it has waited for
@@ -52,6 +54,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     user_message_id: str
     user_text: str
     requested_at: str
+    inherited: bool = False
     attempt: int = 0
     attempts_without_progress: int = 0
     offset: int = 0
@@ -95,18 +98,26 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
         return _CUTS.get(self.rounds[-1].stop_reason or "") if self.rounds else None
 
 
+class ForkedFrom(msgspec.Struct, frozen=True):
+    """Of which conversation a fork was made, and how many of its first events it has."""
+
+    conversation_id: str
+    version: int
+
+
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A thread at a version: the version of its last event, 0 if it does not exist.
 
-    `seed` is what its caller showed of it before it began here. `title` and `metadata` are those that its
-    account has set, `described` the requests that did so: their traces, and the versions behind them.
-    `erased_by` is the trace of the request by which it was erased.
+    `forked_from` says of which past it has a copy, `seed` is what its caller showed of it before it began
+    here. `title` and `metadata` are those that its account has set, `described` the requests that did so:
+    their traces, and the versions behind them. `erased_by` is the trace of the request that erased it.
     """
 
     conversation_id: str
     version: int = 0
     account_id: str | None = None
     started_at: str | None = None
+    forked_from: ForkedFrom | None = None
     seed: tuple[ShownMessage, ...] = ()
     runs: tuple[Run, ...] = ()
     title: str | None = None
@@ -171,6 +182,9 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
     match event:
         case events.ConversationStarted():
             return replace(conversation, version=version, account_id=event.account_id, started_at=event.at)
+        case events.ConversationForked():
+            forked_from = ForkedFrom(event.source_id, event.source_version)
+            return replace(conversation, version=version, forked_from=forked_from)
         case events.ConversationSeeded():
             return replace(conversation, version=version, seed=event.messages)
         case events.ConversationDescribed():
@@ -205,6 +219,7 @@ def _requested(message: events.MessageSaved) -> Run:
         user_message_id=message.message_id,
         user_text=message.content,
         requested_at=message.at,
+        inherited=message.inherited_from is not msgspec.UNSET,
     )
 
 

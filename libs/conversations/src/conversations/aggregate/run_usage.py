@@ -39,8 +39,11 @@ TALLIED: frozenset[type[events.Fact]] = frozenset(
 def tally(tallies: dict[str, Tally], conversation_id: str, account_id: str, event: events.Event) -> bool:
     """Take one more event into `tallies`, by trace_id; True if it erased its conversation.
 
-    A run without an end is not counted, so nothing is left of one in an erased conversation.
+    A run without an end is not counted, so nothing is left of one in an erased conversation. Nor is one that
+    a fork has a copy of: it is counted where it was.
     """
+    if event.inherited_from is not msgspec.UNSET:
+        return False
 
     def run() -> Tally:
         return tallies.setdefault(event.trace_id, Tally(conversation_id, account_id))
@@ -80,7 +83,7 @@ def spent_of(conversation: Conversation) -> tuple[RunSpent, ...]:
             usage=run.usage,
         )
         for run in conversation.runs
-        if run.state != "running" and run.ended_at is not None
+        if run.state != "running" and run.ended_at is not None and not run.inherited
     )
 
 

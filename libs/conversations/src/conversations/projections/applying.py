@@ -96,9 +96,9 @@ def _hand_out(
         for each in takers:
             batches[each.name].unreadable.append((entry, error))
         return
-    kind = type(fact.event)
+    kind, inherited = type(fact.event), fact.event.inherited_from is not msgspec.UNSET
     for each in takers:
-        if kind in each.takes:
+        if kind in each.takes and (each.takes_inherited or not inherited):
             batches[each.name].facts.append(fact)
 
 

@@ -7,6 +7,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contracts import events, ids
+from conversations.aggregate.conversation import ForkedFrom
 from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
 from runtime.postgres import Connection, Pool
@@ -42,6 +43,20 @@ UPDATE projection_positions SET version = 2 WHERE name = 'conversations' AND ver
 """The live table as version 2 has it: what it holds is what no earlier event could have said."""
 
 
+_FORKED = """
+ALTER TABLE conversations ADD COLUMN source_id text, ADD COLUMN source_version bigint;
+CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
+"""
+
+FORKED = (
+    _FORKED
+    + """
+UPDATE projection_positions SET version = 3 WHERE name = 'conversations' AND version = 2;
+"""
+)
+"""The same for version 3."""
+
+
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     """A thread in a list: times are ISO 8601 UTC, `title` the one that was set, or the beginning of its first
     message.
@@ -56,6 +71,7 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     metadata: dict[str, str] = {}
+    forked_from: ForkedFrom | None = None
 
 
 async def conversations_of(
@@ -65,20 +81,46 @@ async def conversations_of(
     limit: int,
     before: tuple[str, str] | None = None,
     metadata: Mapping[str, str] | None = None,
+    source_id: str | None = None,
 ) -> list[ConversationRow]:
     """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 
-    Only those that have all of `metadata`, where any are given. `before` is (created_at, conversation_id) of
-    the last one of the page before. Raises StoreUnavailable.
+    Only those that have all of `metadata`, where any are given, and forks of `source_id`, where that is.
+    `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
     """
     async with using(pool) as conn:
-        place, names = (account_id, *(before or _LAST)), dict(metadata or {})
-        if names:
-            cursor = await conn.execute(_PAGE_WITH, (*place, Jsonb(names), limit))
-        else:
-            cursor = await conn.execute(_PAGE, (*place, limit))
-        columns = [column.name for column in cursor.description or ()]
-        return [ConversationRow(**dict(zip(columns, row, strict=True))) for row in await cursor.fetchall()]
+        place = (account_id, *(before or _LAST))
+        found: list[tuple[sql.SQL, object]] = []
+        if metadata:
+            found.append((_WITH_METADATA, Jsonb(dict(metadata))))
+        if source_id is not None:
+            found.append((_FORKS_OF, source_id))
+        query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
+        cursor = await conn.execute(query, (*place, *(value for _, value in found), limit))
+        return [_row(*row) for row in await cursor.fetchall()]
+
+
+def _row(
+    conversation_id: str,
+    title: str | None,
+    agent_id: str | None,
+    message_count: int,
+    created_at: str,
+    updated_at: str,
+    metadata: dict[str, str],
+    source_id: str | None,
+    source_version: int | None,
+) -> ConversationRow:
+    return ConversationRow(
+        conversation_id=conversation_id,
+        title=title,
+        agent_id=agent_id,
+        message_count=message_count,
+        created_at=created_at,
+        updated_at=updated_at,
+        metadata=metadata,
+        forked_from=None if source_id is None else ForkedFrom(source_id, source_version or 0),
+    )
 
 
 async def count_conversations(conn: Connection, account_id: str) -> int:
@@ -121,6 +163,14 @@ class _Change(msgspec.Struct):
     message_count: int = 0
 
 
+class _Fork(msgspec.Struct):
+    """Of which conversation it is one."""
+
+    conversation_id: str
+    source_id: str
+    source_version: int
+
+
 class _Description(msgspec.Struct):
     """What its account has said of it last."""
 
@@ -132,6 +182,7 @@ class _Description(msgspec.Struct):
 def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     changes: dict[str, _Change] = {}
     described: dict[str, _Description] = {}
+    forks: dict[str, _Fork] = {}
     erased: set[str] = set()
     for fact in facts:
         if ids.is_unlisted(fact.conversation_id):
@@ -139,7 +190,11 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         if isinstance(fact.event, events.ConversationErased):
             changes.pop(fact.conversation_id, None)
             described.pop(fact.conversation_id, None)
+            forks.pop(fact.conversation_id, None)
             erased.add(fact.conversation_id)
+        elif isinstance(fact.event, events.ConversationForked):
+            source_id, source_version = fact.event.source_id, fact.event.source_version
+            forks[fact.conversation_id] = _Fork(fact.conversation_id, source_id, source_version)
         elif isinstance(fact.event, events.ConversationDescribed):
             title, metadata = fact.event.title, fact.event.metadata
             described[fact.conversation_id] = _Description(fact.conversation_id, title, metadata)
@@ -153,6 +208,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     return [
         *put(_UPSERT, list(changes.values())),
         *put(_DESCRIBE, list(described.values())),
+        *put(_FORK, list(forks.values())),
         *remove(_DELETE, erased),
     ]
 
@@ -168,16 +224,18 @@ def _add(change: _Change, event: events.ConversationStarted | events.MessageSave
 
 PROJECTION = Projection(
     name="conversations",
-    version=2,
-    tables=FIRST_TABLES + _DESCRIBED,
+    version=3,
+    tables=FIRST_TABLES + _DESCRIBED + _FORKED,
     takes=frozenset(
         {
             events.ConversationStarted,
+            events.ConversationForked,
             events.MessageSaved,
             events.ConversationDescribed,
             events.ConversationErased,
         }
     ),
+    takes_inherited=True,
     changes=_changes,
 )
 
@@ -201,6 +259,12 @@ UPDATE conversations SET given_title = new.given_title, metadata = new.metadata
  WHERE conversations.conversation_id = new.conversation_id
 """
 
+_FORK = """
+UPDATE conversations SET source_id = new.source_id, source_version = new.source_version
+  FROM json_to_recordset(%s) AS new(conversation_id text, source_id text, source_version bigint)
+ WHERE conversations.conversation_id = new.conversation_id
+"""
+
 _DELETE = "DELETE FROM conversations WHERE conversation_id = ANY(%s)"
 
 # Behind every key: times are ISO 8601, which begins with a digit.
@@ -214,17 +278,16 @@ NOT EXISTS (SELECT FROM conversation_events
 
 _SELECT = sql.SQL("""
 SELECT conversation_id, coalesce(given_title, title) AS title, agent_id, message_count, created_at,
-       updated_at, metadata
+       updated_at, metadata, source_id, source_version
   FROM conversations
  WHERE account_id = %s AND (created_at, conversation_id) < (%s, %s) AND {}
 """).format(_NOT_ERASED)
 
-_PAGE = _SELECT + sql.SQL("ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
+_ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
 
 # The second condition is that of the index.
-_PAGE_WITH = _SELECT + sql.SQL(
-    "AND metadata @> %s AND metadata <> '{}' ORDER BY created_at DESC, conversation_id DESC LIMIT %s"
-)
+_WITH_METADATA = sql.SQL(" AND metadata @> %s AND metadata <> '{}'")
+_FORKS_OF = sql.SQL(" AND source_id = %s")
 
 # Of those that are not listed here the read model of runs knows. Ids sort by time.
 _WITH_AGENT = sql.SQL("""

@@ -67,6 +67,7 @@ PROJECTION = Projection(
     version=1,
     tables=_TABLES,
     takes=frozenset({events.MessageSaved, events.ConversationErased}),
+    takes_inherited=True,
     changes=_changes,
 )
 

@@ -28,7 +28,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     `tables` is the SQL that makes it, by names without a schema; the migration that made it first keeps the
     text of that time. `changes` gets facts in log order, each once, of the types that it `takes`. What it
     gives runs in the transaction that also stores the position, and calls the table by its bare name. It is
-    pure, and may raise UnicodeError. A new `version`, of the table or of what is in it, has it built anew
+    pure, and may raise UnicodeError. Copies that a fork has of events are given only to one that
+    `takes_inherited`. A new `version`, of the table or of what is in it, has it built anew
     beside the old one (`rebuilding`).
     """
 
@@ -36,6 +37,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     tables: str
     takes: frozenset[type[events.Fact]]
+    takes_inherited: bool = False
     changes: Changes
 
 

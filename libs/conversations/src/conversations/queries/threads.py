@@ -37,8 +37,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages there are, the first and the last of them, when the conversation began, and what its
-    account had said of it last.
+    """How many messages there are, the first and the last of them, when the conversation began, what its
+    account had said of it last, and of which it is a fork.
     """
 
     started_at: str
@@ -46,6 +46,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     first: events.MessageSaved
     last: events.MessageSaved
     described: events.ConversationDescribed | None = None
+    forked: events.ConversationForked | None = None
 
 
 async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
@@ -105,6 +106,7 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | 
         first=messages[0],
         last=messages[-1],
         described=described[-1] if described else None,
+        forked=next((event for event in found if isinstance(event, events.ConversationForked)), None),
     )
 
 
@@ -148,9 +150,10 @@ WITH told AS MATERIALIZED (
      AND originator_version <= %(until)s
 )
 SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told) FROM {table}
- WHERE originator_id = %(id)s AND originator_version IN (
+ WHERE originator_id = %(id)s AND (
+  topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
   (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
   (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
-  (SELECT max(version) FILTER (WHERE NOT said) FROM told))
+  (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
  ORDER BY originator_version
 """).format(table=_TABLE, is_message=_IS_MESSAGE)

@@ -6,10 +6,11 @@ from typing import Any, Literal
 import msgspec
 
 from contracts import events, wire
+from conversations.aggregate.settled import settled
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
-from conversations.transfer.file_format import Carried, Stored, settled
+from conversations.transfer.file_format import Carried, Stored
 
 
 class Clash(ConversationsError):  # noqa: N818 - a state of things

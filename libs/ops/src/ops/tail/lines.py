@@ -125,6 +125,8 @@ def _words(event: events.Event) -> str:
             return f"{event.title or ''} {compact(event.metadata, _CONTENT_WIDTH)}".strip()
         case events.ConversationErased():
             return counted(len(event.spent), "run")
+        case events.ConversationForked():
+            return f"of {event.source_id} at {event.source_version:,}"
         case events.ConversationStarted() | events.ConversationSeeded():
             return ""
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from contracts import wire
-from contracts.messages import ChatRequested, DescribeConversation
+from contracts.messages import ChatRequested, DescribeConversation, ForkConversation
 from contracts.timings import COMMAND_SECONDS
 from conversations.claims import idempotency, tries
 from conversations.claims.idempotency import Claim, KeyConflict
@@ -38,7 +38,7 @@ IDEMPOTENCY_KEY = {
 _BARE = re.compile(rb"[!#-~][!-~]*\Z")
 _QUOTED = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"\Z')
 _ESCAPED = re.compile(rb'\\(["\\])')
-C = TypeVar("C", bound=DescribeConversation)
+C = TypeVar("C", DescribeConversation, ForkConversation)
 
 _WRONG = f"This header is sent once, with 1 to {MAX_LENGTH} characters of visible ASCII."
 
@@ -70,16 +70,21 @@ class Key(msgspec.Struct, frozen=True):
         )
 
     async def claim_command(self, pool: Pool, command: C) -> C:
-        """The command as the first request with this key gave it: with the trace of that.
+        """The command as the first request with this key gave it: with its trace, and what it is to begin.
 
-        By its trace it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, StoreUnavailable.
+        By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, StoreUnavailable.
         """
         if self.text is None:
             return command
-        asked = hashlib.sha256(wire.encode_canonical(replace(command, trace_id=""))).digest()
+        asked = replace(command, trace_id="")
+        if isinstance(asked, ForkConversation):
+            asked = replace(asked, conversation_id="")
+        request_hash = hashlib.sha256(wire.encode_canonical(asked)).digest()
         trace_id, conversation_id = command.trace_id, command.conversation_id
-        claim = await self._claim(pool, command.account_id, asked, trace_id, conversation_id, COMMAND_SECONDS)
-        return replace(command, trace_id=claim.trace_id)
+        claim = await self._claim(
+            pool, command.account_id, request_hash, trace_id, conversation_id, COMMAND_SECONDS
+        )
+        return replace(command, trace_id=claim.trace_id, conversation_id=claim.conversation_id)
 
     async def _claim(
         self,

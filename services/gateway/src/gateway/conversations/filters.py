@@ -1,5 +1,6 @@
-"""Which conversations a list is to have: those with these metadata."""
+"""Which conversations a list is to have: those with these metadata, and forks of this one."""
 
+from contracts import ids
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_VALUE
 from gateway.conversations.description import key_of
 from gateway.http import query
@@ -16,6 +17,22 @@ METADATA = {
     "them again with each cursor.",
     "schema": {"type": "string", "maxLength": MAX_VALUE},
 }
+
+
+FORKED_FROM = {
+    "name": "forked_from",
+    "in": "query",
+    "description": "Only forks of this conversation.",
+    "schema": {"type": "string", "format": "uuid"},
+}
+
+
+def source_of(exchange: Exchange) -> str | None:
+    """The conversation whose forks are asked for; None: any. Raises Refusal."""
+    given = query.parameters(exchange, "forked_from").get("forked_from")
+    if given is not None and not ids.is_uuid(given.lower()):
+        raise invalid("forked_from", "This must be the id of a conversation.")
+    return given and given.lower()
 
 
 def metadata_of(exchange: Exchange) -> dict[str, str]:

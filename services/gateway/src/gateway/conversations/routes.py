@@ -21,16 +21,16 @@ from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.chat.idempotency import key_of
 from gateway.conversations import description, filters
+from gateway.conversations.forks import fork
 from gateway.conversations.rows import (
     EXAMPLE,
     EXAMPLE_MESSAGES,
     EXAMPLE_PAGE,
     ConversationPage,
     MessagePage,
-    conversation_row,
     message_row,
 )
-from gateway.conversations.threads import ConversationId, ShownThread, provide_thread
+from gateway.conversations.threads import VERSION, ConversationId, ShownThread, provide_thread, shown
 from gateway.http.exchange import of
 from gateway.http.paging import CURSOR, LIMIT, Paging, next_cursor, paging_of
 from gateway.http.problems import Refusal
@@ -40,15 +40,6 @@ from gateway.parts import parts_of
 
 PAGE_BYTES = 1024 * 1024
 """A page of messages ends with the one that reaches this, as stored."""
-
-_VERSION = {
-    "X-Conversation-Version": {
-        "required": True,
-        "description": "How many events have led to it: a place that `at` can name later.",
-        "schema": {"type": "integer", "minimum": 1},
-        "example": 9,
-    }
-}
 
 AnyRequest = Request[Any, Any, Any]
 _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -72,7 +63,7 @@ async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[S
     response_description="A page of them.",
     dependencies={"paging": Provide(_provide_list_paging)},
 )
-@described(parameters=[filters.METADATA], examples={"last": EXAMPLE_PAGE})
+@described(parameters=[filters.METADATA, filters.FORKED_FROM], examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
     request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
 ) -> ConversationPage:
@@ -84,6 +75,7 @@ async def list_conversations(
         limit=limit + 1,
         before=paging.after,
         metadata=filters.metadata_of(of(request.scope)),
+        source_id=filters.source_of(of(request.scope)),
     )
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
     return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
@@ -96,12 +88,12 @@ async def list_conversations(
     response_description="The conversation.",
     guards=[within_reads_at_once],
 )
-@described(headers=_VERSION, examples={"conversation": EXAMPLE})
+@described(headers=VERSION, examples={"conversation": EXAMPLE})
 async def get_conversation(
     request: AnyRequest, thread: NamedDependency[ShownThread]
 ) -> Answer[ConversationRow]:
     """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
-    return await _shown(request, thread)
+    return await shown(request, thread)
 
 
 @patch(
@@ -115,7 +107,7 @@ async def get_conversation(
 @described(
     *("conversation_not_found", "unsupported_media_type", "message_too_large"),
     body=description.BODY,
-    headers=_VERSION,
+    headers=VERSION,
     examples={"conversation": EXAMPLE},
     stages=(key_of,),
 )
@@ -146,17 +138,9 @@ async def describe(
         case "too_many_pairs":
             raise description.too_many_pairs()
         case "described":
-            return await _shown(request, ShownThread(conversation_id, answer.version))
+            return await shown(request, ShownThread(conversation_id, answer.version))
         case _:
             raise Refusal("conversation_not_found")
-
-
-async def _shown(request: AnyRequest, thread: ShownThread) -> Answer[ConversationRow]:
-    found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
-    if found is None:
-        raise Refusal("conversation_not_found")
-    row = conversation_row(thread.conversation_id, found)
-    return Answer(row, headers={"X-Conversation-Version": str(thread.until)})
 
 
 @get(
@@ -211,7 +195,7 @@ async def delete_conversation(
 
 ROUTER = Router(
     "/v1/conversations",
-    route_handlers=[list_conversations, get_conversation, describe, list_messages, delete_conversation],
+    route_handlers=[list_conversations, get_conversation, describe, list_messages, fork, delete_conversation],
     guards=[has_key, within_read_rate],
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
     security=[KEY],

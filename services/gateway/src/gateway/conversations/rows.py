@@ -5,6 +5,7 @@ import msgspec
 from contracts.events import MessageSaved
 from contracts.examples import AGENT, AT, CONVERSATION, REPLY, TRACE, USER_MESSAGE
 from contracts.values import Role
+from conversations.aggregate.conversation import ForkedFrom
 from conversations.projections.conversations import TITLE_LENGTH, ConversationRow
 from conversations.queries.threads import Summary
 from gateway.http.paging import NextCursor
@@ -48,6 +49,9 @@ def conversation_row(conversation_id: str, found: Summary) -> ConversationRow:
         created_at=found.started_at,
         updated_at=found.last.at,
         metadata=found.described.metadata if found.described else {},
+        forked_from=(
+            ForkedFrom(found.forked.source_id, found.forked.source_version) if found.forked else None
+        ),
     )
 
 
@@ -73,6 +77,9 @@ EXAMPLE = ConversationRow(
     created_at=AT,
     updated_at=AT,
     metadata={"customer": "C-77"},
+)
+EXAMPLE_FORK = msgspec.structs.replace(
+    EXAMPLE, forked_from=ForkedFrom("0192f0c1-7c4e-7aaa-8bbb-0000000000c0", 6)
 )
 _QUESTION = MessageRow(
     id=USER_MESSAGE,

@@ -10,13 +10,16 @@ from litestar.params import PathParameter
 
 from contracts import ids
 from contracts.examples import CONVERSATION
+from conversations.projections.conversations import ConversationRow
 from conversations.queries import threads
 from conversations.queries.threads import Thread
 from conversations.queries.time_travel import WRONG_VERSION_OR_TIME, VersionOrTime, parse_version_or_time
 from directory.caller import Caller
+from gateway.conversations.rows import conversation_row
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
 from gateway.http.problems import Refusal, invalid
+from gateway.http.responses import Answer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -34,6 +37,16 @@ _AT = {
     "description": "As it was: at a version (see X-Conversation-Version) or at a time (ISO 8601; in UTC "
     "where it has no offset). Without it: as it is now.",
     "schema": {"type": "string", "anyOf": [{"pattern": "^[0-9]{1,18}$"}, {"format": "date-time"}]},
+}
+
+
+VERSION = {
+    "X-Conversation-Version": {
+        "required": True,
+        "description": "How many events have led to it: a place that `at` can name later.",
+        "schema": {"type": "integer", "minimum": 1},
+        "example": 9,
+    }
 }
 
 
@@ -62,6 +75,15 @@ async def provide_thread(
     if place is None or isinstance(place, int):
         return ShownThread(conversation_id, _version(thread, place))
     return ShownThread(conversation_id, await threads.version_at(pool, thread, place))
+
+
+async def shown(request: Request[Any, Any, Any], thread: ShownThread) -> Answer[ConversationRow]:
+    """The answer that shows it. Raises Refusal, StoreUnavailable."""
+    found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
+    if found is None:
+        raise Refusal("conversation_not_found")
+    row = conversation_row(thread.conversation_id, found)
+    return Answer(row, headers={"X-Conversation-Version": str(thread.until)})
 
 
 def _version(thread: Thread, asked: int | None) -> int:

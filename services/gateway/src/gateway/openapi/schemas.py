@@ -100,7 +100,14 @@ def components(types: tuple[type, ...]) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-_OURS = {kind.__name__ for kind in TYPES} | {"Message", "ToolCall", "Source", "ConversationRow", "MessageRow"}
+_OURS = {kind.__name__ for kind in TYPES} | {
+    "Message",
+    "ToolCall",
+    "Source",
+    "ConversationRow",
+    "ForkedFrom",
+    "MessageRow",
+}
 
 
 def _events(description: str, form: tuple[type[http.StreamEvent], ...]) -> dict[str, Any]:

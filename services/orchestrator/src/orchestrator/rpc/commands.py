@@ -15,6 +15,8 @@ from contracts.messages import (
     DescribeConversation,
     EraseAnswered,
     EraseConversation,
+    ForkAnswered,
+    ForkConversation,
 )
 from contracts.timings import COMMAND_SECONDS
 from conversations.errors import StoreUnavailable
@@ -22,10 +24,11 @@ from orchestrator.parts import Parts
 from orchestrator.rpc.deciding import decide
 from orchestrator.rpc.describing import describe
 from orchestrator.rpc.erasing import erase
+from orchestrator.rpc.forking import fork
 from runtime import logs
 
 QUEUE = "orchestrators"
-Answer = EraseAnswered | DescribeAnswered | ApprovalAnswered
+Answer = EraseAnswered | DescribeAnswered | ApprovalAnswered | ForkAnswered
 
 
 class Commands:
@@ -89,6 +92,8 @@ async def _obeyed(parts: Parts, command: Command) -> Answer:
             return await describe(parts, command)
         case DecideApproval():
             return await decide(parts, command)
+        case ForkConversation():
+            return await fork(parts, command)
         case _:
             assert_never(command)
 
@@ -101,6 +106,8 @@ def _unavailable(command: Command) -> Answer:
             return DescribeAnswered(outcome="unavailable")
         case DecideApproval():
             return ApprovalAnswered(code="overloaded", detail="It cannot be decided just now.")
+        case ForkConversation():
+            return ForkAnswered(outcome="unavailable")
         case _:
             assert_never(command)
 

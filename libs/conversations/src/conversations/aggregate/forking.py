@@ -1,0 +1,109 @@
+"""The rules of a fork: what a new conversation has of another one's past. Pure.
+
+It has copies, so that either can be erased without the other. They have ids of their own, which follow from
+those of their originals, and say of which trace they are copies.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts import events, ids
+from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
+from contracts.values import Usage
+from conversations.aggregate.conversation import fold
+from conversations.aggregate.settled import settled
+
+MAX_EVENTS = 10_000
+MAX_BYTES = 8 * 1024 * 1024
+"""So much may be copied: it is one append, for which all others wait."""
+
+_LEFT_OUT = events.ConversationStarted | events.ConversationForked | events.ReplyLost
+
+
+def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
+    """What was answered to the command when it was obeyed; None where it was not. `stored` is of the fork."""
+    if not stored:
+        return None
+    found = fold(command.conversation_id, stored)
+    if found.erased or found.account_id != command.account_id:
+        return ForkAnswered(outcome="not_found")
+    copied = sum(event.inherited_from is not msgspec.UNSET for event in stored)
+    return ForkAnswered(outcome="forked", version=2 + copied)
+
+
+def fork(
+    source: Sequence[events.Event], sizes: Sequence[int], command: ForkConversation, now: str
+) -> tuple[events.Event, ...] | ForkAnswered:
+    """The events of the fork, from its first one on; or why there is none. `sizes` are those of the
+    source in bytes.
+    """
+    found = fold(command.source_id, source)
+    if found.erased or found.account_id != command.account_id or not source:
+        return ForkAnswered(outcome="not_found")
+    place = _place(source, command)
+    if not isinstance(place, int):
+        return ForkAnswered(outcome=place, version=found.version)
+    kept = source[: settled(source[:place])]
+    if not any(isinstance(event, events.MessageSaved) for event in kept):
+        return ForkAnswered(outcome="nothing_said")
+    if len(kept) > MAX_EVENTS or sum(sizes[: len(kept)]) > MAX_BYTES:
+        return ForkAnswered(outcome="too_large")
+    began = events.ConversationStarted(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    forked = events.ConversationForked(
+        trace_id=command.trace_id, at=now, source_id=command.source_id, source_version=len(kept)
+    )
+    copies = (_copied(event, command.conversation_id) for event in kept if not isinstance(event, _LEFT_OUT))
+    return (began, forked, *copies)
+
+
+def _place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
+    """How many of the source's events count. What of them belongs to a run that had not ended does not."""
+    at = command.at
+    if at is None:
+        return len(source) if settled(source) == len(source) else "busy"
+    if isinstance(at, int):
+        return at if at <= len(source) else "unknown_version"
+    if not ids.is_uuid(at):
+        time = datetime.fromisoformat(at)
+        later = (place for place, event in enumerate(source) if datetime.fromisoformat(event.at) > time)
+        return next(later, len(source))
+    for place, event in enumerate(source):
+        if isinstance(event, events.MessageSaved) and event.message_id == at:
+            return place if event.role == "user" else _end_behind(source, place, event.trace_id)
+    return "unknown_message"
+
+
+def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> int:
+    """The place behind the end of the run whose reply is at `place`; they are stored together."""
+    ends = events.RunCompleted | events.RunFailed | events.RunCancelled
+    for count, event in enumerate(source[place:], start=place + 1):
+        if isinstance(event, ends) and event.trace_id == trace_id:
+            return count
+    return place
+
+
+def _copied(event: events.Event, conversation_id: str) -> events.Event:
+    """With ids of the fork's own, and at no cost: its tokens were counted once."""
+    trace_id = _digest(conversation_id, event.trace_id)[:32]
+    copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
+    match copy:
+        case events.MessageSaved(role="assistant"):
+            return replace(copy, message_id=ids.reply_id(trace_id))
+        case events.MessageSaved():
+            return replace(copy, message_id=ids.uuid_of(_digest(conversation_id, copy.message_id)))
+        case events.ApprovalRequested() | events.ApprovalDecided():
+            return replace(copy, approval_id=ids.uuid_of(_digest(conversation_id, copy.approval_id)))
+        case events.RunStarted():
+            return replace(copy, shown_sha256=None)
+        case events.ModelReplied() | events.RunCompleted() | events.RunFailed() | events.RunCancelled():
+            return replace(copy, usage=Usage())
+        case _:
+            return copy
+
+
+def _digest(conversation_id: str, original: str) -> str:
+    return hashlib.sha256(f"fork {conversation_id} {original}".encode()).hexdigest()
