@@ -1,11 +1,11 @@
 """The agent of a run: its configuration at a version, and the provider key of that version."""
 
-from collections import OrderedDict
 from typing import Any
 
 from contracts.events import AgentFacts
 from directory.agents import AgentConfig, load_agent, unsealed_key
 from directory.secrets import Sealer
+from runtime.bounded import BoundedMap
 from runtime.postgres import Pool
 
 _MAX_KNOWN = 256
@@ -17,16 +17,13 @@ class Agents:
     def __init__(self, pool: Pool, sealer: Sealer) -> None:
         self._pool = pool
         self._sealer = sealer
-        self._known: OrderedDict[tuple[str, str], AgentConfig] = OrderedDict()
+        self._known: BoundedMap[tuple[str, str], AgentConfig] = BoundedMap(_MAX_KNOWN)
 
     async def current(self, account_id: str, agent_id: str) -> AgentConfig | None:
         """The version that a new run takes; None where the account has no such agent."""
         agent = await load_agent(self._pool, account_id, agent_id)
         if agent is not None:
-            self._known[account_id, agent_id] = agent
-            self._known.move_to_end((account_id, agent_id))
-            if len(self._known) > _MAX_KNOWN:
-                self._known.popitem(last=False)
+            self._known.put((account_id, agent_id), agent)
         return agent
 
     def known(self, account_id: str, agent_id: str) -> AgentConfig | None:

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import ipaddress
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Generic, TypeVar, cast
@@ -16,6 +15,7 @@ import httpx2
 from net_guard import Guard
 from net_guard.transport import GuardedTransport
 from orchestrator.models.port import Credentials
+from runtime.bounded import BoundedMap
 
 CONNECT_SECONDS = 5.0
 _KEEPALIVE_SECONDS = 60.0
@@ -36,7 +36,7 @@ class Clients(Generic[Client]):
         self._sdk = sdk
         self._guard = guard
         self._guarded: httpx2.AsyncClient | None = None
-        self._clients: OrderedDict[Credentials, Client] = OrderedDict()
+        self._clients: BoundedMap[Credentials, Client] = BoundedMap(_CLIENTS)
         self._http = _http_client(http, trust_env=True)
         self._loopback = _http_client(http, trust_env=False)  # no proxy of the environment leads to this host
         self._unsent = httpx2.AsyncClient(**_common(), transport=_Unsent(), trust_env=False)
@@ -45,10 +45,8 @@ class Clients(Generic[Client]):
         """The client for these; the one that was used longest ago is forgotten for it."""
         client = self._clients.get(credentials)
         if client is None:
-            client = self._clients[credentials] = self._sdk(credentials, self._way(credentials))
-            if len(self._clients) > _CLIENTS:
-                self._clients.popitem(last=False)
-        self._clients.move_to_end(credentials)
+            client = self._sdk(credentials, self._way(credentials))
+            self._clients.put(credentials, client)
         return client
 
     def unsent(self, credentials: Credentials) -> Client:

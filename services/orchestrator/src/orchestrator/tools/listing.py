@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 
 import msgspec
 
@@ -13,6 +12,7 @@ from contracts.timings import TOOLS_LIST_SECONDS
 from contracts.values import ToolSpec
 from directory.agents import AgentConfig
 from runtime import logs
+from runtime.bounded import BoundedMap
 
 _GIVE_UP_SECONDS = 20.0
 _BETWEEN_SECONDS = 0.5
@@ -41,7 +41,7 @@ class ToolListings:
     def __init__(self, rpc: Rpc, *, give_up_seconds: float = _GIVE_UP_SECONDS) -> None:
         self._rpc = rpc
         self._give_up_seconds = give_up_seconds
-        self._kept: OrderedDict[_Place, _Kept] = OrderedDict()
+        self._kept: BoundedMap[_Place, _Kept] = BoundedMap(_VERSIONS)
         self._asking: dict[_Place, asyncio.Task[tuple[ToolSpec, ...]]] = {}
 
     async def of(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
@@ -84,10 +84,7 @@ class ToolListings:
             logs.get_logger("tools").warning("server_unavailable", server=server.server, reason=server.reason)
         fresh = _FRESH_PARTIAL_SECONDS if listed.unavailable else _FRESH_SECONDS
         missing = tuple(server.server for server in listed.unavailable)
-        self._kept[place] = _Kept(time.monotonic() + fresh, listed.tools, missing)
-        self._kept.move_to_end(place)
-        if len(self._kept) > _VERSIONS:
-            self._kept.popitem(last=False)
+        self._kept.put(place, _Kept(time.monotonic() + fresh, listed.tools, missing))
         return listed.tools
 
     async def _listed(self, agent: AgentConfig) -> ToolsListed:
