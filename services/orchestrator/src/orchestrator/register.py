@@ -19,12 +19,12 @@ class Register:
     """
 
     def __init__(self) -> None:
-        self._stages: dict[Interruption, Received] = {}
+        self._stages: dict[str, dict[Interruption, Received]] = {}  # by trace
         self._empty = asyncio.Event()
         self._empty.set()
 
     def __iter__(self) -> Iterator[Received]:
-        return iter(tuple(self._stages.values()))
+        return iter([stage for stages in self._stages.values() for stage in stages.values()])
 
     @property
     def slots_used(self) -> int:
@@ -33,17 +33,19 @@ class Register:
 
     def enter(self, stage: S) -> S:
         """From now on the request is at this stage."""
-        self._stages[stage.interruption] = stage
+        self._stages.setdefault(stage.trace_id, {})[stage.interruption] = stage
         self._empty.clear()
         return stage
 
     def stage_of(self, request: Received) -> Received:
         """The newest stage of a request that is in here."""
-        return self._stages[request.interruption]
+        return self._stages[request.trace_id][request.interruption]
 
     def remove(self, request: Received) -> None:
         """It is settled, or put back."""
-        del self._stages[request.interruption]
+        del self._stages[request.trace_id][request.interruption]
+        if not self._stages[request.trace_id]:
+            del self._stages[request.trace_id]
         if not self._stages:
             self._empty.set()
 
@@ -59,14 +61,14 @@ class Register:
 
     def lose(self, trace_ids: set[str]) -> None:
         """Other workers hold these now."""
-        for stage in self:
-            if stage.trace_id in trace_ids and isinstance(stage, Taken):
+        for stage in [stage for trace_id in trace_ids for stage in self._of(trace_id)]:
+            if isinstance(stage, Taken):
                 stage.interruption.interrupt("lost")
 
     def supersede(self, newer: Taken) -> None:
         """This worker has taken the lease of a run anew, for another delivery than the one that had it."""
-        for stage in self:
-            if stage.trace_id == newer.trace_id and isinstance(stage, Taken) and stage is not newer:
+        for stage in self._of(newer.trace_id):
+            if isinstance(stage, Taken) and stage is not newer:
                 stage.interruption.interrupt("lost")
 
     def give_up(self) -> None:
@@ -77,7 +79,10 @@ class Register:
 
     def cancel(self, asked: CancelRequested) -> None:
         """The account asks for the end of one of its runs."""
-        for stage in self:
-            request = stage.request
-            if (request.trace_id, request.account_id) == (asked.trace_id, asked.account_id):
+        for stage in self._of(asked.trace_id):
+            if stage.request.account_id == asked.account_id:
                 stage.interruption.interrupt("cancelled")
+
+    def _of(self, trace_id: str) -> list[Received]:
+        """All that is in here of one trace."""
+        return list(self._stages.get(trace_id, {}).values())
