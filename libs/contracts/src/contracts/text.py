@@ -25,7 +25,8 @@ def is_storable(text: str) -> bool:
 
 def has_controls(text: str) -> bool:
     """Whether there is a control character in it, line breaks and NUL among them."""
-    return any(unicodedata.category(character) == "Cc" for character in text)
+    # What is printable has none, and nearly every line is.
+    return not text.isprintable() and any(unicodedata.category(character) == "Cc" for character in text)
 
 
 def is_line(text: str) -> bool:

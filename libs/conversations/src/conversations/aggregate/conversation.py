@@ -137,7 +137,10 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, trace_id: str) -> Run | None:
         """The run of that trace, if this conversation has it."""
-        return next((run for run in reversed(self.runs) if run.trace_id == trace_id), None)
+        for run in reversed(self.runs):  # nearly always it is the last
+            if run.trace_id == trace_id:
+                return run
+        return None
 
 
 RunEvent = (

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
@@ -109,11 +109,11 @@ class ConversationStore:
         stored = events_of(conversation_id, version, facts)
         append = Append(Item(conversation_id, version, stored, lease, beginning))
         self._writer.submit(append)
+        late = asyncio.get_running_loop().call_later(_APPEND_SECONDS, append.expire)
         try:
-            async with asyncio.timeout(_APPEND_SECONDS):
-                return await append.done
-        except TimeoutError as error:
-            raise StoreUnavailable("the append was not confirmed in time") from error
+            return await append.done
+        finally:
+            late.cancel()
 
     def _following(
         self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]

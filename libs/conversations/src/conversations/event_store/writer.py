@@ -49,6 +49,10 @@ class Append:
         self.deadline = loop.time() + APPEND_SECONDS
         self.done: asyncio.Future[str | None] = loop.create_future()
 
+    def expire(self) -> None:
+        """Nobody waits for it any longer."""
+        _settle_future(self.done, StoreUnavailable("the append was not confirmed in time"))
+
 
 class Writer:
     """What waits, and the task that stores it while anything does. Used on one event loop."""

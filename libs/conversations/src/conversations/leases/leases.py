@@ -154,15 +154,19 @@ class Leases:
 
         Say `ended` when it has. Until then it is renewed, and not lost where there is nothing to renew.
         """
-        if self._held.get(trace_id) is not lease or not lease.is_live:
+        if not self.holds(trace_id, lease) or not lease.is_live:
             return None
         lease.ending = True
         return LeaseChange(trace_id, self._worker)
 
     def ended(self, trace_id: str, lease: Lease) -> None:
         """The append that released it is stored."""
-        if self._held.get(trace_id) is lease:
+        if self.holds(trace_id, lease):
             del self._held[trace_id]
+
+    def holds(self, trace_id: str, lease: Lease) -> bool:
+        """Whether it is renewed here: it was not released, lost, or taken anew."""
+        return self._held.get(trace_id) is lease
 
     async def renew(self) -> set[str]:
         """`lease_seconds` more for all that this worker holds; returns the traces that it has lost.
@@ -180,7 +184,7 @@ class Leases:
         for trace_id, lease in asked.items():
             if trace_id in kept:
                 lease.renewed(sent_at)
-            elif self._held.get(trace_id) is lease and not lease.ending:  # else it was released meanwhile
+            elif self.holds(trace_id, lease) and not lease.ending:  # else it was released meanwhile
                 lease.lose()
                 del self._held[trace_id]
                 lost.add(trace_id)
@@ -192,7 +196,7 @@ class Leases:
         One that may have expired by now is left to do so. A later one of the same run, which this worker has
         taken since, stays: another delivery of the request is being worked on under it.
         """
-        if self._held.get(trace_id) is not lease:
+        if not self.holds(trace_id, lease):
             return
         del self._held[trace_id]
         if not lease.is_live:

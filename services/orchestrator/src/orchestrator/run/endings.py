@@ -81,7 +81,11 @@ async def settle(parts: Parts, account_id: str, run: Run) -> None:
 
 async def _let_go(parts: Parts, stage: Taken, freed: Coroutine[None, None, None]) -> None:
     """Free the account's slot and release the lease. The slot is not to be renewed again."""
-    await asyncio.gather(freed, release(parts, stage))
+    parts.register.enter(stage.released())
+    if parts.leases.holds(stage.trace_id, stage.lease):
+        await asyncio.gather(freed, release_lease(parts, stage.trace_id, stage.lease))
+    else:  # nearly always: the run's last append has released it
+        await freed
 
 
 async def release(parts: Parts, stage: Taken) -> None:
