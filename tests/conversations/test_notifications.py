@@ -1,10 +1,12 @@
 """Sessions that listen hear of what is said, whatever it comes with."""
 
+import asyncio
+
 import psycopg
 import pytest
 
 from conversations.database import listen, notifications, open_session
-from runtime.postgres import Pool, connection
+from runtime.postgres import Connection, Pool, connection
 
 pytestmark = pytest.mark.requirement("PROJECTION-FEED")
 
@@ -33,4 +35,11 @@ async def test_a_session_that_the_server_has_ended_says_so(migrated_database_url
         async with await psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True) as owner:
             await owner.execute("SELECT pg_terminate_backend(%s)", [session.info.backend_pid])
         with pytest.raises(psycopg.OperationalError):
+            await _ended(session)
+
+
+async def _ended(session: Connection) -> None:
+    """Its last words may come before its end. Raises psycopg.OperationalError, TimeoutError."""
+    async with asyncio.timeout(20):
+        while True:
             await notifications(session, seconds=20)
