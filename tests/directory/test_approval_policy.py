@@ -26,20 +26,20 @@ def rules(**given: Any) -> ApprovalRules:
 @pytest.mark.parametrize(
     ("policy", "needed"),
     [
-        ("never", set()),
-        ("always", {"find", "order"}),
-        (rules(always={"tool_names": ("order",)}), {"order"}),
-        (rules(always={"read_only": False}), {"order"}),
-        (rules(always={"tool_names": ("find",), "read_only": False}), {"find", "order"}),
-        (rules(never={"tool_names": ("find",)}), {"order"}),
-        (rules(never={"read_only": True}), {"order"}),
-        (rules(never={"tool_names": ("order",), "read_only": True}), {"find", "order"}),
+        ("never", ()),
+        ("always", ("find", "order")),
+        (rules(always={"tool_names": ("order",)}), ("order",)),
+        (rules(always={"read_only": False}), ("order",)),
+        (rules(always={"tool_names": ("find",), "read_only": False}), ("find", "order")),
+        (rules(never={"tool_names": ("find",)}), ("order",)),
+        (rules(never={"read_only": True}), ("order",)),
+        (rules(never={"tool_names": ("order",), "read_only": True}), ("find", "order")),
     ],
     ids=str,
 )
-def test_a_policy_says_which_tools_wait_for_a_person(policy: ApprovalPolicy, needed: set[str]) -> None:
+def test_a_policy_says_which_tools_wait_for_a_person(policy: ApprovalPolicy, needed: tuple[str, ...]) -> None:
     offered = (tool("find", read_only=True), tool("order"))
-    assert {each.tool for each in offered if needs_approval(policy, each)} == needed
+    assert tuple(each.tool for each in offered if needs_approval(policy, each)) == needed
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from bus import Bus
 from contracts.ids import new_id
 from contracts.messages import CancelRequested
 from directory.agents import McpServer
+from directory.approval_policy import ApprovalRules, ToolFilter
 from journal import Journal
 from runtime import telemetry
 from runtime.postgres import open_pool
@@ -246,6 +247,19 @@ async def test_a_check_names_what_the_allow_list_has_and_the_server_has_not(
     assert server.allowed == 1
     assert server.missing == (("ehco", "fial"))
     assert "ehco, fial" in server.detail
+
+
+@pytest.mark.requirement("AGENT-CHECK", "APPROVAL-POLICY")
+async def test_a_check_names_what_the_approval_policy_has_and_the_server_has_not(
+    world: World, migrated_database_url: str
+) -> None:
+    policy = ApprovalRules(always=ToolFilter(tool_names=("echo", "ehco")))
+    agent = await make_agent(
+        migrated_database_url, McpServer(name="scripted", url=world.scripted.url, require_approval=policy)
+    )
+    (server,) = await world.calls.checked(agent)
+    assert server.ok is False
+    assert server.missing == ("ehco",)
 
 
 @pytest.mark.requirement("AGENT-CHECK")

@@ -160,7 +160,7 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
                 tools=21,
                 allowed=1,
                 missing=("get_ordr",),
-                detail="The allow-list names tools that the server does not list: get_ordr.",
+                detail="Named in allowed_tools or require_approval, and no tool here: get_ordr.",
                 ms=48,
             ),
         )

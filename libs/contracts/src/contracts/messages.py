@@ -112,7 +112,8 @@ class ServerCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What came of connecting to one MCP server; `detail` says what is wrong, in words fit to be shown.
 
     `tools` counts what the server lists and can be used, `allowed` those of them that the agent may call.
-    `missing` are entries of its allow-list that the server does not list; then `ok` is false too.
+    `missing` are tools that its allow-list or approval policy names and the server does not list; then `ok`
+    is false too.
     """
 
     name: str

@@ -8,6 +8,7 @@ import msgspec
 from contracts import messages, wire
 from contracts.timings import CHECK_SECONDS
 from directory.agents import McpServer
+from directory.approval_policy import ApprovalRules
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.agents import AgentServers
 from tool_runner.servers.pool import ServerPool
@@ -53,11 +54,14 @@ class Checking:
 
 
 def _listed(config: McpServer, tools: dict[str, Tool], left_out: list[LeftOut]) -> messages.ServerCheck:
-    missing = tuple(name for name in config.allowed_tools or () if name not in tools)
+    policy = config.require_approval
+    asked = policy.names if isinstance(policy, ApprovalRules) else ()
+    named = dict.fromkeys((*(config.allowed_tools or ()), *asked))
+    missing = tuple(name for name in named if name not in tools)
     unfit = [f"{tool.name} ({tool.reason})" for tool in left_out if is_allowed(config, tool.name)]
     sentences = []
     if missing:
-        sentences.append(f"The allow-list names tools that cannot be used here: {_some(missing)}.")
+        sentences.append(f"Named in allowed_tools or require_approval, and no tool here: {_some(missing)}.")
     if unfit:
         sentences.append(f"Not offered to the model: {_some(unfit)}.")
     return messages.ServerCheck(
