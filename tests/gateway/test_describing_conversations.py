@@ -203,7 +203,12 @@ async def test_conversations_are_found_by_their_metadata(
     assert await found(**{"metadata.customer": "Ä"}) == []
     page = (await client.get("/v1/conversations", limit="1", **{"metadata.customer": "Ä & Ö"})).json()
     assert await found(cursor=page["next_cursor"], **{"metadata.customer": "Ä & Ö"}) == [first]
-    for query in ("metadata.=x", "metadata.a=1&metadata.a=2", f"metadata.{'k' * 65}=x"):
+    for query in (
+        "metadata.=x",
+        "metadata.a=1&metadata.a=2",
+        f"metadata.{'k' * 65}=x",
+        f"metadata.a={'x' * 513}",
+    ):
         key = {"X-Api-Key": accounts.free.key}
         response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
         problem = check_problem(response, 400, "invalid_request")

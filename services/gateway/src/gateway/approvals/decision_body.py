@@ -8,11 +8,20 @@ from gateway.admin.answering import refusal_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange
 
+_INPUT_OF_APPROVED_ALONE = {
+    "anyOf": [
+        {"properties": {"decision": {"const": "approved"}}},
+        {"properties": {"input": {"type": "null"}}},
+    ]
+}
+
 BODY = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {"$ref": "#/components/schemas/DecisionBody"},
+            "schema": {
+                "allOf": [{"$ref": "#/components/schemas/DecisionBody"}, _INPUT_OF_APPROVED_ALONE],
+            },
             "examples": {
                 "approved": {"summary": "As the model asked", "value": {"decision": "approved"}},
                 "edited": {

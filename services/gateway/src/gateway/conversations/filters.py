@@ -44,5 +44,7 @@ def metadata_of(exchange: Exchange) -> dict[str, str]:
         key, value = key_of(name.removeprefix(_PREFIX)), query.once(name, values)
         if key is None or len(found) == MAX_PAIRS:
             raise invalid("metadata", f"{MAX_PAIRS} keys of 1 to {MAX_KEY} characters may be asked for.")
+        if len(value) > MAX_VALUE:
+            raise invalid("metadata", f"A value has at most {MAX_VALUE} characters.")
         found[key] = value.replace("\x00", "\ufffd")
     return found
