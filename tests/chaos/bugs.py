@@ -42,11 +42,17 @@ def _one_key_for_all() -> None:
 
 
 def _no_memory() -> None:
+    from msgspec.structs import replace
+
     from conversations.aggregate.history import Prompt
     from orchestrator.run import perform
 
     def last_message(real: Any) -> Any:
-        return lambda *a, **k: Prompt(real(*a, **k).messages[-1:], 0)
+        def prompt_for(*arguments: Any, **more: Any) -> Prompt:
+            prompt: Prompt = real(*arguments, **more)
+            return Prompt(prompt.messages[-1:], 0, replace(prompt.settled, count=0, blocks=0))
+
+        return prompt_for
 
     _patch(perform, "prompt_for", last_message)
 

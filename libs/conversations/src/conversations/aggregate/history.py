@@ -4,6 +4,7 @@ Its rules (docs.claude.com, Messages API): roles alternate and the user begins; 
 answered by a tool_result with its id at the head of the next message; no text block is blank.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -14,6 +15,7 @@ from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Round, Run
 
 Block = dict[str, Any]
+Message = dict[str, Any]
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _BLANK = "(empty)"
@@ -23,10 +25,12 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 class Prompt(msgspec.Struct, frozen=True):
     """`messages`, whose first `earlier` content blocks are of earlier runs: later runs' calls begin with the
     same, byte for byte. Messages and blocks may be kept for other prompts, and are not to be changed.
+    `settled` are the first of them.
     """
 
-    messages: list[dict[str, Any]]
+    messages: list[Message]
     earlier: int
+    settled: "Settled"
 
 
 class History:
@@ -37,6 +41,8 @@ class History:
         self.runs: tuple[Run, ...] = ()
         self._provider = provider
         self._thread = _Thread(tools_offered)
+        self._json = bytearray()
+        self._ends: list[int] = []  # of messages in `_json`
         _add_seed(self._thread, seed)
 
     def go_on_to(self, runs: tuple[Run, ...]) -> None:
@@ -48,6 +54,35 @@ class History:
     def thread(self) -> "_Thread":
         """A copy that can be gone on with."""
         return self._thread.copied()
+
+    def settled(self) -> "Settled":
+        """All messages but the last, which what comes next may join."""
+        messages = self._thread.messages
+        if not messages:
+            return Settled(self, 0, 0)
+        return Settled(self, len(messages) - 1, self._thread.blocks - len(messages[-1]["content"]))
+
+    def json(self, count: int, encode: Callable[[Message], bytes]) -> bytes:
+        """What `encode` makes of the first `count` messages: see `Settled.json`."""
+        for message in self._thread.messages[len(self._ends) : count]:
+            self._json += encode(message) + b","
+            self._ends.append(len(self._json))
+        return bytes(memoryview(self._json)[: self._ends[count - 1] if count else 0])
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The first `count` messages of a prompt, with `blocks` content blocks: nothing joins them any more."""
+
+    history: History
+    count: int
+    blocks: int
+
+    def json(self, encode: Callable[[Message], bytes]) -> bytes:
+        """What `encode` makes of each, with a comma behind each.
+
+        It is kept for all prompts that begin with the same messages, so a provider has one `encode`.
+        """
+        return self.history.json(self.count, encode)
 
 
 class Histories(Protocol):
@@ -86,12 +121,12 @@ def prompt_for(
         history.go_on_to(runs)
     else:
         history = histories.up_to(runs, conversation, provider, tools_offered=tools_offered)
-    thread = history.thread()
-    earlier = sum(len(message["content"]) for message in thread.messages)
+    thread, settled = history.thread(), history.settled()
+    earlier = thread.blocks
     if documents:
         thread.user(_text_block(documents))
     _add_run(thread, conversation.runs[place], provider, current=True)
-    return Prompt(thread.messages, earlier)
+    return Prompt(thread.messages, earlier, settled)
 
 
 def _place_of(trace_id: str, runs: tuple[Run, ...]) -> int:
@@ -154,13 +189,14 @@ class _Thread:
     """Messages under construction: what has the same role as the last message joins it."""
 
     def __init__(self, tools_offered: bool) -> None:
-        self.messages: list[dict[str, Any]] = []
+        self.messages: list[Message] = []
+        self.blocks = 0
         self._tools_offered = tools_offered
 
     def copied(self) -> "_Thread":
         """One that can be added to without a change to this one: the last message is all that could grow."""
         copy = _Thread(self._tools_offered)
-        copy.messages = [*self.messages]
+        copy.messages, copy.blocks = [*self.messages], self.blocks
         for last in copy.messages[-1:]:
             copy.messages[-1] = last | {"content": [*last["content"]]}
         return copy
@@ -185,6 +221,7 @@ class _Thread:
         self._add("user", block | {"is_error": True} if is_error else block)
 
     def _add(self, role: str, block: Block) -> None:
+        self.blocks += 1
         if self.messages and self.messages[-1]["role"] == role:
             self.messages[-1]["content"].append(block)
         else:

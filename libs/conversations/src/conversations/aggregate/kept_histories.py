@@ -1,6 +1,7 @@
 """Histories of the conversations that were asked about last: what a model has seen is not rendered again.
 
-Of 970 messages before the new one, rendering all takes 0.8 ms, and copying what is kept 0.01 ms.
+Of 970 messages before the new one, rendering all takes 0.8 ms, and copying what is kept 0.01 ms. A provider
+may keep the JSON of the messages with them (`Settled.json`), which is about as large as the runs in them.
 """
 
 import msgspec

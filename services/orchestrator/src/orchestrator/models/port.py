@@ -11,6 +11,7 @@ import msgspec
 
 from contracts.text import short_line
 from contracts.values import ToolSpec, Usage
+from conversations.aggregate.history import Settled
 
 OnText = Callable[[str], Awaitable[None]]
 
@@ -44,7 +45,8 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `use_tools` False: the tools are still listed, for the history's sake, and the model may not use them.
     `output_schema`: the reply is to be JSON by this JSON Schema; the provider enforces it as far as it can.
     `earlier`: so many content blocks, counted through the messages from the first, are of earlier runs, and
-    later runs will begin with the same; what is behind them is of this run.
+    later runs will begin with the same; what is behind them is of this run. `settled`: the first of
+    `messages`, whose JSON other calls may have made.
     `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
     whatever means the provider has.
     """
@@ -57,6 +59,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     use_tools: bool = True
     output_schema: dict[str, Any] | None = None
     earlier: int = 0
+    settled: Settled | None = None
     already_sent: str = ""
 
 

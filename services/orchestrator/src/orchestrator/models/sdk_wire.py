@@ -60,13 +60,13 @@ class SdkWire(ABC, Generic[Client]):
     @contextlib.asynccontextmanager
     async def open(self, credentials: Credentials, call: ModelCall) -> AsyncIterator[AsyncIterator[bytes]]:
         """Send the call; inside, the bytes of the answer. Raises `faults`, and what reading can raise."""
-        body, client = self._body(credentials, call), self._clients.of(credentials)
+        client = self._clients.of(credentials)
         direct = await self._direct_request(credentials, client)
         if direct is None:
-            async with self._by_sdk(client, body) as answer:
+            async with self._by_sdk(client, self._body(credentials, call)) as answer:
                 yield answer.iter_bytes()
             return
-        async with await self._sent(direct, body) as response:
+        async with await self._sent(direct, self._json(credentials, call)) as response:
             if not 200 <= response.status < 300:
                 raise client._make_status_error_from_response(await direct.failed(response))
             yield response.content.iter_any()
@@ -78,6 +78,10 @@ class SdkWire(ABC, Generic[Client]):
     @abstractmethod
     def _body(self, credentials: Credentials, call: ModelCall) -> dict[str, Any]:
         """The whole JSON body."""
+
+    def _json(self, credentials: Credentials, call: ModelCall) -> bytes:
+        """The same, encoded."""
+        return msgspec.json.encode(self._body(credentials, call))
 
     @abstractmethod
     def _by_sdk(self, client: Client, body: dict[str, Any]) -> AbstractAsyncContextManager[SdkAnswer]:
@@ -101,9 +105,9 @@ class SdkWire(ABC, Generic[Client]):
                 return made
             raise
 
-    async def _sent(self, direct: "DirectRequest", body: dict[str, Any]) -> aiohttp.ClientResponse:
+    async def _sent(self, direct: "DirectRequest", body: bytes) -> aiohttp.ClientResponse:
         try:
-            return await direct.send(msgspec.json.encode(body))
+            return await direct.send(body)
         except aiohttp.ServerTimeoutError as error:
             raise self.timeout_error(request=direct.made) from error
         except Exception as error:

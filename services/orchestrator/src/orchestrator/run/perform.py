@@ -152,6 +152,7 @@ class Performer:
             system=self._output.instructed(self._retriever.instructed(system)),
             messages=prompt.messages,
             earlier=prompt.earlier,
+            settled=prompt.settled,
             parameters=self._agent.parameters,
             tools=tuple(offered.values()),
             use_tools=step.tools,
@@ -168,7 +169,8 @@ class Performer:
     ) -> Sequence[events.Event]:
         offered = {spec.name: spec for spec in call.tools}
         now, said = self._clock.now(), self._channel.said
-        blocks = sendable(reply.blocks, _call_ids(self._log.conversation))
+        asks = any(block["type"] == "tool_use" for block in reply.blocks)
+        blocks = sendable(reply.blocks, _call_ids(self._log.conversation) if asks else set())
         bad_inputs = {blocks[place]["id"]: problem for place, problem in reply.bad_inputs.items()}
         replied = events.ModelReplied(
             trace_id=run.trace_id,

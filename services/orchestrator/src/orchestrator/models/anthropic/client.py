@@ -9,7 +9,7 @@ import httpx2
 from net_guard import Guard
 from orchestrator.models.anthropic.failures import from_sdk
 from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.anthropic.request import body_of
+from orchestrator.models.anthropic.request import body_of, json_of
 from orchestrator.models.clients import Clients
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure
 from orchestrator.models.schema import output_format
@@ -41,6 +41,9 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
 
     def _body(self, _credentials: Credentials, call: ModelCall) -> dict[str, Any]:
         return body_of(call)
+
+    def _json(self, _credentials: Credentials, call: ModelCall) -> bytes:
+        return json_of(call)
 
     def _by_sdk(
         self, client: anthropic.AsyncAnthropic, body: dict[str, Any]

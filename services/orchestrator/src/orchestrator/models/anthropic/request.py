@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from contracts.values import ToolSpec
 from directory.parameters import DEFAULT_MAX_TOKENS
 from orchestrator.models.anthropic.caching import mark
@@ -12,11 +14,26 @@ from orchestrator.models.schema import output_format
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
+def json_of(call: ModelCall) -> bytes:
+    """`body_of` in JSON, byte for byte, but what other calls have encoded of it is not encoded again."""
+    if call.settled is None:
+        return msgspec.json.encode(body_of(call))
+    first = call.settled
+    rest = msgspec.structs.replace(
+        call, messages=call.messages[first.count :], earlier=call.earlier - first.blocks
+    )
+    body = body_of(rest)
+    following = msgspec.json.encode(body["messages"])
+    body["messages"] = msgspec.Raw(b"[" + first.json(_json_of) + following[1:])
+    return msgspec.json.encode(body)
+
+
 def body_of(call: ModelCall) -> dict[str, Any]:
-    """The whole JSON body."""
+    """The whole body."""
     body = {name: value for name, value in call.parameters.items() if name not in _OURS}
     body.setdefault("max_tokens", DEFAULT_MAX_TOKENS)
-    body |= {"model": call.model, "messages": _messages(call), "stream": True}
+    messages = [_sendable(message) for message in messages_of(call)]
+    body |= {"model": call.model, "messages": messages, "stream": True}
     if call.system:
         body["system"] = [{"type": "text", "text": call.system}]
     _add_tools(body, call)
@@ -25,19 +42,19 @@ def body_of(call: ModelCall) -> dict[str, Any]:
     return body
 
 
-def _messages(call: ModelCall) -> list[dict[str, Any]]:
+def _json_of(message: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(_sendable(message))
+
+
+def _sendable(message: dict[str, Any]) -> dict[str, Any]:
     """Without what the log keeps of blocks beside the protocol."""
-    messages = [*messages_of(call)]
-    for place, message in enumerate(messages):
-        for block in message["content"]:
-            if "provider_data" in block:
-                messages[place] = message | {"content": [_sendable(each) for each in message["content"]]}
-                break
-    return messages
-
-
-def _sendable(block: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in block.items() if name != "provider_data"}
+    if not any("provider_data" in block for block in message["content"]):
+        return message
+    blocks = [
+        {name: value for name, value in block.items() if name != "provider_data"}
+        for block in message["content"]
+    ]
+    return message | {"content": blocks}
 
 
 def _add_tools(body: dict[str, Any], call: ModelCall) -> None:

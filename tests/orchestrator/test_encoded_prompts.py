@@ -1,0 +1,77 @@
+"""Bodies made of JSON that was kept are those that are encoded as a whole."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from conversations.aggregate.history import prompt_for
+from conversations.aggregate.kept_histories import KeptHistories
+from orchestrator.models import ModelCall
+from orchestrator.models.anthropic.request import body_of, json_of
+from tests.conversations.given import asked, began, given, replied, trace, turn
+from tests.conversations.test_history import conversations
+
+pytestmark = pytest.mark.requirement("HISTORY", "MODEL-CACHE")
+
+_CONTROLS = (None, {"type": "ephemeral", "ttl": "1h"}, {"type": "off"})
+_wanted = st.tuples(
+    st.integers(0, 3), st.booleans(), st.sampled_from(["", "Go on"]), st.sampled_from(_CONTROLS)
+)
+
+
+@for_all(conversations(), st.lists(_wanted, max_size=8))
+def test_a_body_is_that_which_is_encoded_as_a_whole(told: Any, wanted: list[Any]) -> None:
+    """In whatever order runs are asked for; a call that is made again later, too."""
+    conversation, kept = told[0], KeptHistories()
+    calls: list[tuple[ModelCall, bytes]] = []
+    for number, tools, sent, control in wanted:
+        run = conversation.runs[number % len(conversation.runs)]
+        prompt = prompt_for(conversation, run.trace_id, tools_offered=tools, documents="d", histories=kept)
+        call = ModelCall(
+            model="m",
+            system="Be brief.",
+            messages=prompt.messages,
+            parameters={"cache_control": control},
+            earlier=prompt.earlier,
+            settled=prompt.settled,
+            already_sent=sent,
+        )
+        calls.append((call, msgspec.json.encode(body_of(call))))
+        assert json_of(call) == calls[-1][1]
+    assert all(json_of(call) == body for call, body in calls)
+
+
+def test_what_the_log_keeps_of_a_block_beside_the_protocol_is_not_sent() -> None:
+    block = {"type": "text", "text": "Hi", "provider_data": {"anthropic": {"id": "a"}}}
+    conversation = given(began(), asked("a"), replied([block], "a"), asked("b"), asked("c"))
+    prompt = prompt_for(conversation, trace("c"), tools_offered=True)
+    call = ModelCall(
+        model="m",
+        system="",
+        messages=prompt.messages,
+        parameters={},
+        earlier=prompt.earlier,
+        settled=prompt.settled,
+    )
+    assert b"provider_data" in msgspec.json.encode(prompt.messages[: prompt.settled.count])
+    assert json_of(call) == msgspec.json.encode(body_of(call))
+
+
+def test_a_message_is_encoded_once() -> None:
+    kept, encoded = KeptHistories(), []
+
+    def encode(message: dict[str, Any]) -> bytes:
+        encoded.append(message)
+        return msgspec.json.encode(message)
+
+    stored = (began(), *turn("a", "Hello", "Hi"), *turn("b", "So", "Well"))
+    first = prompt_for(given(*stored, asked("c")), trace("c"), tools_offered=True, histories=kept)
+    made = first.settled.json(encode)
+    longer = given(*stored, *turn("c", "And", "Then"), asked("d"))
+    second = prompt_for(longer, trace("d"), tools_offered=True, histories=kept)
+    assert second.settled.json(encode).startswith(made)
+    assert first.settled.json(encode) == made
+    assert encoded == second.messages[:5]
