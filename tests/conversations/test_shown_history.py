@@ -66,9 +66,12 @@ async def test_a_conversation_in_which_more_was_said_has_gone_on(
 
 def test_digests_are_of_texts_and_of_those_before_the_last_reply() -> None:
     one, reply, two = ShownMessage("user", "1"), ShownMessage("assistant", "a"), ShownMessage("user", "2")
-    assert digests_of([one, reply, two]).before_reply == digests_of([one]).messages
-    assert digests_of([one, two]).before_reply is None
-    assert digests_of([one]).before_reply is None
+    known = digests_of([one, reply, two])
+    assert (known.before, known.reply) == (digests_of([one]).messages, reply.content)
+    known = digests_of([one, two])
+    assert (known.before, known.reply) == (digests_of([one]).messages, "")
+    assert digests_of([one]).before is None
+    assert digests_of([reply, two]).before is None
     spaced = ShownMessage("user", " 1\n")
     assert digests_of([spaced]) == digests_of([one])
     apart = [ShownMessage("user", "1"), ShownMessage("user", "2")]

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts import ids
+from contracts import ids, updates
 from contracts.examples import CONVERSATION, SOURCE, TRACE
+from contracts.http import DecisionBody
 from contracts.updates import (
-    CANCELLED,
     Broken,
     Finished,
     NextRound,
@@ -24,6 +24,7 @@ from contracts.values import Message, ShownMessage, Usage
 from gateway.doors.ag_ui import body
 from gateway.doors.ag_ui.answers import Events
 from gateway.http.problems import Refusal
+from tests.gateway.test_behind import WAIT
 
 pytestmark = pytest.mark.requirement("AG-UI-DOOR")
 
@@ -32,12 +33,16 @@ RUN = {"threadId": "t", "runId": "r"}
 REPLY = ids.reply_id(TRACE)
 
 
+CANCELLED = {"interruptId": "1", "status": "cancelled"}
+RESOLVED = {"interruptId": "2", "status": "resolved"}
+
+
 def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
     return body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
 
 
-def events(updates: list[Update], *, says_cancelled: bool = True) -> list[Any]:
-    stream = Events("t", "r", TRACE, CONVERSATION, says_cancelled=says_cancelled)
+def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
+    stream = Events("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0)
     *told, left = stream.encode(updates).decode().split("\n\n")
     assert left == ""
     assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
@@ -69,6 +74,7 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         tools=[{"name": "own", "description": "", "parameters": {}}],
         state={"x": 1},
     )
+    assert asked.shown is not None
     assert asked.shown.instructions == "Be brief.\n\nThe page: Orders"
     assert asked.shown.messages == (
         ShownMessage("user", "hi"),
@@ -88,7 +94,10 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
         ({**RUN, "runId": " ", "messages": [HI]}, "runId"),
         ({**RUN, "runId": "r" * 256, "messages": [HI]}, "runId"),
         ({**RUN, "threadId": "undefined", "messages": [HI]}, "threadId"),
-        ({**RUN, "messages": [HI], "resume": [{"interruptId": "1", "status": "resolved"}]}, "resume"),
+        ({**RUN, "messages": [HI], "resume": [CANCELLED]}, "resume"),
+        ({**RUN, "messages": [], "resume": [CANCELLED, RESOLVED]}, "resume[1].payload"),
+        ({**RUN, "messages": [], "resume": [RESOLVED | {"payload": {}}]}, "resume[0].payload.approved"),
+        ({**RUN, "messages": [], "resume": [{"interruptId": "1", "status": "x"}]}, "resume[0].status"),
         ({**RUN, "messages": [HI, {"role": "tool", "content": "1", "toolCallId": "c"}]}, "messages"),
         ({**RUN, "messages": [HI, {"role": "assistant", "toolCalls": []}]}, "messages"),
         ({**RUN, "messages": [{"role": "owner", "content": "x"}, HI]}, "messages[0].role"),
@@ -144,15 +153,56 @@ def test_each_round_is_a_message_and_its_tools_follow_it() -> None:
     assert "result" not in told[-1]
 
 
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+@pytest.mark.parametrize(("is_1_0", "expiry"), [(True, {"expiresAt": "later"}), (False, {})])
+def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0: bool, expiry: Any) -> None:
+    *_, last = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT], is_1_0=is_1_0)
+    interrupt = last["outcome"]["interrupts"][0]
+    assert (last["type"], last["outcome"]["type"]) == ("RUN_FINISHED", "interrupt")
+    assert interrupt.pop("responseSchema")["required"] == ["approved"]
+    assert interrupt == {
+        "id": "approval-1",
+        "reason": "tool_call",
+        "toolCallId": "3",
+        "message": "The agent asks to run find.",
+        **expiry,
+    }
+    told = events([Started(), ToolReturned("3", False, "{}"), NextRound(3), Text("b"), finished("ab")])
+    assert [each["type"] for each in told] == [
+        *("RUN_STARTED", "CUSTOM", "TOOL_CALL_RESULT"),
+        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"),
+    ]
+    assert told[3]["messageId"] == f"{REPLY}-3"
+
+
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+def test_interrupts_are_answered_or_dismissed() -> None:
+    edited = {"approved": True, "editedArgs": {"q": 2}}
+    refused = {"approved": False, "editedArgs": {"q": 2}, "reason": "No."}
+    asked = parse(
+        HI,
+        {"id": "2", "role": "assistant", "toolCalls": []},
+        resume=[CANCELLED, RESOLVED | {"payload": edited}, RESOLVED | {"payload": refused}],
+    )
+    assert asked.shown is None
+    said = [(each.approval_id, each.is_dismissal, each.body) for each in asked.verdicts]
+    assert said == [
+        ("1", True, DecisionBody(decision="denied")),
+        ("2", False, DecisionBody(decision="approved", input={"q": 2})),
+        ("2", False, DecisionBody(decision="denied", reason="No.")),
+    ]
+    assert parse(HI, resume=[]).shown is not None
+
+
 def test_a_reply_that_was_cut_or_cancelled_or_broke_says_so() -> None:
     assert events([Started(), finished("", "length")])[-1]["result"] == {"cut": "length"}
     said: list[Update] = [Started(), Text("a")]
-    *_, ended, last = events([*said, CANCELLED])
+    *_, ended, last = events([*said, updates.CANCELLED])
     assert (ended["type"], last["type"], last["outcome"]) == (
         *("TEXT_MESSAGE_END", "RUN_FINISHED"),
         {"type": "cancelled"},
     )
-    last = events([*said, CANCELLED], says_cancelled=False)[-1]
+    last = events([*said, updates.CANCELLED], is_1_0=False)[-1]
     assert (last["type"], last["code"]) == ("RUN_ERROR", "cancelled")
     last = events([*said, Broken("provider_timeout", "")])[-1]
     assert last == {

@@ -23,6 +23,8 @@ from contracts.values import Message, ShownMessage, Usage
 from gateway.doors.ai_sdk import body
 from gateway.doors.ai_sdk.answers import Chunks
 from gateway.http.problems import Refusal
+from gateway.runs.behind import Behind
+from tests.gateway.test_behind import WAIT, denied
 
 pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
 
@@ -38,8 +40,8 @@ def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
     return body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
 
 
-def events(updates: list[Update]) -> list[Any]:
-    *told, left = Chunks(TRACE, CONVERSATION).encode(updates).decode().split("\n\n")
+def events(updates: list[Update], behind: Behind | None = None) -> list[Any]:
+    *told, left = Chunks(TRACE, CONVERSATION, behind).encode(updates).decode().split("\n\n")
     assert left == ""
     assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
     return [event[6:] if event == "data: [DONE]" else msgspec.json.decode(event[6:]) for event in told]
@@ -63,6 +65,7 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
     ]
     asked = parse(message("system", "Be brief."), HI, reply, message("user", "a", "b"), custom={"x": 1})
     assert asked.key == "c"
+    assert asked.shown is not None
     assert asked.shown.instructions == "Be brief."
     assert asked.shown.messages == (
         ShownMessage("user", "hi"),
@@ -142,6 +145,45 @@ def test_rounds_are_steps_and_each_text_is_a_part() -> None:
         },
         "[DONE]",
     ]
+
+
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_message() -> None:
+    asked = events([Started(), Text("a"), ToolStarted("3", "find", {}), WAIT])
+    assert [each if isinstance(each, str) else each["type"] for each in asked] == [
+        *("start", "start-step", "text-start", "text-delta", "text-end"),
+        *("tool-input-available", "tool-approval-request", "finish-step", "finish", "[DONE]"),
+    ]
+    assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
+    assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
+    goes_on: list[Update] = [Started(), ToolReturned("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
+    told = events(goes_on, Behind(denied(), 2))
+    assert [each if isinstance(each, str) else each["type"] for each in told] == [
+        *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),
+        *("tool-approval-request", "finish-step", "finish", "[DONE]"),
+    ]
+    assert told[0]["messageId"] == asked[0]["messageId"]
+
+
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+def test_what_is_said_of_calls_counts_in_the_last_message_alone() -> None:
+    def part(approval_id: str, **more: Any) -> dict[str, Any]:
+        return {"type": "tool-find", "state": "approval-responded", "approval": {"id": approval_id, **more}}
+
+    reply = message("assistant", "Wait.")
+    reply["parts"] += [
+        part("1", approved=True),
+        part("2", approved=False, reason="No."),
+        part("3"),
+        part("4", approved=True) | {"state": "output-available"},
+    ]
+    asked = parse(HI, reply)
+    assert asked.shown is None
+    assert [(each.approval_id, each.body.decision, each.body.reason) for each in asked.verdicts] == [
+        ("1", "approved", None),
+        ("2", "denied", "No."),
+    ]
+    assert parse(HI, reply, message("user", "and?")).verdicts == ()
 
 
 def test_a_reply_that_was_cut_says_so_and_one_that_broke_never_finishes() -> None:

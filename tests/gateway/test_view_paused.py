@@ -63,7 +63,13 @@ def test_a_reader_who_kept_up_is_told_by_his_gateway_what_is_waited_for() -> Non
     assert view.wants_log
     last = view.feed_log(run(rounds=rounds()))
     assert last == [
-        Broken("approval_required", "A person has to approve a tool call.", local=True, approvals=(NEEDED,))
+        Broken(
+            "approval_required",
+            "A person has to approve a tool call.",
+            local=True,
+            approvals=(NEEDED,),
+            calls=("call",),
+        )
     ]
     assert before == [Started(), Text("Hello."), ToolStarted("call", "find", INPUT)]
     assert view.ended

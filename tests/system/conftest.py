@@ -52,15 +52,28 @@ def starter(stack: RunningStack, http: httpx.AsyncClient) -> Caller:
 
 @pytest.fixture(scope="module")
 async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[MakeAgent]:
-    """Makes agents of the account without limits; `shop=True` adds the demo server's tools, or `allowed`."""
+    """Makes agents of the account without limits; `shop=True` adds the demo server's tools, or `allowed`.
+
+    With `asks` a person has to allow each call.
+    """
     found = stack.environment
     sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url, role=None) as pool:
 
         async def make(
-            model: str, *, shop: bool = False, allowed: tuple[str, ...] | None = None, **draft: Any
+            model: str,
+            *,
+            shop: bool = False,
+            allowed: tuple[str, ...] | None = None,
+            asks: bool = False,
+            **draft: Any,
         ) -> Caller:
-            server = McpServer(name="shop", url=f"{found.mcp_base_url}/api/mcp", allowed_tools=allowed)
+            server = McpServer(
+                name="shop",
+                url=f"{found.mcp_base_url}/api/mcp",
+                allowed_tools=allowed,
+                require_approval="always" if asks else "never",
+            )
             servers = (server,) if shop else ()
             draft = {"name": "test", "provider_key": "offline"} | draft
             wanted = AgentDraft(model=model, mcp_servers=servers, **draft)

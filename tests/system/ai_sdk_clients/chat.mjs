@@ -1,36 +1,15 @@
 // The AI SDK's own chat (what useChat is made of), of the version whose package is given, against our door: two
 // turns, a regenerated reply, a reply that is taken up again while it is written, and what it makes of errors.
-const version = process.argv[2];
-const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = await import(version);
-const { BASE_URL, API_KEY, AGENT, SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
+import { AGENT, Chat, said, toolsOf, version } from "./chat_of.mjs";
 
-class Chat extends AbstractChat {
-  constructor(agent, id, options = {}) {
-    const state = {
-      status: "ready",
-      error: undefined,
-      messages: options.messages ?? [],
-      pushMessage: (message) => void state.messages.push(structuredClone(message)),
-      popMessage: () => void state.messages.pop(),
-      replaceMessage: (index, message) => void (state.messages[index] = structuredClone(message)),
-      snapshot: (value) => structuredClone(value),
-    };
-    const transport = new DefaultChatTransport({
-      api: `${BASE_URL}/ai-sdk/v1/agents/${agent}/chat`,
-      headers: { Authorization: `Bearer ${options.key ?? API_KEY}` },
-    });
-    super({ id, state, transport, sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls });
-  }
-}
+const { lastAssistantMessageIsCompleteWithToolCalls: sendAutomaticallyWhen } = await import(version);
+const { SLOW_AGENT, FAILING_AGENT, QUESTION } = process.env;
 
-const said = (message) =>
-  message.parts.filter((part) => part.type === "text").map((part) => part.text).join("");
-
-const chat = new Chat(AGENT, `chat-of-${version}`);
+const chat = new Chat(AGENT, `chat-of-${version}`, { sendAutomaticallyWhen });
 await chat.sendMessage({ text: QUESTION });
 await chat.sendMessage({ text: "Thanks!" });
 const turns = chat.messages.map((message) => ({ id: message.id, metadata: message.metadata, text: said(message) }));
-const tools = chat.messages[1].parts.filter((part) => part.type === "dynamic-tool");
+const tools = toolsOf(chat.messages[1]);
 const { error: chatError, status: chatStatus } = chat;
 await chat.regenerate();
 const regenerated = chat.messages.at(-1).metadata.conversationId;

@@ -76,13 +76,15 @@ class Broken(msgspec.Struct, frozen=True):
     """There will be no reply here; `code` is one of the error table. The last update.
 
     `local`: that is of this reader and his gateway alone; the run goes on, or has ended otherwise.
-    `approvals` are those that the run, or the conversation, waits for.
+    `approvals` are those that the run, or the conversation, waits for, `calls` the ids of the calls that they
+    are about.
     """
 
     code: str
     message: str
     local: bool = False
     approvals: tuple[ApprovalNeeded, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 Update = Waiting | Started | Sources | Text | ToolStarted | ToolReturned | NextRound | Finished | Broken
@@ -93,8 +95,7 @@ INTERRUPTED = Broken(
 CANCELLED = Broken("cancelled", "The run was cancelled.")
 
 
-def paused(approvals: tuple[ApprovalNeeded, ...]) -> Broken:
+def paused(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
     """The run waits for a person. It is told of by its gateway alone: the run's own updates go on behind."""
-    return Broken(
-        "approval_required", "A person has to approve a tool call.", local=True, approvals=approvals
-    )
+    message = "A person has to approve a tool call."
+    return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)

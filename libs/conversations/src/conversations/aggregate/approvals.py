@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from contracts import events, wire
+from contracts.updates import Broken, paused
 from contracts.values import ApprovalDecision, ApprovalNeeded, Approvers, Decider, OnExpiry, OnNewMessage
 from conversations.aggregate.calls import Approval, Call
 from conversations.aggregate.conversation import Run
@@ -140,6 +141,11 @@ def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
         for call in run.pending
         if call.approval is not None
     )
+
+
+def wait_of(run: Run) -> Broken:
+    """What a reader of a run that waits is told last."""
+    return paused(needed(run), tuple(call.call_id for call in run.pending))
 
 
 def on_new_message(run: Run) -> OnNewMessage:

@@ -53,6 +53,12 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return not self.needs_approval or self._approved is not None
 
     @property
+    def is_denied(self) -> bool:
+        """Whether a person has refused it."""
+        decided = None if self.approval is None else self.approval.decided
+        return decided is not None and decided.decision == "denied"
+
+    @property
     def changed_input(self) -> dict[str, Any] | None:
         """What a person has put in the place of the model's input; None where that stands."""
         return None if self._approved is None else self._approved.input

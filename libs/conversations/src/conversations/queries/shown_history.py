@@ -15,6 +15,7 @@ from contracts import events, wire
 from contracts.values import ShownMessage
 from conversations.database import using
 from conversations.event_store import mapper
+from conversations.queries.find_run import load_run
 from runtime.postgres import Pool
 
 _LOOKED_AT = 8
@@ -40,31 +41,37 @@ INDEXES: dict[str, LiteralString] = {
 
 
 class Continued(msgspec.Struct, frozen=True):
-    """A conversation that is as it was shown. `reply_id` is of the message that it ends with."""
+    """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
+
+    That is None where its last run waits for a person, and has said what was shown.
+    """
 
     conversation_id: str
-    reply_id: str
+    reply_id: str | None
 
 
 class Digests(msgspec.Struct, frozen=True):
     """Of the texts of `messages`, 64 hexadecimal digits each.
 
-    `before_reply` is of those before the last reply, where all but one message end with a reply.
+    `before` is of those up to the user's last message but one, None where there is none. `reply` is the reply
+    to that, "" where there was none.
     """
 
     messages: str
-    before_reply: str | None
+    before: str | None
+    reply: str
 
 
 def digests_of(messages: Sequence[ShownMessage]) -> Digests:
     """In one pass: a caller may show a megabyte. Blanks around a text make no difference."""
-    digest, before_reply = hashlib.sha256(), None
-    reply = len(messages) - 2
+    has_reply = len(messages) > 1 and messages[-2].role == "assistant"
+    asked = len(messages) - (2 if has_reply else 1)  # so many were shown with the run before
+    digest, before = hashlib.sha256(), None
     for index, message in enumerate(messages):
-        if index == reply and message.role == "assistant":
-            before_reply = digest.hexdigest()
+        if index == asked > 0:
+            before = digest.hexdigest()
         digest.update(wire.encode((message.role, message.content.strip())))
-    return Digests(digest.hexdigest(), before_reply)
+    return Digests(digest.hexdigest(), before, messages[-2].content if has_reply else "")
 
 
 def hash_of(account_id: str, agent_id: str, key: str, digest: str) -> str:
@@ -96,7 +103,8 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
     """The conversation that ends with `reply`, to what was asked for with the hash `asked`.
 
     Behind it `message` may have been asked before, in vain: runs that failed before they said anything. None
-    where there is no such conversation, or it has gone on since. Raises StoreUnavailable, UnreadableEvent.
+    where there is no such conversation, or it has gone on since. `reply` may be what was said by a run that
+    waits for a person. Raises StoreUnavailable, UnreadableEvent.
     """
     async with using(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
@@ -107,7 +115,15 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
                 own == trace_id and last.content.strip() == reply.strip() and _in_vain(tries, message)
             ):
                 return Continued(conversation_id, last.message_id)
+            case [] if await _waits_behind(pool, trace_id, reply):
+                return Continued(conversation_id, None)
     return None
+
+
+async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:
+    """Whether the run waits for a person, and this is what it has said."""
+    loaded = await load_run(pool, trace_id)
+    return loaded is not None and bool(loaded[1].pending) and loaded[1].text.strip() == text.strip()
 
 
 def _in_vain(tries: Sequence[events.Event], message: str) -> bool:

@@ -1,10 +1,10 @@
 """The body of a decision about a tool call, checked."""
 
-from administration.approvals import fit
 from administration.reading import read_json
 from contracts import http
 from contracts.admin_errors import Invalid
 from gateway.admin.answering import refusal_of
+from gateway.approvals.deciding import storable
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange
 
@@ -45,6 +45,7 @@ async def read(exchange: Exchange) -> http.DecisionBody:
 
 def _parse(data: bytes) -> http.DecisionBody:
     try:
-        return fit(read_json(http.DecisionBody, data))
+        body = read_json(http.DecisionBody, data)
     except Invalid as error:
         raise refusal_of(error) from None
+    return storable(body)

@@ -12,24 +12,23 @@ from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
 from administration.approvals import STATES
-from bus import decide_approval
 from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
-from contracts.messages import DecideApproval
 from contracts.values import Decider
-from conversations.queries.finding_approvals import Found, find_approval, list_approvals
+from conversations.queries.finding_approvals import list_approvals
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
-from gateway.approvals import decision_body
+from gateway.approvals import deciding, decision_body
+from gateway.approvals.deciding import owned
 from gateway.http import query
 from gateway.http.exchange import of
 from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problems import invalid
 from gateway.openapi.described import described
-from gateway.parts import Parts, parts_of
+from gateway.parts import parts_of
 
 AnyRequest = Request[Any, Any, Any]
 ApprovalId = Annotated[
@@ -129,7 +128,7 @@ async def get_one(
     request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
 ) -> http.Approval:
     """GET /v1/approvals/{approval_id}."""
-    return (await _owned(parts_of(request), caller, approval_id)).approval
+    return (await owned(parts_of(request), caller, approval_id)).approval
 
 
 @post(
@@ -153,35 +152,9 @@ async def decide(
     """POST /v1/approvals/{approval_id}/decision. Who decides is the key's account, whatever the body says."""
     parts = parts_of(request)
     body = await decision_body.read(of(request.scope))
-    found = await _owned(parts, caller, approval_id)
-    answer = await decide_approval(
-        parts.bus.rpc,
-        DecideApproval(
-            trace_id=found.approval.trace_id,
-            account_id=caller.account_id,
-            conversation_id=found.approval.conversation_id,
-            approval_id=found.approval.id,
-            decision=body.decision,
-            by=Decider(kind="account", id=caller.key_id),
-            on_behalf_of=body.on_behalf_of,
-            input=body.input,
-            reason=body.reason,
-        ),
-    )
-    if answer.code == "invalid_request":
-        raise invalid("input", answer.detail or "It does not fit the tool.")
-    if answer.code is not None:
-        raise Refusal(answer.code, answer.detail)
-    return (await _owned(parts, caller, approval_id)).approval
-
-
-async def _owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
-    """Raises Refusal, in the same words for every reason that it is not found; StoreUnavailable."""
-    approval_id = approval_id.lower()
-    found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None
-    if found is None or found.account_id != caller.account_id:
-        raise Refusal("not_found", "There is no such approval.")
-    return found
+    found = await owned(parts, caller, approval_id)
+    await deciding.decide(parts, caller, found.approval, body)
+    return (await owned(parts, caller, approval_id)).approval
 
 
 ROUTER = Router(

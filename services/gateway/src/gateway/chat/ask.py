@@ -2,6 +2,7 @@
 
 import msgspec
 
+from contracts.http import DecisionBody
 from contracts.values import ShownMessage
 from conversations.claims.tries import Try
 from directory.caller import AgentSummary, Caller
@@ -19,6 +20,14 @@ class Asker(msgspec.Struct, frozen=True):
     form: str
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says of a tool call. A dismissal answers nothing, and may come too late."""
+
+    approval_id: str
+    body: DecisionBody
+    is_dismissal: bool = False
+
+
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked, in no client's words.
 
@@ -32,11 +41,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
     it is what a repeated Idempotency-Key must agree with. `attempted` is given where the client counts its
     tries: they have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
+
+    With `verdicts` nothing new is asked: the run that waits for them goes on. `decides_all`: for all of them.
     """
 
     form: str
     agent_id: str
-    message: str
+    message: str = ""
     streamed: bool
     outputs: bool = False
     conversation_id: str | None = None
@@ -48,3 +59,5 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     shown_sha256: str | None = None
     attempted: Try | None = None
     key: str | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    decides_all: bool = False

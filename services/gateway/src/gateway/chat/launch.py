@@ -97,7 +97,7 @@ class _Launch:
         Raises Refusal, ClientGone, BusUnavailable.
         """
         try:
-            if claim.mine and not _has_begun(run):
+            if claim.mine and not has_begun(run):
                 await self._take(claim, run)
                 return True
             await self._slot.give_back()
@@ -113,7 +113,7 @@ class _Launch:
         """Wait as long as the request that has the claim may."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(claim.seconds + _SLACK_SECONDS):
-                while not _has_begun(run):
+                while not has_begun(run):
                     await wait_for(run)
         if run.started:
             logs.get_logger("gateway").info("request_repeated", first_trace_id=claim.trace_id)
@@ -138,7 +138,7 @@ class _Launch:
         in_line = False
         try:
             async with asyncio.timeout(ACCEPT_SECONDS) as patience:
-                while not _has_begun(run):
+                while not has_begun(run):
                     if run.waiting and not in_line:
                         in_line = True
                         patience.reschedule(asyncio.get_running_loop().time() + TURN_SECONDS)
@@ -167,8 +167,8 @@ def _as_claimed(request: ChatRequested, claim: Claim) -> ChatRequested:
     )
 
 
-def _has_begun(run: LiveRun) -> bool:
-    """Raises Refusal where it never will here."""
+def has_begun(run: LiveRun) -> bool:
+    """Whether its user's message is saved. Raises Refusal where it never will here."""
     if run.ended and not run.started:
         raise _refusal(run)
     return run.started

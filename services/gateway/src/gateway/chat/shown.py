@@ -4,6 +4,7 @@ By the caller's own key for the conversation together with what is shown (docs/d
 """
 
 import re
+from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
@@ -95,14 +96,15 @@ def check_name(field: str, name: str) -> str:
     return name.replace(*_NUL)
 
 
-async def found(pool: Pool, ask: A, shown: Shown, before_reply: str) -> A:
+async def found(pool: Pool, ask: A, shown: Shown, hash_of: Callable[[str], str]) -> A:
     """`ask`, to go on with the conversation that ends as is shown, where there is one; else as it is.
 
-    `before_reply` is the hash that a run was asked with to which the last reply shown was given. Raises
-    StoreUnavailable.
+    `hash_of` gives what is stored of a digest of texts. Raises StoreUnavailable, UnreadableEvent.
     """
-    *_, reply, message = (each.content for each in shown.messages)
-    continued = await shown_history.find_continued(pool, before_reply, reply, message)
+    before, reply = shown.digests.before, shown.digests.reply
+    if before is None:
+        return ask
+    continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
     if continued is None:
         return ask
     return replace(ask, conversation_id=continued.conversation_id, after=continued.reply_id, history=())

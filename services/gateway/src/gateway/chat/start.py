@@ -13,8 +13,10 @@ from gateway.access.auth import caller_of
 from gateway.chat.ask import Ask, Asker
 from gateway.chat.idempotency import key_of
 from gateway.chat.launch import launch
+from gateway.chat.resume import resume
 from gateway.http.exchange import Exchange, of
 from gateway.parts import Parts, parts_of
+from gateway.runs.behind import Behind
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Runs
 
@@ -41,11 +43,15 @@ class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, Generic[A], frozen=True):
-    """What was asked, and a run whose user's message is saved, with the claim under which it runs."""
+    """What was asked, and a run whose user's message is saved, with the claim under which it runs.
+
+    `behind`: it has waited, and is told from there on.
+    """
 
     ask: A
     claim: Claim
     run: LiveRun
+    behind: Behind | None = None
 
 
 async def start(request: Request[Any, Any, Any], way: Way[A]) -> Started[A]:
@@ -64,5 +70,6 @@ async def start(request: Request[Any, Any, Any], way: Way[A]) -> Started[A]:
     key.check()
     async with parts.runs.receiving():
         ask = await way.read(parts, exchange, Asker(caller, agent_id, agent, form))
-    claim, run = await launch(parts, exchange, caller, key, slot, ask)
-    return Started(ask, claim, run)
+    if ask.verdicts:
+        return Started(ask, *await resume(parts, exchange, caller, slot, ask))
+    return Started(ask, *await launch(parts, exchange, caller, key, slot, ask))

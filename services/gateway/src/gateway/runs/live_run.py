@@ -12,6 +12,7 @@ from contracts import frames
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update, Waiting
 from conversations.errors import StoreUnavailable
+from gateway.runs.behind import Behind
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_log import RunLog
 from gateway.runs.view import View
@@ -41,6 +42,7 @@ class LiveRun:
         *,
         streaming: bool,
         outputs: bool = False,
+        behind: Behind | None = None,
         clock: asyncio.AbstractEventLoop,
         publication: int = 1,
     ) -> None:
@@ -54,6 +56,7 @@ class LiveRun:
         self._clock = clock
         self._view = View(streaming=streaming, outputs=outputs, publication=publication)
         self._order = CallOrder() if outputs else None
+        self._behind = behind
         self._updates: list[Update] = []
         self._characters = 0
         self._wake = Wake()
@@ -141,6 +144,8 @@ class LiveRun:
     def _put(self, updates: list[Update]) -> None:
         if self._order is not None:
             updates = self._order.add(updates)
+        if self._behind is not None:
+            updates = self._behind.rest(updates)
         for update in updates:
             if isinstance(update, Text):
                 self._characters += len(update.text)

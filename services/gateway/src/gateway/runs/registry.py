@@ -14,6 +14,7 @@ from contracts.updates import Broken
 from conversations.event_store.log import Log
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
+from gateway.runs.behind import Behind
 from gateway.runs.fanout import Fanout
 from gateway.runs.live_run import LiveRun
 from gateway.runs.run_log import RunLog
@@ -56,6 +57,7 @@ class Runs:
         *,
         streaming: bool,
         outputs: bool = False,
+        behind: Behind | None = None,
         from_beginning: bool = False,
         publication: int = 1,
         after_version: int = 0,
@@ -64,8 +66,9 @@ class Runs:
         ends; or `from_beginning`, wherever it stands: not begun, under way, or ended long ago.
 
         With `outputs` each ToolReturned has its output, and all updates come in the order of the canonical
-        stream. `after_version`: where in the conversation it begins, as far as that is known. Raises
-        Stopping, where `drain` would not see the run; BusUnavailable.
+        stream; of these only what is `behind` a wait, where one is given. `after_version`: where in the
+        conversation it begins, as far as that is known. Raises Stopping, where `drain` would not see the run;
+        BusUnavailable.
         """
         self.check()
         run_log = RunLog(self._log, conversation_id, trace_id, after_version)
@@ -75,6 +78,7 @@ class Runs:
             trace_id,
             streaming=streaming,
             outputs=outputs,
+            behind=behind,
             clock=asyncio.get_running_loop(),
             publication=publication,
         )

@@ -21,7 +21,6 @@ from contracts.updates import (
     ToolStarted,
     Update,
     Waiting,
-    paused,
 )
 from contracts.values import Cut, Message, Source, Usage
 from conversations.aggregate import approvals
@@ -120,7 +119,7 @@ class View:
         elif run.state != "running":
             self._end(end_of(run), updates)
         elif run.pending:
-            self._end(paused(approvals.needed(run)) if follows else INTERRUPTED, updates)
+            self._end(approvals.wait_of(run) if follows else INTERRUPTED, updates)
         elif self.blind and follows:
             self._place_later(updates)
         self.wants_log = (self._completed is not None or bool(self._tools.owed)) and not self.ended
@@ -156,7 +155,7 @@ class View:
         self.started = self.ended = True
         self.wants_repair = self.wants_log = False
         told = [update for update in replayed(run) if self._streaming or not isinstance(update, Text)]
-        return [*told, paused(approvals.needed(run))] if run.pending else told
+        return [*told, approvals.wait_of(run)] if run.pending else told
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
         if frame.attempt > self._attempt:

@@ -4,6 +4,7 @@ Each round that says or calls something is a message of the assistant; what its 
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from contracts import ids, wire
 from contracts.updates import (
@@ -22,6 +23,7 @@ from gateway.doors.ag_ui import refusals
 from gateway.doors.ag_ui.wire import (
     Custom,
     Event,
+    Interrupt,
     Outcome,
     RunError,
     RunFinished,
@@ -36,20 +38,31 @@ from gateway.doors.ag_ui.wire import (
     ToolCallStart,
 )
 
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["approved"],
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object", "description": "In the place of the agent's, whole."},
+        "reason": {"type": "string", "description": "Of a refusal, for the agent."},
+    },
+}
+"""What may be said to an interrupt (JSON Schema)."""
+
 
 class Events:
     """The stream of one run. It ends with RUN_FINISHED or RUN_ERROR, and nothing is open at the first.
 
-    `says_cancelled`: the client knows the outcome of a run that was cancelled.
+    `is_1_0`: the client knows the outcome of a run that was cancelled, and interrupts that expire.
     """
 
     def __init__(
-        self, thread_id: str, run_id: str, trace_id: str, conversation_id: str, *, says_cancelled: bool
+        self, thread_id: str, run_id: str, trace_id: str, conversation_id: str, *, is_1_0: bool
     ) -> None:
         self._thread_id = thread_id
         self._run_id = run_id
         self._ids = {"traceId": trace_id, "conversationId": conversation_id}
-        self._says_cancelled = says_cancelled
+        self._is_1_0 = is_1_0
         self._reply_id = self._message_id = ids.reply_id(trace_id)
         self._text_is_open = False
 
@@ -77,8 +90,11 @@ class Events:
                 return before
             case Finished():
                 return self._end_text() + _sent(self._finished(update))
-            case Broken(code="cancelled") if self._says_cancelled:
-                return self._end_text() + _sent(self._cancelled())
+            case Broken(code="cancelled") if self._is_1_0:
+                return self._end_text() + _sent(self._ended(Outcome(type="cancelled")))
+            case Broken(code="approval_required"):
+                waits = Outcome(type="interrupt", interrupts=tuple(self._interrupts(update)))
+                return self._end_text() + _sent(self._ended(waits))
             case Broken():
                 return _sent(refusals.event(update.code, update.message))
             case Waiting():
@@ -115,8 +131,19 @@ class Events:
             result=None if finished.cut is None else {"cut": finished.cut},
         )
 
-    def _cancelled(self) -> RunFinished:
-        return RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=Outcome(type="cancelled"))
+    def _ended(self, outcome: Outcome) -> RunFinished:
+        return RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome)
+
+    def _interrupts(self, waits: Broken) -> Iterable[Interrupt]:
+        for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
+            yield Interrupt(
+                id=approval.id,
+                reason="tool_call",
+                tool_call_id=call_id,
+                message=f"The agent asks to run {approval.tool}.",
+                response_schema=ANSWER,
+                expires_at=approval.expires_at if self._is_1_0 else None,
+            )
 
 
 def _sent(*events: Event) -> bytes:

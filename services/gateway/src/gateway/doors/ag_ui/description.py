@@ -3,7 +3,7 @@
 from typing import Any
 
 from contracts import wire
-from gateway.doors.ag_ui.answers import EXAMPLE, FAILED
+from gateway.doors.ag_ui.answers import ANSWER, EXAMPLE, FAILED
 from gateway.doors.ag_ui.wire import EVENTS
 from gateway.openapi.schemas import ref
 
@@ -36,6 +36,15 @@ _CONTEXT = {
     "required": ["description", "value"],
     "properties": {"description": {"type": "string"}, "value": {"type": "string"}},
 }
+_RESUME = {
+    "type": "object",
+    "required": ["interruptId", "status"],
+    "properties": {
+        "interruptId": {"type": "string"},
+        "status": {"enum": ["resolved", "cancelled"]},
+        "payload": {"anyOf": [ANSWER, {"type": "null"}]},
+    },
+}
 BODY: dict[str, Any] = {
     "required": True,
     "description": "AG-UI's RunAgentInput. Fields that are not named here are passed over.",
@@ -55,7 +64,11 @@ BODY: dict[str, Any] = {
                     },
                     "context": {"type": "array", "items": _CONTEXT},
                     "protocolVersion": {"type": ["string", "null"]},
-                    "resume": {"type": ["array", "null"], "maxItems": 0},
+                    "resume": {
+                        "type": ["array", "null"],
+                        "description": "Answers to all that the thread waits for; then no new message.",
+                        "items": _RESUME,
+                    },
                 },
             },
             "examples": {

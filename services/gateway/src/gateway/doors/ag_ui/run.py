@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Request, post
 
 from conversations.queries import shown_history
-from gateway.chat import shown
+from gateway.chat import resume, shown
 from gateway.chat.ask import Ask, Asker
 from gateway.chat.start import Way, start
 from gateway.doors.ag_ui import body
@@ -29,18 +29,32 @@ class RunAsk(Ask, frozen=True, kw_only=True):
 
 
 @described(
-    *("agent_not_found", "unsupported_media_type", "message_too_large", "idempotency_conflict"), body=BODY
+    *("agent_not_found", "unsupported_media_type", "message_too_large", "idempotency_conflict"),
+    *resume.REFUSALS,
+    body=BODY,
 )
 async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> RunAsk:
     """Under the thread's id its conversation is the one whose texts are those shown. One `runId` is one run.
+
+    What is resumed is the run that waits, whatever is shown.
 
     Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
     """
     account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
     agent_id = await agent_of(parts, asker, agent)
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    if given.shown is None:
+        return RunAsk(
+            form=asker.form,
+            agent_id=agent_id,
+            streamed=True,
+            verdicts=given.verdicts,
+            decides_all=True,
+            thread_id=given.thread_id,
+            run_id=given.run_id,
+            is_1_0=given.is_1_0,
+        )
     hash_of = partial(shown_history.hash_of, account_id, agent_id, given.thread_id)
-    digests = given.shown.digests
     ask = RunAsk(
         form=asker.form,
         agent_id=agent_id,
@@ -49,15 +63,13 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> R
         outputs=True,
         history=given.shown.history,
         instructions=given.shown.instructions,
-        shown_sha256=hash_of(digests.messages),
+        shown_sha256=hash_of(given.shown.digests.messages),
         key=f"\nag-ui\n{given.thread_id}\n{given.run_id}",  # no key of a header has a line break
         thread_id=given.thread_id,
         run_id=given.run_id,
         is_1_0=given.is_1_0,
     )
-    if digests.before_reply is None:
-        return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+    return await shown.found(parts.pool, ask, given.shown, hash_of)
 
 
 def _way(agent: str) -> Way[RunAsk]:
@@ -86,7 +98,5 @@ async def run_agent(request: Request[Any, Any, Any], agent: AgentName) -> EventS
     started = await start(request, _way(agent))
     ask, claim, run = started.ask, started.claim, started.run
     of(request.scope).headers.append((b"x-conversation-id", claim.conversation_id.encode()))
-    events = Events(
-        ask.thread_id, ask.run_id, claim.trace_id, claim.conversation_id, says_cancelled=ask.is_1_0
-    )
+    events = Events(ask.thread_id, ask.run_id, claim.trace_id, claim.conversation_id, is_1_0=ask.is_1_0)
     return EventStream(run, lambda: events.encode(run.take()))

@@ -84,14 +84,29 @@ class TokenUsage(Event, frozen=True, kw_only=True):
     total_tokens: int
 
 
+class Interrupt(Event, frozen=True, kw_only=True):
+    """A tool call that a person has to allow. What they say fits `response_schema`.
+
+    0.0.59 takes no answer, nor any other run of the thread, once `expires_at` is over: it is not told.
+    """
+
+    id: str
+    reason: str
+    tool_call_id: str
+    message: str
+    response_schema: dict[str, Any]
+    expires_at: str | None = None
+
+
 class Outcome(Event, frozen=True, kw_only=True):
-    """Why a run ended: `cancelled`."""
+    """Why a run ended: `cancelled`, or `interrupt`, to go on once these are answered."""
 
     type: str
+    interrupts: tuple[Interrupt, ...] = ()
 
 
 class RunFinished(Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
-    """The reply is saved; or, with an outcome, the run was cancelled. The last event."""
+    """The reply is saved; or, with an outcome, the run was cancelled, or waits. The last event."""
 
     thread_id: str
     run_id: str

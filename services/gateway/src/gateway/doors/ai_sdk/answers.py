@@ -31,21 +31,29 @@ from gateway.doors.ai_sdk.wire import (
     TextDelta,
     TextEnd,
     TextStart,
+    ToolApprovalRequest,
     ToolInputAvailable,
     ToolOutputAvailable,
+    ToolOutputDenied,
     ToolOutputError,
 )
+from gateway.runs.behind import Behind
 
 _DONE = b"data: [DONE]\n\n"
 _FINISH: dict[Cut | None, str] = {None: "stop", "length": "length", "refusal": "content-filter"}
 
 
 class Chunks:
-    """The stream of one reply, whose steps are the rounds of its run. It ends with `finish` or `error`."""
+    """The stream of one reply, whose steps are the rounds of its run. It ends with `finish` or `error`.
 
-    def __init__(self, trace_id: str, conversation_id: str) -> None:
+    What is `behind` a wait goes on in the client's message, the step of which had ended with that.
+    """
+
+    def __init__(self, trace_id: str, conversation_id: str, behind: Behind | None = None) -> None:
         self._trace_id = trace_id
         self._conversation_id = conversation_id
+        self._behind = behind
+        self._in_step = behind is None
         self._round = 1
         self._text: str | None = None  # the id of the text part that is open
 
@@ -58,7 +66,7 @@ class Chunks:
             case Text():
                 return self._say(update.text)
             case Started():
-                return _sent(self._start(), StartStep())
+                return _sent(self._start(), *(StartStep() for _ in range(self._in_step)))
             case Sources():
                 return _sent(
                     *(SourceUrl(source_id=each.id, url=each.url, title=each.title) for each in update.sources)
@@ -66,13 +74,15 @@ class Chunks:
             case ToolStarted():
                 return self._end_text() + _sent(_called(update))
             case ToolReturned():
-                return _sent(_returned(update))
+                return _sent(self._returned(update))
             case NextRound():
-                before = self._end_text()
-                self._round = update.number
-                return before + _sent(FinishStep(), StartStep())
+                before = self._end_step()
+                self._round, self._in_step = update.number, True
+                return before + _sent(StartStep())
             case Finished():
-                return self._end_text() + _sent(FinishStep(), _finish(update)) + _DONE
+                return self._end_step() + _sent(_finish(update)) + _DONE
+            case Broken(code="approval_required"):
+                return self._end_text() + _sent(*_asked(update)) + self._end_step() + _WAITS
             case Broken():
                 return _sent(Error(error_text=refusals.sentence(update.code, update.message)))
             case Waiting():
@@ -89,6 +99,19 @@ class Chunks:
             begun = _sent(TextStart(id=self._text))
         return begun + wire.encode_sse(TextDelta(id=self._text, delta=text))
 
+    def _returned(self, returned: ToolReturned) -> Chunk:
+        call = None if self._behind is None else self._behind.calls.get(returned.call_id)
+        if call is not None and call.is_denied:
+            return ToolOutputDenied(tool_call_id=returned.call_id)
+        return _returned(returned)
+
+    def _end_step(self) -> bytes:
+        ended = self._end_text()
+        if self._in_step:
+            self._in_step = False
+            ended += _sent(FinishStep())
+        return ended
+
     def _end_text(self) -> bytes:
         if self._text is None:
             return b""
@@ -98,6 +121,14 @@ class Chunks:
 
 def _sent(*chunks: Chunk) -> bytes:
     return b"".join(map(wire.encode_sse, chunks))
+
+
+_WAITS = _sent(Finish(finish_reason="tool-calls")) + _DONE
+
+
+def _asked(waits: Broken) -> Iterable[ToolApprovalRequest]:
+    for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
+        yield ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
 
 
 def _called(call: ToolStarted) -> ToolInputAvailable:

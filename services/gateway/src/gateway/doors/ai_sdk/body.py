@@ -1,7 +1,12 @@
 """The body of a chat: the messages as `useChat` has them."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import msgspec
 
+from contracts.http import DecisionBody
+from gateway.chat.ask import Verdict
 from gateway.chat.shown import Shown, Texts, check_name
 from gateway.http import strict_json
 from gateway.http.problems import invalid
@@ -9,11 +14,32 @@ from gateway.http.problems import invalid
 _TRIGGERS = ("submit-message", "regenerate-message")
 
 
+class GivenApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person was asked about a tool call, and what they have said."""
+
+    id: str = ""
+    approved: bool | None = None
+    reason: str | None = None
+
+
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of a message. Of all types but these two, what it says is not for the model."""
+    """A piece of a message. Of all types but `text` and `file`, what it says is not for the model."""
 
     type: str
     text: str = ""
+    state: str | None = None
+    approval: GivenApproval | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What a person has said of the tool call, which has not been sent on yet."""
+        given = self.approval
+        if self.state != "approval-responded" or given is None or given.approved is None:
+            return None
+        decision: Literal["approved", "denied"] = "approved" if given.approved else "denied"
+        return Verdict(
+            approval_id=given.id, body=DecisionBody(decision=decision, reason=given.reason or None)
+        )
 
 
 class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,10 +58,11 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What a client shows; `key` is what it calls the chat, if anything."""
+    """What a client shows, or what was decided in it; `key` is what it calls the chat, if anything."""
 
     key: str | None
-    shown: Shown
+    shown: Shown | None = None
+    verdicts: tuple[Verdict, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(Chat)
@@ -50,10 +77,19 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     if body.trigger not in (None, *_TRIGGERS):
         raise invalid("trigger", "This must be submit-message or regenerate-message.")
     key = None if body.id is None else check_name("id", body.id)
+    if verdicts := _verdicts(body.messages):
+        return Asked(key, verdicts=verdicts)
     texts = Texts()
     for index, message in enumerate(body.messages):
         _read(message, f"messages[{index}]", texts)
     return Asked(key, texts.shown("messages", max_message_bytes))
+
+
+def _verdicts(messages: Sequence[UIMessage]) -> tuple[Verdict, ...]:
+    """Those that the last message waits for."""
+    if not messages or messages[-1].role != "assistant":
+        return ()
+    return tuple(verdict for part in messages[-1].parts if (verdict := part.verdict) is not None)
 
 
 def _read(message: UIMessage, place: str, texts: Texts) -> None:

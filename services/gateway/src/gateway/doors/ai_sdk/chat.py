@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Request, post
 
 from conversations.queries import shown_history
-from gateway.chat import shown
+from gateway.chat import resume, shown
 from gateway.chat.ask import Ask, Asker
 from gateway.chat.start import Way, start
 from gateway.doors.agents import SECURITY, AgentName, agent_of, key_and_agent_of
@@ -20,17 +20,20 @@ from gateway.parts import Parts
 from gateway.runs.event_stream import EventStream
 
 
-@described("agent_not_found", "unsupported_media_type", "message_too_large", body=BODY)
+@described("agent_not_found", "unsupported_media_type", "message_too_large", *resume.REFUSALS, body=BODY)
 async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> Ask:
     """Under the chat's id its conversation is the one whose texts are those shown; without one, none is.
+
+    What was decided in the last message is of a run that waits, whatever else is shown.
 
     Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
     """
     account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
     agent_id = await agent_of(parts, asker, agent)
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    if given.shown is None:
+        return Ask(form=asker.form, agent_id=agent_id, streamed=True, verdicts=given.verdicts)
     hash_of = partial(shown_history.named_hash_of, account_id, agent_id, given.key or "")
-    digests = given.shown.digests
     ask = Ask(
         form=asker.form,
         agent_id=agent_id,
@@ -40,11 +43,11 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> A
         unlisted=given.key is None,
         history=given.shown.history,
         instructions=given.shown.instructions,
-        shown_sha256=None if given.key is None else hash_of(digests.messages),
+        shown_sha256=None if given.key is None else hash_of(given.shown.digests.messages),
     )
-    if given.key is None or digests.before_reply is None:
+    if given.key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+    return await shown.found(parts.pool, ask, given.shown, hash_of)
 
 
 def _way(agent: str) -> Way[Ask]:
@@ -74,5 +77,5 @@ async def chat(request: Request[Any, Any, Any], agent: AgentName) -> EventStream
     claim, run = started.claim, started.run
     conversation = (b"x-conversation-id", claim.conversation_id.encode())
     of(request.scope).headers += (VERSION, conversation)
-    chunks = Chunks(claim.trace_id, claim.conversation_id)
+    chunks = Chunks(claim.trace_id, claim.conversation_id, started.behind)
     return EventStream(run, lambda: chunks.encode(run.take()))

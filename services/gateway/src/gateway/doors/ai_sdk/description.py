@@ -25,6 +25,14 @@ STREAM_HEADERS = {
     **CONVERSATION_ID,
     "X-Vercel-Ai-Ui-Message-Stream": {"schema": {"const": "v1"}, "description": "The form of the stream."},
 }
+_APPROVAL = {
+    "type": ["object", "null"],
+    "properties": {
+        "id": {"type": "string"},
+        "approved": {"type": ["boolean", "null"]},
+        "reason": {"type": ["string", "null"], "maxLength": 2000},
+    },
+}
 BODY: dict[str, Any] = {
     "required": True,
     "description": "As `useChat` sends it. Fields that are not named here are passed over.",
@@ -44,7 +52,8 @@ BODY: dict[str, Any] = {
                     "messages": {
                         "type": "array",
                         "minItems": 1,
-                        "description": "The chat; the last message is the user's. Texts only.",
+                        "description": "The chat; the last message is the user's, texts only, or the "
+                        "agent's with what a person says of its tool calls.",
                         "items": {
                             "type": "object",
                             "required": ["role", "parts"],
@@ -58,6 +67,8 @@ BODY: dict[str, Any] = {
                                         "properties": {
                                             "type": {"type": "string"},
                                             "text": {"type": "string"},
+                                            "state": {"type": ["string", "null"]},
+                                            "approval": _APPROVAL,
                                         },
                                     },
                                 },

@@ -62,6 +62,13 @@ class ToolInputAvailable(Chunk, frozen=True, kw_only=True, tag="tool-input-avail
     dynamic: bool
 
 
+class ToolApprovalRequest(Chunk, frozen=True, kw_only=True, tag="tool-approval-request"):
+    """A person has to allow the call, before it is run."""
+
+    approval_id: str
+    tool_call_id: str
+
+
 class ToolOutputAvailable(Chunk, frozen=True, kw_only=True, tag="tool-output-available"):
     """It has returned."""
 
@@ -80,15 +87,21 @@ class ToolOutputError(Chunk, frozen=True, kw_only=True, tag="tool-output-error")
     dynamic: bool
 
 
+class ToolOutputDenied(Chunk, frozen=True, kw_only=True, tag="tool-output-denied"):
+    """It was not run: the person has refused it."""
+
+    tool_call_id: str
+
+
 class FinishStep(Chunk, frozen=True, kw_only=True, tag="finish-step"):
     """A call of the model is over, and the tools that it asked for have returned."""
 
 
 class Finish(Chunk, frozen=True, kw_only=True, tag="finish"):
-    """The reply is saved."""
+    """The reply is saved; or, with the reason `tool-calls`, it goes on once a person has decided."""
 
     finish_reason: str
-    message_metadata: dict[str, Any]
+    message_metadata: dict[str, Any] | None = None
 
 
 class Error(Chunk, frozen=True, kw_only=True, tag="error"):
@@ -99,5 +112,6 @@ class Error(Chunk, frozen=True, kw_only=True, tag="error"):
 
 CHUNKS: tuple[type[Chunk], ...] = (
     *(Start, StartStep, SourceUrl, TextStart, TextDelta, TextEnd),
-    *(ToolInputAvailable, ToolOutputAvailable, ToolOutputError, FinishStep, Finish, Error),
+    *(ToolInputAvailable, ToolApprovalRequest, ToolOutputAvailable, ToolOutputError, ToolOutputDenied),
+    *(FinishStep, Finish, Error),
 )

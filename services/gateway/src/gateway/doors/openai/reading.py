@@ -50,7 +50,6 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     agent = await agent_called(parts.pool, account_id, given.model)
     if agent is None:
         raise Refusal("agent_not_found")
-    digests = given.shown.digests
     hash_of = partial(shown_history.hash_of, account_id, agent.agent_id, key or "")
     ask = CompletionAsk(
         form=asker.form,
@@ -62,12 +61,12 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
         unlisted=key is None,
         history=given.shown.history,
         instructions=given.shown.instructions,
-        shown_sha256=hash_of(digests.messages),
+        shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, given.request, key),
     )
-    if key is None or digests.before_reply is None:
+    if key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+    return await shown.found(parts.pool, ask, given.shown, hash_of)
 
 
 def attempt_of(exchange: Exchange, asker: Asker, request: str, key: str | None) -> Try | None:

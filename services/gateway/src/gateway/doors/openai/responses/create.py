@@ -78,7 +78,6 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     named = given.conversation or given.previous
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
     hash_of = partial(shown_history.hash_of, caller.account_id, agent.agent_id, name)
-    digests = given.shown.digests
     ask = ResponseAsk(
         form=asker.form,
         agent_id=agent.agent_id,
@@ -91,16 +90,16 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
         outputs=True,
         unlisted=not given.stored,
         instructions=given.shown.instructions,
-        shown_sha256=hash_of(digests.messages),
+        shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, given.request, named or key),
     )
     if named is not None:
         place = await _place(parts, asker, given)
         return replace(ask, conversation_id=place.conversation_id, after=place.after, history=place.history)
     ask = replace(ask, history=given.shown.history)
-    if key is None or digests.before_reply is None:
+    if key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of(digests.before_reply))
+    return await shown.found(parts.pool, ask, given.shown, hash_of)
 
 
 async def _place(parts: Parts, asker: Asker, given: body.Asked) -> Place:

@@ -1,0 +1,93 @@
+"""What is behind a wait, for a reader who was told what is before it."""
+
+from typing import Any
+
+import pytest
+
+from contracts import events
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+)
+from contracts.values import ApprovalNeeded, Decider, Usage
+from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.conversation import Round, Run
+from gateway.runs.behind import Behind
+from tests.gateway.live_frames import message, run
+from tests.gateway.test_view_paused import ASKED
+
+pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
+
+WAIT = Broken(
+    "approval_required",
+    "A person has to approve a tool call.",
+    local=True,
+    approvals=(ApprovalNeeded(id="approval-1", tool="find", input={}, expires_at="later"),),
+    calls=("3",),
+)
+END = Finished(message("Hello. So. Bye."), (), Usage())
+
+
+DENIED = events.ApprovalDecided(
+    trace_id="t",
+    at="t",
+    approval_id="approval-1",
+    decision="denied",
+    by=Decider(kind="account", id="k"),
+)
+
+
+def waited(decided: events.ApprovalDecided | None = None) -> Run:
+    """It has said two rounds; in the second one call has returned, and one waits for a person."""
+    call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
+    ran = Call(call_id="1", output="{}", **call)
+    also = Call(call_id="2", output="{}", **call)
+    asked = Call(call_id="3", needs_approval=True, approval=Approval(ASKED, decided), **call)
+    first = Round(number=1, text="Hello.", cuts=(), blocks=(), calls=(ran,))
+    return run(rounds=(first, Round(number=2, text=" So.", cuts=(), blocks=(), calls=(asked, also))))
+
+
+def denied() -> Run:
+    """The same, once the person has refused it."""
+    return waited(DENIED)
+
+
+def whole(*texts: str) -> list[Update]:
+    """All of it, with the texts of its first two rounds in these pieces."""
+    first, *second = map(Text, texts)
+    before: list[Update] = [
+        *(Started(), Sources(()), first, ToolStarted("1", "find", {}), ToolReturned("1", False, "{}")),
+        NextRound(2),
+    ]
+    behind: list[Update] = [
+        *(ToolStarted("3", "find", {}), ToolStarted("2", "find", {})),
+        *(ToolReturned("3", True, "{}"), ToolReturned("2", False, "{}")),
+        *(NextRound(3), ToolStarted("4", "find", {}), ToolReturned("4", False, "{}"), Text(" Bye."), END),
+    ]
+    return [*before, *second, *behind]
+
+
+BEHIND = [
+    *(Started(), ToolReturned("3", True, "{}")),
+    *(NextRound(3), ToolStarted("4", "find", {}), ToolReturned("4", False, "{}"), Text(" Bye."), END),
+]
+
+
+@pytest.mark.parametrize("texts", [("Hello.", " So."), ("Hel", "lo", ". So.")])
+def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> None:
+    behind = Behind(waited(), 2)
+    assert [rest for update in whole(*texts) for rest in behind.rest([update])] == BEHIND
+    assert list(behind.calls) == ["3"]
+
+
+def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
+    behind = Behind(waited(), 2)
+    rest = behind.rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
+    assert rest == [Started(), Text(" Bye."), Broken("cancelled", "")]

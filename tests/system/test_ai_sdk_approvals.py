@@ -1,0 +1,113 @@
+"""Tool calls that a person has to allow, at the AI SDK's door: by its own client, and on the wire."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import installed
+from tests.system.calling import Caller, MakeAgent
+from tests.system.test_ai_sdk import ask, chunks, said, text_of
+
+pytestmark = pytest.mark.requirement("APPROVAL-CLIENTS")
+
+QUESTION = "Where is my order ORD-1001?"
+_CLIENT = Path(__file__).parent / "ai_sdk_clients"
+
+
+def answering(approval_id: str, approved: bool = True, **more: Any) -> dict[str, Any]:
+    """The message of the agent, with what a person has said of its call."""
+    part = {"type": "dynamic-tool", "toolCallId": "c", "toolName": "get_order", "input": {}}
+    approval = {"id": approval_id, "approved": approved, **more}
+    part |= {"state": "approval-responded", "approval": approval}
+    return {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, part]}
+
+
+async def asked_of(caller: Caller, key: str) -> str:
+    """The id of the approval that a new chat waits for."""
+    told = chunks(await ask(caller, said(QUESTION), id=key))
+    (request,) = [chunk for chunk in told if chunk["type"] == "tool-approval-request"]
+    return str(request["approvalId"])
+
+
+def refused(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.text.partition(": ")[0]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("version", ["ai", "ai-7"])
+async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: str) -> None:
+    caller = await make_agent("demo-shop-1", shop=True, asks=True)
+    operators = await make_agent("demo-shop-1", shop=True, asks=True, approvers="operator")
+    folder = await installed.node_packages(_CLIENT)
+    told = await installed.told(
+        folder,
+        *("node", "approving.mjs", version),
+        BASE_URL=caller.base_url,
+        API_KEY=caller.headers["X-Api-Key"],
+        AGENT=caller.headers["X-Agent-Id"],
+        OPERATORS_AGENT=operators.headers["X-Agent-Id"],
+        QUESTION=QUESTION,
+    )
+    (waits,) = told["waiting"]["tools"]
+    assert (told["waiting"]["status"], waits["state"]) == ("ready", "approval-requested")
+    approved, denied = told["approved"], told["denied"]
+    for each in (approved, denied, told["again"]):
+        assert (each["status"], each["error"], each["roles"]) == ("ready", None, ["user", "assistant"])
+        assert each["steps"] == 2
+    saved = await caller.messages(approved["conversation"])
+    assert [each["content"] for each in saved[:2]] == [QUESTION, approved["text"]]
+    assert {approved["id"], told["waiting"]["id"], told["again"]["id"]} == {saved[1]["id"]}
+    assert told["again"]["text"] == approved["text"]
+    (ran,) = approved["tools"]
+    assert (ran["state"], ran["input"]) == ("output-available", {"order_id": "ORD-1001"})
+    assert ran["output"]
+    assert told["next"] == approved["conversation"]
+    assert [each["state"] for each in denied["tools"]] == ["output-denied"]
+    assert told["decided"]["error"].startswith("approval_decided: ")
+    assert told["forbidden"]["error"].startswith("approval_forbidden: ")
+
+
+async def test_what_cannot_be_decided_is_refused(make_agent: MakeAgent, starter: Caller) -> None:
+    caller, other = [await make_agent("demo-shop-1", shop=True, asks=True) for _ in range(2)]
+    approval_id = await asked_of(caller, "refused")
+    for wrong, given in (
+        (caller, answering("0192f0c1-7d11-7aaa-8bbb-0000000000f1")),
+        (caller, answering("no id")),
+        (other, answering(approval_id)),
+        (starter, answering(approval_id)),
+    ):
+        assert refused(await ask(wrong, given, id="refused")) == (404, "not_found")
+    long = answering(approval_id, False, reason="x" * 2001)
+    assert refused(await ask(caller, said(QUESTION), long, id="refused")) == (400, "invalid_request")
+    mixed = answering(approval_id)
+    mixed["parts"] += answering(await asked_of(caller, "another"))["parts"]
+    assert refused(await ask(caller, mixed)) == (400, "invalid_request")
+    many = answering(approval_id)
+    many["parts"] *= 65
+    assert refused(await ask(caller, many)) == (400, "invalid_request")
+
+
+async def test_two_who_answer_alike_are_told_the_same_and_the_tool_runs_once(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", shop=True, asks=True)
+    approval_id = await asked_of(caller, "twice")
+    one, other = await asyncio.gather(
+        *(ask(caller, said(QUESTION), answering(approval_id), id="twice") for _ in range(2))
+    )
+    assert text_of(chunks(one)) == text_of(chunks(other)) != ""
+    assert [each["type"] for each in chunks(one)[:3]] == ["start", "tool-output-available", "start-step"]
+    assert one.headers["x-trace-id"] == other.headers["x-trace-id"]
+    conversation = one.headers["x-conversation-id"]
+    assert len(await caller.messages(conversation)) == 2
+
+
+async def test_nobody_answers_in_time(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", shop=True, asks=True, approval_seconds=1)
+    approval_id = await asked_of(caller, "expired")
+    async with asyncio.timeout(60):
+        while (await caller.get(f"/v1/approvals/{approval_id}")).json()["status"] == "pending":  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+    answer = await ask(caller, said(QUESTION), answering(approval_id), id="expired")
+    assert refused(answer) == (410, "approval_expired")
