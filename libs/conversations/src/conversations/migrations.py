@@ -74,6 +74,21 @@ _DERIVED = "\n".join(
     )
 )
 
+# Each statement that appends prepares the expressions of the table's indexes anew, and parses a function in
+# SQL to see whether it can be inlined, which convert_from forbids: a seventh of an append's time.
+_INDEXED_FIELDS = "\n".join(
+    f"""
+CREATE OR REPLACE FUNCTION {function}(state bytea) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> '{field}'; END $$;
+"""
+    for function, field in (
+        ("trace_of_event", "trace_id"),
+        ("shown_with_event", "shown_sha256"),
+        ("approval_of_event", "approval_id"),
+    )
+)
+
 STEPS = (
     _EVENTS,
     _LEASES,
@@ -101,6 +116,7 @@ STEPS = (
     approvals.PROJECTION.tables,
     shadow.APPROVALS,
     conversations.FORKED,
+    _INDEXED_FIELDS,
 )
 
 

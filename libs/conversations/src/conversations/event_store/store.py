@@ -11,7 +11,7 @@ from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
 from conversations.event_store.log import Log, at_version_of, open_log
-from conversations.event_store.writer import TRANSACTION, Append, Writer, events_of
+from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Append, Writer, events_of
 from runtime.postgres import open_pool
 
 LOAD_CONNECTIONS = 4
@@ -129,7 +129,7 @@ async def open_store(
 ) -> AsyncIterator[ConversationStore]:
     """The store, with a connection to write and a few to load; opens whether or not Postgres is up yet."""
     async with (
-        open_pool(database_url, max_size=1, options=TRANSACTION) as pool,
+        open_pool(database_url, max_size=1, options=f"{TRANSACTION} {PLANNED_ONCE}") as pool,
         open_log(database_url, max_size=LOAD_CONNECTIONS) as log,
     ):
         writer = Writer(pool, condition)

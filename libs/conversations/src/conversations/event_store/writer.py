@@ -28,6 +28,8 @@ TRANSACTION = "-c lock_timeout=2s -c transaction_timeout=3s"
 So a writer that is gone or stopped does not keep its turn for ever. CALL_SECONDS <= transaction_timeout: the
 writer itself has given up by then.
 """
+PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
+"""Another: whatever is in the arrays, plans are the same. Verifying an agent was planned at each call."""
 _RETRY_SECONDS = 0.1
 _MAX_BYTES = 8 * 1024 * 1024
 _CLOSE_SECONDS = 5.0
