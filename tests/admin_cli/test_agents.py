@@ -25,8 +25,9 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
     given = {"account_id": cli.account(), "name": "Bot", "model": "demo-echo", "max_tool_rounds": 3}
     made = cli.json(
         "agents", "create", "--from", "-", "--name", "Other", "--parameters", '{"max_tokens": 64}',
-        stdin=json.dumps(given),
+        "--compaction", '{"context_window": 32000}', stdin=json.dumps(given),
     )  # fmt: skip
+    assert (made["compaction"]["context_window"], made["compaction"]["keep_runs"]) == (32_000, 4)
     assert made["name"] == "Other"
     assert made["model"] == "demo-echo"
     assert made["max_tool_rounds"] == 3
@@ -34,7 +35,10 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
     assert made["provider_key"]["set"] is False
     prompt = tmp_path / "prompt.txt"
     prompt.write_text("Be brief.\nAlways.")
-    changed = cli.json("agents", "change", made["id"], "--system-prompt", f"@file:{prompt}")
+    changed = cli.json(
+        "agents", "change", made["id"], "--system-prompt", f"@file:{prompt}", "--compaction", "none"
+    )
+    assert changed["compaction"] is None
     assert changed["version"] == 2
     assert changed["system_prompt"] == "Be brief.\nAlways."
     assert "Be brief." in cli("agents", "show", made["id"]).out

@@ -122,6 +122,21 @@ def answered(text: str, word: str = "a") -> tuple[events.MessageSaved, events.Ru
     return saved, events.RunCompleted(trace_id=trace(word), at=LATER, usage=Usage(input_tokens=15), rounds=1)
 
 
+def compacted(
+    through: int, word: str = "c", summary: str = "They met.", **more: Any
+) -> events.ContextCompacted:
+    return events.ContextCompacted(
+        trace_id=trace(word),
+        at=AT,
+        through_version=through,
+        summary=summary,
+        model="m",
+        prompt_sha256="",
+        usage=Usage(input_tokens=100),
+        **more,
+    )
+
+
 def failed(word: str = "a") -> events.RunFailed:
     return events.RunFailed(trace_id=trace(word), at=LATER, code="provider_error", message="It broke.")
 

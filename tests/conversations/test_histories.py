@@ -56,7 +56,10 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
 
 def test_what_the_histories_are_of_is_in_them() -> None:
     kinds = {type(fact) for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))}
-    never = {events.ReplyLost, events.ConversationDescribed, events.ConversationForked}
+    never = {
+        *(events.ReplyLost, events.ConversationDescribed, events.ConversationForked),
+        events.ContextCompacted,
+    }
     assert set(events.EVENTS) - kinds == never
     took_over = folded(recorded.carried("taken_over")).runs[0]
     assert took_over.attempt > 1

@@ -1,11 +1,16 @@
 """`agentchat replay show` and `why` on imported histories."""
 
+import asyncio
 import json
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import ids
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.store import ConversationStore
+from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
 from tests.conversations.replay_commands import Commands, mine_file
 from tests.conversations.test_transfer import LOAD, PRO, SHOP_AGENT
 
@@ -68,6 +73,26 @@ def test_show_refuses_what_is_no_version_of_it(shown: Shown, at: str, said: str)
     assert wrong.code == 2
     assert wrong.out == ""
     assert said.format(thread=shown.thread) in wrong.err
+
+
+@pytest.mark.requirement("TIME-TRAVEL", "WHY", "COMPACTION")
+async def test_show_and_why_tell_which_summary_the_model_was_shown(
+    store: ConversationStore, replay: Commands
+) -> None:
+    first, second, third = (ids.new_id().replace("-", "") for _ in range(3))
+    told = (*turn("a", "Hello", "Hi"), asked("b"), started("b"), compacted(7, "b"), *said("So.", "b"))
+    told = (*told, *answered("So.", "b"), *turn("c", "And?", "Then."))
+    own = {trace("a"): first, trace("b"): second, trace("c"): third}
+    thread = Conversation(conversation_id=ids.new_id())
+    await store.append(thread, [began(), *(replace(each, trace_id=own[each.trace_id]) for each in told)])
+    shown = await asyncio.to_thread(replay, "show", thread.conversation_id)
+    assert shown.out.count("They met.") == 1
+    assert "summary  of all up to version 7" in shown.out
+    for trace_id, summaries in ((first, 0), (second, 1), (third, 1)):
+        why = await asyncio.to_thread(replay, "why", trace_id)
+        assert why.out.count("They met.") == summaries
+    made = (await asyncio.to_thread(replay, "why", third, "--json")).json
+    assert made["compacted"]["through_version"] == 7
 
 
 @pytest.mark.requirement("TIME-TRAVEL")

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from contracts.admin_errors import Invalid
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
+from directory.compaction import Compaction
 from directory.parameters.anthropic import Parameters
 
 pytestmark = pytest.mark.requirement("DIRECTORY")
@@ -58,6 +59,8 @@ def nested(depth: int) -> Any:
         draft(mcp_servers=(SERVER, McpServer(name="b", url="http://127.0.0.1:8081/mcp", allowed_tools=()))),
         draft(retrieval=Retrieval(knowledge_base_id="kb")),
         draft(provider_key="sk-ant-x"),
+        draft(compaction=None),
+        draft(compaction=Compaction(context_window=32_000, at_share=0.5, keep_runs=0, prompt="Sum up.")),
         draft(provider="anthropic", base_url="https://models.example/v1"),
     ],
 )
@@ -82,6 +85,10 @@ def test_a_good_draft_stays_as_it_is(good: AgentDraft) -> None:
         (draft(max_tool_rounds=-1), "max_tool_rounds"),
         (draft(output_type="xml"), "output_type"),
         (draft(on_interruption="stop"), "on_interruption"),
+        (draft(compaction=Compaction(context_window=999)), "compaction.context_window"),
+        (draft(compaction=Compaction(at_share=1.0)), "compaction.at_share"),
+        (draft(compaction=Compaction(prompt=" \n")), "compaction.prompt"),
+        (draft(compaction=Compaction(prompt="\x00")), "compaction.prompt"),
         (draft(output_type="json"), "output_schema"),
         (draft(output_schema=SCHEMA), "output_schema"),
         (draft(output_type="json", output_schema={"type": "array"}), "output_schema.type"),

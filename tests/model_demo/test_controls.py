@@ -7,6 +7,7 @@ from typing import Any
 
 import anthropic
 import httpx
+import openai
 import pytest
 
 pytestmark = pytest.mark.requirement("MODEL-DEMO-CONTROLS")
@@ -88,3 +89,15 @@ async def test_a_reply_may_be_a_refusal(client: anthropic.AsyncAnthropic) -> Non
     assert told.stop_reason == "refusal"
     assert told.stop_details is not None
     assert told.stop_details.explanation == "The demo model was asked to refuse."
+
+
+async def test_a_prompt_that_is_longer_than_the_context_is_refused(
+    ask: Ask, client: anthropic.AsyncAnthropic, openai_client: openai.AsyncOpenAI
+) -> None:
+    assert (await ask("x" * 40, model="demo-echo?context=10"))["usage"]["input_tokens"] == 10
+    asked: Any = {"model": "demo-echo?context=10", "messages": [{"role": "user", "content": "x" * 41}]}
+    with pytest.raises(anthropic.BadRequestError, match="prompt is too long: 11 tokens > 10 maximum"):
+        await client.messages.create(max_tokens=9, **asked)
+    with pytest.raises(openai.BadRequestError) as refused:
+        await openai_client.chat.completions.create(**asked)
+    assert refused.value.code == "context_length_exceeded"

@@ -27,6 +27,20 @@ async def talk(ask: Ask, *said: str, **more: Any) -> str:
     return answer
 
 
+async def test_a_summary_holds_what_was_told_and_is_remembered(ask: Ask) -> None:
+    summary = await talk(
+        ask,
+        "Hi, my name is Ada. My favourite colour is blue.",
+        "ORD-1028?",
+        "Summarise this conversation so far.",
+    )
+    assert "my name is Ada" in summary
+    assert "ORD-1028" in summary
+    stands_for_it = f"What was said before:\n\n<summary>\n{summary}\n</summary>"
+    question = [{"type": "text", "text": text} for text in (stands_for_it, "What is my favourite colour?")]
+    assert text(await ask([{"role": "user", "content": question}])) == "Your favourite colour is blue."
+
+
 TALKS = [
     (["Hello!"], "Hello! I am the assistant of the demo shop."),
     (["Hi, I'm Ada."], "Nice to meet you, Ada!"),

@@ -161,7 +161,7 @@ class World:
 
     async def begun(self, request: ChatRequested, *more: events.Event) -> Conversation:
         """The request's run in the log, as a worker of old left it, begun when it was requested."""
-        conversation = Conversation(conversation_id=request.conversation_id)
+        conversation = await self.log.conversation(request.conversation_id)
         facts = AgentFacts(agent_version=1, model="demo-shop-1")
         opening = open_turn(conversation, request, facts, now=request.requested_at, expired=False)
         assert isinstance(opening, Begin)

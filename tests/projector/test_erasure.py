@@ -21,7 +21,7 @@ from projector.erasure import EVENTS_AT_ONCE, ErasureStep
 from projector.feed import Feed
 from runtime.postgres import Pool, connection
 from tests.bus.nats_server import NatsServer
-from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
+from tests.conversations.given import ACCOUNT, LATER, asked, began, compacted, started, trace, turn
 from tests.projector.conftest import Streams
 
 pytestmark = pytest.mark.requirement("ERASE")
@@ -31,7 +31,8 @@ SAID = frames.Delta(seq=1, attempt=1, round=1, text="a-canary")
 
 
 async def tell(store: ConversationStore, word: str, text: str = "a-canary") -> Conversation:
-    told = [began(), *turn(word, text, text), asked(f"{word}-open"), started(f"{word}-open")]
+    open_ = f"{word}-open"
+    told = [began(), *turn(word, text, text), asked(open_), started(open_), compacted(7, open_, text)]
     return await store.append(Conversation(conversation_id=new_id()), told)
 
 

@@ -101,7 +101,7 @@ def _check_reply(
         return
     spent = Usage()
     for event in own:
-        if isinstance(event, events.ModelReplied | events.ReplyLost):
+        if isinstance(event, events.ModelReplied | events.ContextCompacted | events.ReplyLost):
             spent += event.usage
     if replies[0].token_count != spent.total:
         world.violated("I13", f"{request.key} cost {spent.total}, and is told {replies[0].token_count}")

@@ -10,6 +10,7 @@ from contracts import events
 from contracts.messages import ToolsListed
 from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
+from directory.compaction import PROMPT, Compaction
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.anthropic.continuation import messages_of
 from orchestrator.models.providers import Defaults
@@ -45,6 +46,9 @@ LISTED = ToolsListed(tools=_SPECS)
 def agent_of(world: World) -> AgentConfig:
     """The one agent."""
     plan = world.plan
+    compaction = None
+    if plan.keep_runs is not None:
+        compaction = Compaction(context_window=_INPUT_TOKENS, at_share=0.5, keep_runs=plan.keep_runs)
     return AgentConfig(
         agent_id=AGENT,
         account_id=ACCOUNT,
@@ -54,6 +58,7 @@ def agent_of(world: World) -> AgentConfig:
         max_tool_rounds=plan.max_tool_rounds,
         mcp_servers=(McpServer(name=SERVER, url="https://tools.example"),),
         on_interruption=plan.on_interruption,
+        compaction=compaction,
     )
 
 
@@ -166,8 +171,8 @@ class SimModel:
                     if breaks is not None and said >= breaks:
                         raise _broken()
                     said += 1
-                    if on_text is not None and (pending := on_text(piece)) is not None:
-                        await pending
+                    if on_text is not None:
+                        await on_text(piece)
                 await asyncio.sleep(0.005)
             except ModelFailure:
                 if said or breaks is None:
@@ -203,6 +208,8 @@ class Asked:
     def look(self, postgres: Postgres, call: ModelCall) -> tuple[list[str], tuple[dict[str, Any], ...]]:
         """The pieces still to say, and the blocks of the whole reply."""
         messages = messages_of(call)
+        if messages[-1]["content"][-1].get("text") == PROMPT:
+            return self._summary(messages)
         asked = [(number, key) for number, key in _questions(messages) if key in self._by_key]
         place, key = asked[-1]
         request = self._by_key[key]
@@ -221,6 +228,12 @@ class Asked:
                 call_id = f"c{request.number}_{number}_{at}"
                 blocks.append({"type": "tool_use", "id": call_id, "name": name, "input": {"call": call_id}})
         return (pieces if rest is None else [rest] if rest else []), tuple(blocks)
+
+    def _summary(self, messages: list[dict[str, Any]]) -> tuple[list[str], tuple[dict[str, Any], ...]]:
+        """The words by which the questions so far are known."""
+        text = " ".join(key for _, key in _questions(messages) if key in self._by_key)
+        self.world.note(f"MODEL asked for a summary, which is {text!r}")
+        return [text], ({"type": "text", "text": text},)
 
     def _rest(self, text: str, sent: str) -> str:
         if not text.startswith(sent):
@@ -254,12 +267,14 @@ class Asked:
 
 
 def _questions(messages: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    """The texts of users, and the words of a summary of what they said before, each with its place."""
     return [
-        (place, block["text"])
+        (place, text)
         for place, message in enumerate(messages)
         if message["role"] == "user"
         for block in message["content"]
         if block["type"] == "text"
+        for text in (block["text"].split() if block["text"].endswith("</summary>") else [block["text"]])
     ]
 
 

@@ -166,6 +166,15 @@ def round_said_twice() -> Any:
     return _instead(sys.modules["orchestrator.models.anthropic.continuation"], "going_on", going_on)
 
 
+def covers_more_than_was_summarised() -> Any:
+    """A summary stands for runs that it was to leave as they are."""
+
+    def through(conversation: Any, _trace_id: str, _runs: int) -> int:
+        return int(conversation.runs[-1].version - 1)
+
+    return _instead(sys.modules["orchestrator.run.perform"], "through_version", through)
+
+
 FOUND_NEAR = {
     "no_fencing": 81,
     "acknowledged_before_saved": 772,
@@ -179,5 +188,6 @@ FOUND_NEAR = {
     "history_without_the_run_before": 5,
     "lost_lease_is_nothing": 1150,
     "round_said_twice": 11,
+    "covers_more_than_was_summarised": 19,
 }
 """Each with a seed that finds it, where a search does well to begin."""

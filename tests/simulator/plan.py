@@ -89,7 +89,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """One history. `pace`: seconds between two pieces of text, at most.
 
-    `prefill`: the model goes on from a partial message; else it is told to.
+    `prefill`: the model goes on from a partial message; else it is told to. `keep_runs`: so many earlier runs
+    stay as they are where all others are summarised before each first call; None: no run ever is.
     """
 
     seed: int
@@ -99,6 +100,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     prefill: bool = True
     max_tool_rounds: int = 8
     on_interruption: Literal["continue", "fail"] = "continue"
+    keep_runs: int | None = None
 
 
 def plan_of(seed: int) -> Plan:
@@ -116,6 +118,7 @@ def plan_of(seed: int) -> Plan:
         prefill=rng.random() < 0.7,
         max_tool_rounds=1 if rng.random() < 0.1 else 8,
         on_interruption="fail" if rng.random() < 0.1 else "continue",
+        keep_runs=rng.choice((None, None, 0, 1)),
     )
 
 

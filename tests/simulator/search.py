@@ -38,7 +38,7 @@ def report_of(failure: Outcome) -> str:
             "",
             "shrunk to:",
             f"  prefill {plan.prefill}, pace {plan.pace}, {plan.max_tool_rounds} rounds of tools,"
-            f" on interruption {plan.on_interruption}",
+            f" on interruption {plan.on_interruption}, runs kept {plan.keep_runs}",
             *(f"  {_line_of(request)}" for request in plan.requests),
             *(f"  fault: {fault}" for fault in plan.faults),
             "",

@@ -16,7 +16,10 @@ _CLOCK_SECONDS = 10.0
 def counted(view: View) -> Iterator[Violation]:
     """I13: token_count is the sum over the run's calls, and that of the model where none was lost."""
     for run in view.runs.values():
-        recorded = sum(total(event.state["usage"]) for event in run.of("model_replied", "reply_lost"))
+        recorded = sum(
+            total(event.state["usage"])
+            for event in run.of("model_replied", "context_compacted", "reply_lost")
+        )
         for event in run.messages("assistant"):
             count = event.state["token_count"]
             if count < recorded:

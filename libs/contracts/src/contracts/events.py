@@ -150,6 +150,23 @@ class ReplyLost(Fact, frozen=True, kw_only=True, tag="reply_lost.v1"):
     usage: Usage
 
 
+class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v1"):
+    """From here on the model is shown `summary` in the place of all up to `through_version`; nobody else is.
+
+    It is of the run that made room by it, and comes before the model call that relies on it. The events
+    behind `through_version` begin with a run. `model` wrote the summary, which cost `usage`; `prompt_sha256`,
+    in hexadecimal, is of the instruction that asked for it. `provider_data`, by provider: what that provider
+    alone is sent instead of the text.
+    """
+
+    through_version: int
+    summary: str
+    model: str
+    prompt_sha256: str
+    usage: Usage
+    provider_data: dict[str, Any] | None = None
+
+
 class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_defaults=True):
     """The model asked for a tool; appended before the tool is run.
 
@@ -259,6 +276,7 @@ Event = (
     | MessageSaved
     | RunStarted
     | SourcesRetrieved
+    | ContextCompacted
     | Delta
     | ModelReplied
     | ReplyLost
@@ -280,6 +298,7 @@ EVENTS: tuple[type[Fact], ...] = (
     MessageSaved,
     RunStarted,
     SourcesRetrieved,
+    ContextCompacted,
     Delta,
     ModelReplied,
     ReplyLost,

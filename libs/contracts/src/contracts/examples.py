@@ -61,6 +61,15 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
         worker="orchestrator-1/0192f0c1-0000-7000-8000-0000000000e1",
     ),
     events.SourcesRetrieved(trace_id=TRACE, at=AT, sources=(SOURCE,)),
+    events.ContextCompacted(
+        trace_id=TRACE,
+        at=AT,
+        through_version=412,
+        summary="The user is Ada. She has returned the tent of order ORD-1001.",
+        model="claude-sonnet-4-5",
+        prompt_sha256="0d6be69b264717f2dd33652e212b173104b4a647b7c11ae72e9885f11cd312fb",
+        usage=Usage(input_tokens=1_204, cache_read_tokens=158_400, output_tokens=612),
+    ),
     events.Delta(trace_id=TRACE, at=AT, round=1, text="It has shipped.", cuts=(3, 15)),
     events.ModelReplied(
         trace_id=TRACE,

@@ -46,6 +46,8 @@ def checked(draft: AgentDraft) -> AgentDraft:
     if draft.base_url is not None:
         _check_base_url(draft.base_url)
     _check_output(draft)
+    if draft.compaction is not None:
+        _check_prompt(draft.compaction.prompt)
     _check_servers(draft.mcp_servers)
     if draft.provider_key is not None and not is_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")
@@ -55,6 +57,12 @@ def checked(draft: AgentDraft) -> AgentDraft:
 def _check_text(text: str, field: str) -> None:
     if "\x00" in text or not is_storable(text):
         raise Invalid(field, "holds NUL or a lone surrogate")
+
+
+def _check_prompt(prompt: str) -> None:
+    _check_text(prompt, "compaction.prompt")
+    if not prompt.strip():
+        raise Invalid("compaction.prompt", "is blank")
 
 
 def _check_line(text: str, field: str) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from contracts.values import Approvers, OnExpiry, OnNewMessage
 from directory.approval_policy import ApprovalPolicy
+from directory.compaction import Compaction
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
@@ -50,6 +51,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Of tool calls that a person has to allow: `approvers` may do so, for `approval_seconds`; then the run goes
     on without them, or fails. A message that comes meanwhile is refused, or ends the run.
+
+    `compaction` None: a thread that has grown too long for the model fails.
     """
 
     name: Name
@@ -68,6 +71,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     approval_seconds: Annotated[int, msgspec.Meta(ge=1, le=31_536_000)] = 7 * 24 * 3600
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
+    compaction: Compaction | None = Compaction()
 
 
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from model_demo.controls import Attempts, Fault
 from model_demo.conversation import Conversation
 from model_demo.streaming import Stream
 from model_demo.wire import anthropic, openai, tokens
-from model_demo.wire.errors import STATUSES, ApiError
+from model_demo.wire.errors import STATUSES, ApiError, too_long
 from model_demo.wire.protocol import Wire
 from model_demo.wire.replies import Answer
 from runtime import logs
@@ -32,6 +32,9 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     wire.check_headers(request.headers)
     asked, stream_usage = wire.asked(await request.body())
     model_id, given = controls.parse(asked.model)
+    read = tokens.of_request(asked)
+    if given.context is not None and read.total > given.context:
+        raise too_long(read.total, given.context)
     talk = Conversation(asked)
     reply = answer.reply(asked, talk, model_id, given)
     fault = attempts.fault(given, talk.key)
@@ -49,7 +52,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
         status = given.fail or 500
         raise ApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
     written = tokens.of_text(reply.text) + sum(map(tokens.of_call, reply.calls))
-    made = Answer(talk.id(), asked.model, reply, tokens.of_request(asked), written, stream_usage)
+    made = Answer(talk.id(), asked.model, reply, read, written, stream_usage)
     events = wire.events(made)
     if asked.stream:
         return Stream(wire, events, given, fault, request_id, began)

@@ -51,6 +51,7 @@ class Controls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rounds: Count = 1
     parallel: Annotated[int, Meta(ge=1, le=200)] = 1
     stop: StopReason | None = None
+    context: Annotated[int, Meta(ge=1, le=100_000_000)] | None = None
 
     @property
     def fault(self) -> Fault | None:

@@ -52,7 +52,12 @@ class Conversation:
 
     @cached_property
     def question(self) -> str:
-        return text_of(self.turns[self.question_at].blocks)
+        return text_of([block for block in self.turns[self.question_at].blocks if not _is_summary(block)])
+
+    @cached_property
+    def summary(self) -> str:
+        """Of what was said before the turns, where the turn that asks begins with one."""
+        return text_of([block for block in self.turns[self.question_at].blocks if _is_summary(block)])
 
     @cached_property
     def rounds(self) -> list[list[Pair]]:
@@ -77,6 +82,10 @@ class Conversation:
 def text_of(blocks: list[Block]) -> str:
     """The text blocks, joined by line breaks."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def _is_summary(block: Block) -> bool:
+    return isinstance(block, TextBlock) and block.text.endswith("</summary>")
 
 
 def _results(turn: Turn) -> dict[str, ToolResultBlock]:

@@ -54,6 +54,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     user_message_id: str
     user_text: str
     requested_at: str
+    version: int = 0
     inherited: bool = False
     attempt: int = 0
     attempts_without_progress: int = 0
@@ -66,6 +67,8 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     instructions: str | None = None
     shown_sha256: str | None = None
     sources: tuple[Source, ...] | None = None
+    compacted: events.ContextCompacted | None = None
+    compacted_behind: int = 0
     rounds: tuple[Round, ...] = ()
     reply: Message | None = None
     state: RunState = "running"
@@ -78,6 +81,11 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     def text(self) -> str:
         """The text of all rounds, joined bare: what was streamed, and what is saved as the reply."""
         return "".join(each.text for each in self.rounds)
+
+    @property
+    def replies(self) -> tuple[Round, ...]:
+        """The rounds whose replies are recorded whole."""
+        return tuple(each for each in self.rounds if each.blocks is not None)
 
     @property
     def pending(self) -> tuple[Call, ...]:
@@ -147,6 +155,7 @@ RunEvent = (
     events.MessageSaved
     | events.RunStarted
     | events.SourcesRetrieved
+    | events.ContextCompacted
     | events.Delta
     | events.ModelReplied
     | events.ReplyLost
@@ -209,19 +218,20 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
                 erased_by=event.trace_id,
             )
         case events.MessageSaved(role="user"):
-            runs.append(_requested(event))
+            runs.append(_requested(event, version))
         case _:
             _evolve_run_of(conversation.conversation_id, runs, event)
     return replace(conversation, version=version)
 
 
-def _requested(message: events.MessageSaved) -> Run:
+def _requested(message: events.MessageSaved, version: int) -> Run:
     return Run(
         trace_id=message.trace_id,
         agent_id=message.agent_id,
         user_message_id=message.message_id,
         user_text=message.content,
         requested_at=message.at,
+        version=version,
         inherited=message.inherited_from is not msgspec.UNSET,
     )
 
@@ -239,6 +249,14 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
             return _started(run, event)
         case events.SourcesRetrieved():
             return replace(run, sources=event.sources, attempts_without_progress=0)
+        case events.ContextCompacted():
+            return replace(
+                run,
+                compacted=event,
+                compacted_behind=len(run.replies),
+                usage=run.usage + event.usage,
+                attempts_without_progress=0,
+            )
         case events.Delta():
             change = _changer(text=event.text, cuts=event.cuts)
             return replace(

@@ -56,7 +56,8 @@ def fork(
     forked = events.ConversationForked(
         trace_id=command.trace_id, at=now, source_id=command.source_id, source_version=len(kept)
     )
-    copies = (_copied(event, command.conversation_id) for event in kept if not isinstance(event, _LEFT_OUT))
+    copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
+    copies = (_copied(_moved(event, kept), command.conversation_id) for event in copied)
     return (began, forked, *copies)
 
 
@@ -86,6 +87,14 @@ def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> in
     return place
 
 
+def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
+    """With the version at which the fork has what is meant; `kept` are the source's events."""
+    if not isinstance(event, events.ContextCompacted):
+        return event
+    before = kept[: event.through_version]
+    return replace(event, through_version=2 + sum(not isinstance(each, _LEFT_OUT) for each in before))
+
+
 def _copied(event: events.Event, conversation_id: str) -> events.Event:
     """With ids of the fork's own, and at no cost: its tokens were counted once."""
     trace_id = _digest(conversation_id, event.trace_id)[:32]
@@ -99,7 +108,13 @@ def _copied(event: events.Event, conversation_id: str) -> events.Event:
             return replace(copy, approval_id=ids.uuid_of(_digest(conversation_id, copy.approval_id)))
         case events.RunStarted():
             return replace(copy, shown_sha256=None)
-        case events.ModelReplied() | events.RunCompleted() | events.RunFailed() | events.RunCancelled():
+        case (
+            events.ModelReplied()
+            | events.ContextCompacted()
+            | events.RunCompleted()
+            | events.RunFailed()
+            | events.RunCancelled()
+        ):
             return replace(copy, usage=Usage())
         case _:
             return copy

@@ -9,15 +9,23 @@ from typing import Any, Protocol
 
 import msgspec
 
+from contracts import events
 from contracts.values import ShownMessage
 from conversations.aggregate.approvals import NOT_RUN
 from conversations.aggregate.calls import Call
+from conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
 from conversations.aggregate.conversation import Conversation, Round, Run
 
 Block = dict[str, Any]
 Message = dict[str, Any]
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_SUMMARISED = """\
+What was said in this conversation before is not shown. It was summarised:
+
+<summary>
+{}
+</summary>"""
 _BLANK = "(empty)"
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 
@@ -34,16 +42,21 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 class History:
-    """A conversation's seed and its first runs, as later runs of one provider's model are shown them."""
+    """What stands before a conversation's runs, and the first of them, as later runs of one provider's model
+    are shown them.
+    """
 
-    def __init__(self, seed: tuple[ShownMessage, ...], provider: str, *, tools_offered: bool) -> None:
-        self.seed = seed
+    def __init__(self, opening: Opening, provider: str, *, tools_offered: bool) -> None:
+        self.opening = opening
         self.runs: tuple[Run, ...] = ()
         self._provider = provider
         self._thread = _Thread(tools_offered)
         self._json = bytearray()
         self._ends: list[int] = []  # of messages in `_json`
-        _add_seed(self._thread, seed)
+        if isinstance(opening, events.ContextCompacted):
+            _add_summary(self._thread, opening, provider)
+        else:
+            _add_seed(self._thread, opening)
 
     def go_on_to(self, runs: tuple[Run, ...]) -> None:
         """Add what of `runs` is not in it; they begin with those that are."""
@@ -89,9 +102,15 @@ class Histories(Protocol):
     """Where histories are kept."""
 
     def up_to(
-        self, runs: tuple[Run, ...], conversation: Conversation, provider: str, *, tools_offered: bool
+        self,
+        runs: tuple[Run, ...],
+        opening: Opening,
+        conversation: Conversation,
+        provider: str,
+        *,
+        tools_offered: bool,
     ) -> History:
-        """The history of the conversation's first `runs`."""
+        """The history of those of the conversation's `runs` that come behind `opening`."""
 
 
 def prompt_for(
@@ -105,6 +124,8 @@ def prompt_for(
 ) -> Prompt:
     """The messages for the next model call of that run: the seed, all earlier runs, what it has done itself.
 
+    A summary stands for all that it covers.
+
     The last message is the user's, except where the run's last reply asked for no tool. Text of a round that
     was cut short is kept of earlier runs; of this one it is left to the caller, who goes on from it.
     Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
@@ -114,13 +135,14 @@ def prompt_for(
 
     With `histories` nothing of an earlier run is rendered that they have.
     """
-    place = _place_of(trace_id, conversation.runs)
-    runs = conversation.runs[:place]
+    place = place_of(trace_id, conversation.runs)
+    opening, first = opening_of(conversation, place)
+    runs = conversation.runs[first:place]
     if histories is None:
-        history = History(conversation.seed, provider, tools_offered=tools_offered)
+        history = History(opening, provider, tools_offered=tools_offered)
         history.go_on_to(runs)
     else:
-        history = histories.up_to(runs, conversation, provider, tools_offered=tools_offered)
+        history = histories.up_to(runs, opening, conversation, provider, tools_offered=tools_offered)
     thread, settled = history.thread(), history.settled()
     earlier = thread.blocks
     if documents:
@@ -129,9 +151,26 @@ def prompt_for(
     return Prompt(thread.messages, earlier, settled)
 
 
-def _place_of(trace_id: str, runs: tuple[Run, ...]) -> int:
-    """Nearly always the last."""
-    return next(place for place in range(len(runs) - 1, -1, -1) if runs[place].trace_id == trace_id)
+def summary_prompt(
+    conversation: Conversation,
+    trace_id: str,
+    step: Compact,
+    instruction: str,
+    *,
+    tools_offered: bool,
+    provider: str = "anthropic",
+) -> Prompt:
+    """The messages that ask for a summary: those that the run's next call would begin with, and
+    `instruction`.
+    """
+    opening, first = opening_of(conversation, place_of(trace_id, conversation.runs))
+    history = History(opening, provider, tools_offered=tools_offered)
+    history.go_on_to(conversation.runs[first : first + step.runs])
+    thread = history.thread()
+    earlier = thread.blocks
+    if instruction:
+        thread.user(_text_block(instruction))
+    return Prompt(thread.messages, earlier, history.settled())
 
 
 def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> None:
@@ -140,6 +179,14 @@ def _add_run(thread: "_Thread", run: Run, provider: str, *, current: bool) -> No
         _add_round(thread, each, provider, current=current)
     if run.reply is not None and not run.rounds:
         thread.assistant(_text_block(run.reply.content))
+
+
+def _add_summary(thread: "_Thread", compacted: events.ContextCompacted, provider: str) -> None:
+    own = (compacted.provider_data or {}).get(provider)
+    if own is None:
+        thread.user(_text_block(_SUMMARISED.format(compacted.summary)))
+    else:
+        thread.assistant(own)
 
 
 def _add_seed(thread: "_Thread", seed: tuple[ShownMessage, ...]) -> None:

@@ -6,6 +6,7 @@ may keep the JSON of the messages with them (`Settled.json`), which is about as 
 
 import msgspec
 
+from conversations.aggregate.compaction import Opening
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.history import History
 from runtime.bounded import BoundedMap
@@ -23,15 +24,21 @@ class KeptHistories:
         self._kept: BoundedMap[_Key, History] = BoundedMap(max_histories, max_bytes)
 
     def up_to(
-        self, runs: tuple[Run, ...], conversation: Conversation, provider: str, *, tools_offered: bool
+        self,
+        runs: tuple[Run, ...],
+        opening: Opening,
+        conversation: Conversation,
+        provider: str,
+        *,
+        tools_offered: bool,
     ) -> History:
-        """The history of the conversation's first `runs`: what is kept, if it is of these, and the rest."""
+        """The history of those `runs` behind `opening`: what is kept, if it is of these, and the rest."""
         key = (conversation.conversation_id, provider, tools_offered)
         # Taken out: one whose rendering fails half way is not to be gone on with.
         size, history = self._kept.size_of(key), self._kept.pop(key)
         # Runs that have ended are the same objects from one state of a conversation to the next.
-        if history is None or history.seed != conversation.seed or history.runs != runs[: len(history.runs)]:
-            history, size = History(conversation.seed, provider, tools_offered=tools_offered), 0
+        if history is None or history.opening != opening or history.runs != runs[: len(history.runs)]:
+            history, size = History(opening, provider, tools_offered=tools_offered), 0
         size += sum(len(msgspec.json.encode(run)) for run in runs[len(history.runs) :])
         history.go_on_to(runs)
         self._kept.put(key, history, size)

@@ -13,7 +13,14 @@ from contracts.admin_errors import Invalid
 from directory.parameters import anthropic, openai
 from directory.parameters.shape import DEFAULT_MAX_TOKENS
 
-__all__ = ["DEFAULT_MAX_TOKENS", "DEFAULT_PROVIDER", "PROVIDERS", "check_parameters", "max_tokens"]
+__all__ = [
+    "DEFAULT_MAX_TOKENS",
+    "DEFAULT_PROVIDER",
+    "PROVIDERS",
+    "check_parameters",
+    "max_tokens",
+    "summarising",
+]
 
 DEFAULT_PROVIDER = "anthropic"
 
@@ -21,16 +28,17 @@ DEFAULT_PROVIDER = "anthropic"
 class _Table(msgspec.Struct, frozen=True):
     """`check` raises Invalid for what the provider would refuse; `max_tokens` is what a call may write.
 
-    None: as much as the provider lets it.
+    None: as much as the provider lets it. `summarising` has no bounds that are meant for replies.
     """
 
     check: Callable[[dict[str, Any]], None]
     max_tokens: Callable[[dict[str, Any]], int | None]
+    summarising: Callable[[dict[str, Any]], dict[str, Any]]
 
 
 PROVIDERS = {
-    "anthropic": _Table(anthropic.check, anthropic.max_tokens),
-    "openai": _Table(openai.check, openai.max_tokens),
+    "anthropic": _Table(anthropic.check, anthropic.max_tokens, anthropic.summarising),
+    "openai": _Table(openai.check, openai.max_tokens, openai.summarising),
 }
 
 
@@ -44,3 +52,8 @@ def check_parameters(provider: str, parameters: dict[str, Any]) -> None:
 def max_tokens(provider: str, parameters: dict[str, Any]) -> int | None:
     """What a call with these parameters may write; None: as much as the provider lets it."""
     return PROVIDERS[provider].max_tokens(parameters)
+
+
+def summarising(provider: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a call that asks for a summary: an agent's own, but for what would cut it short."""
+    return PROVIDERS[provider].summarising(parameters)

@@ -117,6 +117,12 @@ def max_tokens(parameters: dict[str, Any]) -> int:
     return int(parameters.get("max_tokens", DEFAULT_MAX_TOKENS))
 
 
+def summarising(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Without stop sequences, and with room for a summary."""
+    given = {name: value for name, value in parameters.items() if name != "stop_sequences"}
+    return given | {"max_tokens": max(max_tokens(parameters), DEFAULT_MAX_TOKENS)}
+
+
 def _check_tool_choice(choice: Any) -> None:
     if isinstance(choice, dict) and choice.get("type") in ("any", "tool"):
         raise Invalid("parameters.tool_choice.type", "must be auto or none: a tool in every round never ends")

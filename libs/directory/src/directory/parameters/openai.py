@@ -84,6 +84,12 @@ def max_tokens(parameters: dict[str, Any]) -> int | None:
     return parameters.get("max_completion_tokens") or parameters.get("max_tokens")
 
 
+def summarising(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Without stop sequences and a bound of the reply's tokens."""
+    cutting = ("stop", "max_completion_tokens", "max_tokens")
+    return {name: value for name, value in parameters.items() if name not in cutting}
+
+
 def _check_extra(extra: dict[str, Any]) -> None:
     for name in extra:
         if name in _OURS or name == "response_format":

@@ -85,7 +85,10 @@ def _positional(field: types.Field) -> Field:
 
 
 def _by_type(field: types.Field) -> Field:
-    """One option, for a struct one for each of its fields; a list of structs is in JSON alone."""
+    """One option, for a struct one for each of its fields; a list of structs is in JSON alone.
+
+    A struct whose fields all have defaults is an option of its own, in JSON.
+    """
     name, kind = field.name, field.type
     parts = kind.types if isinstance(kind, types.UnionType) else (kind,)
     plain, *others = (part for part in parts if not isinstance(part, types.NoneType))
@@ -94,7 +97,7 @@ def _by_type(field: types.Field) -> Field:
     nullable = len(parts) > 1
     metavar, about = _ABOUT.get(name, (None, None))
     match plain:
-        case types.StructType():
+        case types.StructType() if any(field.required for field in plain.fields):
             return _nested(name, plain)
         case types.VarTupleType(item_type=types.StructType()):
             return Field(name=name, options=(), take=lambda _: UNSET)
@@ -130,7 +133,7 @@ def _metavar(kind: types.Type) -> str:
             return "N"
         case types.LiteralType():
             return "|".join(map(str, kind.values))
-        case types.DictType():
+        case types.DictType() | types.StructType():
             return "JSON|@file:PATH"
         case _:
             return "TEXT|@file:PATH"
@@ -148,7 +151,7 @@ def _value(kind: types.Type, nullable: bool, name: str, value: Any) -> Any:
             return None
         case types.IntType(), str():
             return _number(value)
-        case types.DictType(), _:
+        case types.DictType() | types.StructType(), _:
             return read_object(sources.text(value, flag(name)), flag(name))
         case _, str():
             return sources.text(value, flag(name), secret=name in _SECRETS)

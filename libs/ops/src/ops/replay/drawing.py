@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Round, Run
@@ -45,6 +46,13 @@ def draw_sources(console: Console, sources: Sequence[Source], *, indent: int) ->
         _line(console, indent, (what, ""), (f"  score {source.score:.3g}", "dim"))
 
 
+def draw_summary(console: Console, compacted: ContextCompacted) -> None:
+    """What the model was shown in the place of earlier runs."""
+    what = f"  of all up to version {compacted.through_version:,}, by {one_line(compacted.model, 100)}, "
+    _line(console, 0, ("summary", "bold"), (what + tokens(compacted.usage), ""))
+    console.print(Padding(Text(clean(compacted.summary)), (0, 0, 0, 4), expand=False))
+
+
 def draw_call(console: Console, call: Call, *, indent: int) -> None:
     """What was asked, and what came back."""
     asked = f"{one_line(call.name, 100)}({compact(call.input, _INPUT)})"
@@ -82,6 +90,8 @@ def _draw_run(console: Console, number: int, run: Run, span: tuple[int, int]) ->
     if run.sources is not None:
         _line(console, 2, (f"{len(run.sources)} sources", "bold"))
         draw_sources(console, run.sources, indent=4)
+    if run.compacted is not None:
+        draw_summary(console, run.compacted)
     for each in run.rounds:
         _draw_round(console, each)
     _draw_end(console, run)

@@ -11,7 +11,8 @@ from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Run, fold
+from conversations.aggregate.compaction import opening_of, place_of
+from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message
@@ -63,7 +64,10 @@ class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """A message and what made it. `lost` is the cost of model calls that were given up and made again."""
+    """A message and what made it. `lost` is the cost of model calls that were given up and made again.
+
+    `compacted`: what the model was shown in the place of earlier runs, whichever run it was made in.
+    """
 
     message_id: str | None
     role: Role | None
@@ -80,6 +84,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     prompt_override: str | None
     sources: tuple[Source, ...] | None
+    compacted: events.ContextCompacted | None
     rounds: tuple[RoundMade, ...]
     attempts: tuple[Attempt, ...]
     usage: Usage
@@ -101,7 +106,7 @@ async def made(pool: Pool, name: str) -> Made:
     own = [entry for entry in entries if entry.event.trace_id == trace_id]
     async with connection(pool) as conn:
         agent = await _configured(conn, conversation.account_id, run)
-    return _told(name, conversation.account_id, run, own, conversation_id, agent)
+    return _told(name, conversation, run, own, agent)
 
 
 async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
@@ -157,19 +162,18 @@ def _changes(then: _Config, now: _Config) -> Iterable[Change]:
             yield Change(field, then.get(field), now.get(field))
 
 
-def _told(
-    name: str, account_id: str, run: Run, own: list[LogEntry], conversation_id: str, agent: Configured
-) -> Made:
+def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: Configured) -> Made:
     facts = [entry.event for entry in own]
     calls = {each.number: each.calls for each in run.rounds}
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
     message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
+    opening, _ = opening_of(conversation, place_of(run.trace_id, conversation.runs))
     lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
     return Made(
         message_id=message.message_id if message else None,
         role=message.role if message else None,
-        conversation_id=conversation_id,
-        account_id=account_id,
+        conversation_id=conversation.conversation_id,
+        account_id=conversation.account_id or "",
         versions=(own[0].version, own[-1].version),
         trace_id=run.trace_id,
         requested_at=run.requested_at,
@@ -181,6 +185,7 @@ def _told(
         model=run.model,
         prompt_override=run.prompt_override,
         sources=run.sources,
+        compacted=opening if isinstance(opening, events.ContextCompacted) else None,
         rounds=tuple(
             RoundMade(
                 number=fact.round,

@@ -10,7 +10,7 @@ from ops.admin import show as printing
 from ops.admin.options import AsJson
 from ops.chat.safe import clean, one_line
 from ops.replay.database import run
-from ops.replay.drawing import draw_call, draw_sources, tokens
+from ops.replay.drawing import draw_call, draw_sources, draw_summary, tokens
 from ops.replay.provenance import Configured, Made, made
 
 _PROMPT = 2000
@@ -50,6 +50,8 @@ def _draw(console: Console, found: Made) -> None:
     if found.sources is not None:
         _field(console, "sources", f"{len(found.sources)}")
         draw_sources(console, found.sources, indent=2)
+    if found.compacted is not None:
+        draw_summary(console, found.compacted)
     _draw_rounds(console, found)
     _field(console, "tokens", tokens(found.usage))
     if found.lost.total:

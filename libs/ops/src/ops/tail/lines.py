@@ -28,6 +28,7 @@ _STYLES: dict[str, str] = {
     "ToolCalled": "magenta",
     "ToolReturned": "magenta",
     "SourcesRetrieved": "magenta",
+    "ContextCompacted": "blue",
     "MessageSaved": "bold cyan",
     "ConversationErased": "red",
 }
@@ -101,6 +102,8 @@ def _words(event: events.Event) -> str:
             return (
                 f"{counted(len(event.sources), 'source')}: {', '.join(each.title for each in event.sources)}"
             )
+        case events.ContextCompacted():
+            return f"up to {event.through_version:,}, {event.usage.total:,} tokens: {event.summary}"
         case events.Delta():
             return f"round {event.round}: {event.text}"
         case events.ModelReplied():

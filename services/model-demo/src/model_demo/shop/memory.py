@@ -19,12 +19,13 @@ class Memory(NamedTuple):
     """`facts`: stems of the subject to what was said of it; `name` is one of them.
 
     `ids`: those of this turn's results, then everything spoken of before the question, latest first.
-    `said`: the person's texts, the question last.
+    `said`: the person's texts, the question last. `told`: the sentences that the facts stand in.
     """
 
     facts: dict[str, str]
     ids: list[str]
     said: list[str]
+    told: list[str]
 
     @property
     def name(self) -> str | None:
@@ -34,14 +35,17 @@ class Memory(NamedTuple):
 def remember(conversation: Conversation) -> Memory:
     """Everything that was said, the question included for facts but not for ids."""
     at = conversation.question_at
-    said = [documents.said(text_of(turn.blocks)) for turn in conversation.turns[: at + 1 : 2]]
+    texts = [*(text_of(turn.blocks) for turn in conversation.turns[:at:2]), conversation.summary]
+    said = [documents.said(text) for text in (*texts, conversation.question)]
     before = [block for turn in conversation.turns[:at] for block in turn.blocks]
     results = "\n".join(
         text for pairs in conversation.rounds for _, result in pairs for text in result.texts()
     )
     spoken = [entity for block in before for entity in reversed(words.ids(_read(block)))]
     found = list(dict.fromkeys([*words.ids(results), *reversed(spoken)]))
-    return Memory(dict(fact for text in said for fact in _facts(text)), found, [*filter(None, said)])
+    facts = dict(fact for text in said for fact in _facts(text))
+    told = [sentence.strip() for text in said for sentence in _sentences(text) if any(_facts(sentence))]
+    return Memory(facts, found, [*filter(None, said)], list(dict.fromkeys(told)))
 
 
 def _read(block: Block) -> str:
@@ -55,8 +59,12 @@ def _read(block: Block) -> str:
     return ""
 
 
+def _sentences(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?])\s+|\n", text)
+
+
 def _facts(text: str) -> Iterator[tuple[str, str]]:
-    for sentence in re.split(r"(?<=[.!?])\s+|\n", text):
+    for sentence in _sentences(text):
         if not _ASKS.match(sentence):
             yield from (
                 (" ".join(words.stems(subject)), value.strip()) for subject, value in _FACT.findall(sentence)

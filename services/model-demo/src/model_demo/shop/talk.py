@@ -18,7 +18,7 @@ _AROUND = re.compile(
     r"\b(begin|end) (?:(?:each|every|your) )?(?:reply|answer|it) with [\"“]([^\"”\n]{1,400})[\"”]",
     re.IGNORECASE,
 )
-_QUOTED_LENGTH, _SHOWN_LENGTH, _SHOWN_TOOLS = 200, 80, 3
+_QUOTED_LENGTH, _SHOWN_LENGTH, _SHOWN_TOOLS, _SUMMARY_LENGTH, _MOST_IDS = 200, 80, 3, 4000, 20
 
 _STORY = """\
 Every morning, before the first customer wakes, the lamps of the demo shop come on one after the other. \
@@ -46,6 +46,7 @@ _ANSWERS = {
     r"(?:what are|tell me|show me) your instructions|what is your (?:system )?prompt": "{instructions}",
     r"(?:can you )?help(?: me)?|(?:what|how) can you (?:do|help)(?: me)?(?: with)?": "{abilities}",
     r"(?:say|repeat(?: after me)?)(?: (?:only|just|exactly))?:?\s*(?:[\"“](.+)[\"”]|(?<=: )(.+))": "{said}",
+    r"summari[sz]e (?:this|the|our) conversation\b.*": "{summary}",
     r"(?:tell|write|give)(?: me)? (?:a|an|another)(?: \w+)? (?:story|poem|tale|text)\b.*": _STORY,
 }
 """What is said as a whole message, and the answer."""
@@ -91,6 +92,7 @@ def answer(question: str, who: Persona, known: Memory, tools: list[Tool]) -> str
                 instructions=f'My instructions begin: "{prompt}"'
                 if prompt
                 else "I was given no instructions.",
+                summary=_summary(known),
                 said=next(filter(None, match.groups()), ""),
             )
     match = _RECALL.fullmatch(text.lower())
@@ -102,6 +104,13 @@ def _recalled(owner: str, subject: str, known: Memory) -> str | None:
     if value := known.facts.get(" ".join(words.stems(subject))):
         return f"{'The' if owner == 'the' else 'Your'} {subject} is {value}."
     return "You have not told me your name yet." if (owner, subject) == ("my", "name") else None
+
+
+def _summary(known: Memory) -> str:
+    """What was told, in the person's own words, so that it is remembered where this stands for all of it."""
+    spoken_of = [f"We spoke of {words.listed(known.ids[:_MOST_IDS])}."] if known.ids else []
+    lines = [*known.told, *spoken_of] or ["Nothing was told that is to be remembered."]
+    return words.shortened("\n".join(lines), _SUMMARY_LENGTH)
 
 
 def noted(question: str, known: Memory) -> str | None:

@@ -52,6 +52,13 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return ApiError(400, message, param, code)
 
 
+def too_long(tokens: int, most: int) -> ApiError:
+    """A 400: the prompt does not fit into the context window."""
+    return invalid(
+        f"prompt is too long: {tokens} tokens > {most} maximum", "messages", "context_length_exceeded"
+    )
+
+
 _FIELD = re.compile(r"Object (?P<kind>missing|contains unknown)(?: required)? field `(?P<field>[^`]+)`")
 
 

@@ -50,6 +50,10 @@ class InputUsage(msgspec.Struct, frozen=True):
     cache_written: int
     cache_read: int
 
+    @property
+    def total(self) -> int:
+        return self.fresh + self.cache_written + self.cache_read
+
 
 class Answer(msgspec.Struct, frozen=True):
     """A reply with what it says about itself; `id` is an id's letters, as each wire begins it its own way."""

@@ -9,7 +9,12 @@ from orchestrator.models.port import ModelCall
 
 def prompt_sha256(call: ModelCall) -> str:
     """Of the system prompt as it is sent, in hexadecimal."""
-    return hashlib.sha256(call.system.encode()).hexdigest()
+    return text_sha256(call.system)
+
+
+def text_sha256(text: str) -> str:
+    """In hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def tools_sha256(call: ModelCall) -> str:

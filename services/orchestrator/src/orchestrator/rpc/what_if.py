@@ -26,6 +26,7 @@ from orchestrator.parts import Parts
 from orchestrator.rpc.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.clock import RunClock
+from orchestrator.run.compaction import Compactor
 from orchestrator.run.cost import RoundCost
 from orchestrator.run.interruption import Interrupted, Interruption
 from orchestrator.run.perform import Performer
@@ -154,6 +155,14 @@ class Rerun:
             self._log,
             self._performer,
             self._channel,
+            Compactor(
+                self._agent.compaction,
+                self._performer.compact,
+                log=self._log,
+                channel=self._channel,
+                cost=self._cost,
+                interruption=interruption,
+            ),
             clock=self._clock,
             interruption=interruption,
             stop=self._parts.stop,

@@ -17,6 +17,7 @@ from orchestrator.output.output import Output
 from orchestrator.parts import Parts
 from orchestrator.run.cancelled import is_cancelled
 from orchestrator.run.channel import TraceChannel
+from orchestrator.run.compaction import Compactor
 from orchestrator.run.cost import RoundCost
 from orchestrator.run.interruption import Interrupted
 from orchestrator.run.log import RunLog
@@ -116,10 +117,12 @@ class Attempt:
         await self._end(fail(self.log.run, code, message, self._now(), self._spent()))
 
     async def _work(self) -> None:
+        performer = await self._performer(await self._begin())
         await run_turn(
             self.log,
-            await self._performer(await self._begin()),
+            performer,
             self.channel,
+            self._compactor(performer),
             clock=self._opened.clock,
             interruption=self._opened.interruption,
             stop=self._parts.stop,
@@ -160,6 +163,16 @@ class Attempt:
             already=already,
             retriever=Retriever(parts.pool, agent, parts.embedder),
             output=output,
+        )
+
+    def _compactor(self, performer: Performer) -> Compactor:
+        return Compactor(
+            self._opened.agent.compaction,
+            performer.compact,
+            log=self.log,
+            channel=self.channel,
+            cost=self._cost,
+            interruption=self._opened.interruption,
         )
 
     async def _stop(self, interrupted: Interrupted) -> None:

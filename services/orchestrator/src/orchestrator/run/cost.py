@@ -13,9 +13,14 @@ class RoundCost:
         self._meter = Meter()
 
     def begin(self, number: int) -> Meter:
-        """A meter for the calls of this round."""
-        self._round, self._meter = number, Meter()
+        """A meter for the calls of this round; it has the cost of those before that came to nothing."""
+        if number != self._round:
+            self._round, self._meter = number, Meter()
         return self._meter
+
+    def recorded(self) -> None:
+        """The log has the cost so far, though not the round."""
+        self._meter = Meter()
 
     def unrecorded(self, run: Run) -> Usage:
         """What is not in the log yet; `run` is the run as the log has it."""

@@ -3,19 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from contracts import events
 from contracts.ids import new_id, reply_id
 from contracts.values import ToolSpec, Usage
 from conversations.aggregate.approvals import Terms, requested
 from conversations.aggregate.calls import Call
+from conversations.aggregate.compaction import Compact, through_version
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
-from conversations.aggregate.history import Histories, prompt_for
+from conversations.aggregate.history import Histories, Prompt, prompt_for, summary_prompt
 from conversations.aggregate.turn import AskApproval, CallModel, Retrieve, RunTools, Step, conclude
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
+from directory.compaction import Compaction
+from directory.parameters import summarising
 from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.continuation import with_text
-from orchestrator.models.prefix import prompt_sha256, tools_sha256
+from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
 from orchestrator.output.output import Output
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.clock import RunClock
@@ -137,8 +142,6 @@ class Performer:
         if already.text and run.on_interruption == "fail":
             raise ModelFailure("generation_interrupted", "The reply was interrupted.")
         offered = await self.offered()
-        system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
-        system = "\n\n".join(filter(None, (system, run.instructions)))
         prompt = prompt_for(
             self._log.conversation,
             run.trace_id,
@@ -147,22 +150,56 @@ class Performer:
             provider=self._agent.provider,
             histories=self._histories,
         )
-        call = ModelCall(
+        call = replace(await self._call(run, prompt), use_tools=step.tools, output_schema=self._output.schema)
+        self._output.prepare()
+        failpoints.reach("orchestrator-before-model")
+        meter = self._cost.begin(step.round)
+        reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")
+        return self._recorded(run, step, call, reply, meter.usage)
+
+    async def _call(self, run: Run, prompt: Prompt) -> ModelCall:
+        system = self._agent.system_prompt if run.prompt_override is None else run.prompt_override
+        system = "\n\n".join(filter(None, (system, run.instructions)))
+        return ModelCall(
             model=run.model,
             system=self._output.instructed(self._retriever.instructed(system)),
             messages=prompt.messages,
             earlier=prompt.earlier,
             settled=prompt.settled,
             parameters=self._agent.parameters,
-            tools=tuple(offered.values()),
-            use_tools=step.tools,
-            output_schema=self._output.schema,
+            tools=tuple((await self.offered()).values()),
         )
-        self._output.prepare()
-        failpoints.reach("orchestrator-before-model")
-        meter = self._cost.begin(step.round)
-        reply = await self._replies.whole(call, meter, go_on=run.on_interruption != "fail")
-        return self._recorded(run, step, call, reply, meter.usage)
+
+    async def compact(self, step: Compact) -> Sequence[events.Event]:
+        """Have some of the runs summarised, with the prefix of the thread's other calls, which is cached.
+
+        Raises ModelFailure, ToolsUnavailable.
+        """
+        run, conversation, agent = self._log.run, self._log.conversation, self._agent
+        instruction = (agent.compaction or Compaction()).prompt
+        prompt = summary_prompt(
+            *(conversation, run.trace_id, step, instruction),
+            tools_offered=bool(await self.offered()),
+            provider=agent.provider,
+        )
+        parameters = summarising(agent.provider, agent.parameters)
+        call = replace(await self._call(run, prompt), parameters=parameters, use_tools=False)
+        meter = self._cost.begin(len(run.replies) + 1)
+        reply = await self._replies.unsaid(call, meter)
+        summary = "".join(block["text"] for block in reply.blocks if block["type"] == "text").strip()
+        if not summary:
+            raise ModelFailure("provider_error", kind="no_summary")
+        return (
+            events.ContextCompacted(
+                trace_id=run.trace_id,
+                at=self._clock.now(),
+                through_version=through_version(conversation, run.trace_id, step.runs),
+                summary=summary,
+                model=run.model,
+                prompt_sha256=text_sha256(instruction),
+                usage=meter.usage,
+            ),
+        )
 
     def _recorded(
         self, run: Run, step: CallModel, call: ModelCall, reply: Reply, usage: Usage

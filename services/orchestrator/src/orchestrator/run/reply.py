@@ -1,7 +1,6 @@
 """The reply of a model: its text is said as it comes, and one that is broken off is gone on with."""
 
 import asyncio
-from collections.abc import Awaitable
 
 import msgspec
 
@@ -42,20 +41,26 @@ class Replies:
         await asyncio.sleep(_BEFORE_GOING_ON_SECONDS)
         return await self._streamed(call, meter)
 
+    async def unsaid(self, call: ModelCall, meter: Meter) -> Reply:
+        """A reply that no reader is told. Raises ModelFailure."""
+        reply = await self._request(call, None, meter)
+        _refuse_unfit(reply)
+        return reply
+
     async def _streamed(self, call: ModelCall, meter: Meter) -> Reply:
         if self._output.is_json:
             return await self._streamed_json(call, meter)
         sent = self._channel.said
         seam = Seam(sent)
 
-        def say(text: str) -> Awaitable[None] | None:
-            return self._channel.say_now(seam.join(text))
+        async def say(text: str) -> None:
+            await self._channel.say(seam.join(text))
 
         if sent:
             reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
             await self._channel.say(seam.rest())
         else:
-            reply = await self._request(call, self._channel.say_now, meter)
+            reply = await self._request(call, self._channel.say, meter)
         _refuse_unfit(reply)
         return reply
 

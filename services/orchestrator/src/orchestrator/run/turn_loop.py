@@ -9,8 +9,10 @@ from functools import partial
 
 from contracts.ids import reply_id
 from conversations.aggregate.turn import CallModel, conclude, next_step
+from orchestrator.models import ModelFailure
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.clock import RunClock
+from orchestrator.run.compaction import Compactor
 from orchestrator.run.interruption import Interruption
 from orchestrator.run.log import Log
 from orchestrator.run.perform import Performer
@@ -20,6 +22,7 @@ async def run_turn(
     log: Log,
     performer: Performer,
     channel: TraceChannel,
+    compactor: Compactor,
     *,
     clock: RunClock,
     interruption: Interruption,
@@ -30,9 +33,16 @@ async def run_turn(
     Raises Interrupted, ModelFailure, ToolsUnavailable, and what an append does.
     """
     while step := next_step(log.run):
-        if isinstance(step, CallModel) and stop.is_set():
-            interruption.interrupt("shutdown")
-        done = await interruption.allowed(partial(performer.perform, step))
+        if isinstance(step, CallModel):
+            if stop.is_set():
+                interruption.interrupt("shutdown")
+            await compactor.make_room()
+        try:
+            done = await interruption.allowed(partial(performer.perform, step))
+        except ModelFailure as failure:
+            if await compactor.made_room(failure):
+                continue
+            raise
         await log.append(done)
         await channel.announce(done)
     # Where the last reply asks for no tool, and was stored without the run's end.

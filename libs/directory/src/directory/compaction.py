@@ -1,0 +1,33 @@
+"""How an agent's long threads stay within its model's context window."""
+
+from typing import Annotated
+
+import msgspec
+
+PROMPT = """\
+Summarise this conversation so far. Your summary takes its place: whoever goes on with the conversation \
+sees the summary and nothing else of what stands above.
+
+Keep what the user said of himself and what he wants; names, ids, numbers, dates and addresses exactly as \
+they stand; what was found out, by which tool; what was decided, promised, done, refused and left open; \
+the language and the tone. If there is a summary above, take over what it holds. Leave out pleasantries \
+and what was corrected later. Answer with the summary alone, in at most 1,000 words; do not go on with the \
+conversation and call no tool."""
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When and how earlier runs of a thread are summarised for the model.
+
+    Where the next call is expected to fill `at_share` of `context_window` (in tokens, of the agent's model),
+    all but the last `keep_runs` are. `prompt` asks the model for it.
+    """
+
+    context_window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 200_000
+    at_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] = 0.8
+    keep_runs: Annotated[int, msgspec.Meta(ge=0, le=100)] = 4
+    prompt: Annotated[str, msgspec.Meta(min_length=1, max_length=16_384)] = PROMPT
+
+    @property
+    def at_tokens(self) -> float:
+        """From so many on."""
+        return self.context_window * self.at_share
