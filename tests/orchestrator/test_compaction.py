@@ -227,3 +227,29 @@ async def test_a_run_that_is_cancelled_while_it_is_summarised_ends_and_is_counte
     assert (await second.until(frames.Failed)).code == "cancelled"
     run = await working.run(second)
     assert (run.state, run.compacted, run.usage.input_tokens) == ("cancelled", None, 700)
+
+
+async def test_a_provider_summarises_in_its_own_way_where_the_agent_asks_for_it(
+    working: World, provider: ScriptedProvider
+) -> None:
+    block = {"type": "compaction", "content": "They met.", "encrypted_content": "x", "signature": "s"}
+
+    async def summarises(exchange: Exchange) -> None:
+        await exchange.begin(input_tokens=600)
+        await exchange.block(type="compaction", content=None, signature="s")
+        await exchange.piece(type="compaction_delta", content="They met.", encrypted_content="x")
+        await exchange.event("content_block_stop", index=0)
+        await exchange.end("compaction")
+
+    provider.will(fills(600, "Hi."), fills(600, "Well."), summarises, says("Done."), says("Bye."))
+    agent = await working.agent(compaction=SMALL | {"by": "provider"})
+    first = await thread(working, agent, "One", "Two", "Three", "Four")
+    plain, asking, *after = provider.calls[1:]
+    assert asking.body["compaction"] == {"type": "summarize"}
+    assert texts(asking) == ["One", "Hi."]
+    assert asking.headers["anthropic-beta"] == after[0].headers["anthropic-beta"] == "compact-2026-09-04"
+    assert "anthropic-beta" not in plain.headers
+    assert [call.messages[0] for call in after] == [{"role": "assistant", "content": [block]}] * 2
+    assert texts(after[0]) == ["Two", "Well.", "Three"]
+    (summary,) = await summaries(working, first)
+    assert (summary.summary, summary.provider_data) == ("They met.", {"anthropic": block})

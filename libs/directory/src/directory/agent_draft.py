@@ -9,6 +9,7 @@ from contracts.admin_errors import Invalid
 from contracts.text import is_line, is_storable
 from directory.agents import AgentSettings, McpServer
 from directory.approval_policy import ApprovalRules, problem_of
+from directory.compaction import COMPACTING
 from directory.derived import changes_of
 from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema
@@ -48,6 +49,8 @@ def checked(draft: AgentDraft) -> AgentDraft:
     _check_output(draft)
     if draft.compaction is not None:
         _check_prompt(draft.compaction.prompt)
+        if draft.compaction.by == "provider" and draft.provider not in COMPACTING:
+            raise Invalid("compaction.by", f"must be own: only {', '.join(COMPACTING)} has one")
     _check_servers(draft.mcp_servers)
     if draft.provider_key is not None and not is_value(draft.provider_key):
         raise Invalid("provider_key", "holds characters that no header can carry")

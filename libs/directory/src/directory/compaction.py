@@ -1,6 +1,6 @@
 """How an agent's long threads stay within its model's context window."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,13 +14,19 @@ the language and the tone. If there is a summary above, take over what it holds.
 and what was corrected later. Answer with the summary alone, in at most 1,000 words; do not go on with the \
 conversation and call no tool."""
 
+COMPACTING = ("anthropic",)
+"""Providers that have a way of their own to summarise."""
+
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When and how earlier runs of a thread are summarised for the model.
 
     Where the next call is expected to fill `at_share` of `context_window` (in tokens, of the agent's model),
-    all but the last `keep_runs` are. `prompt` asks the model for it.
+    all but the last `keep_runs` are. `by` "own": the model is asked for it with `prompt`; "provider": by what
+    its provider has for it, with its instructions where `prompt` is not another one.
     """
+
+    by: Literal["own", "provider"] = "own"
 
     context_window: Annotated[int, msgspec.Meta(ge=1_000, le=100_000_000)] = 200_000
     at_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] = 0.8
@@ -31,3 +37,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def at_tokens(self) -> float:
         """From so many on."""
         return self.context_window * self.at_share
+
+    @property
+    def instruction(self) -> str:
+        """What asks for a summary; "" where the provider's own words do."""
+        return "" if self.by == "provider" and self.prompt == PROMPT else self.prompt

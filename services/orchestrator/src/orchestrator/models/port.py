@@ -47,6 +47,8 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `earlier`: so many content blocks, counted through the messages from the first, are of earlier runs, and
     later runs will begin with the same; what is behind them is of this run. `settled`: the first of
     `messages`, whose JSON other calls may have made.
+    `compaction`: the reply is to be the provider's own summary of `messages`, by these instructions; where
+    they are "", by its own.
     `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
     whatever means the provider has.
     """
@@ -60,6 +62,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     earlier: int = 0
     settled: Settled | None = None
+    compaction: str | None = None
     already_sent: str = ""
 
 

@@ -63,10 +63,10 @@ class SdkWire(ABC, Generic[Client]):
         client = self._clients.of(credentials)
         direct = await self._direct_request(credentials, client)
         if direct is None:
-            async with self._by_sdk(client, self._body(credentials, call)) as answer:
+            async with self._by_sdk(client, self._body(credentials, call), self._headers(call)) as answer:
                 yield answer.iter_bytes()
             return
-        async with await self._sent(direct, self._json(credentials, call)) as response:
+        async with await self._sent(direct, self._json(credentials, call), self._headers(call)) as response:
             if not 200 <= response.status < 300:
                 raise client._make_status_error_from_response(await direct.failed(response))
             yield response.content.iter_any()
@@ -83,8 +83,14 @@ class SdkWire(ABC, Generic[Client]):
         """The same, encoded."""
         return msgspec.json.encode(self._body(credentials, call))
 
+    def _headers(self, _call: ModelCall) -> dict[str, str]:
+        """What it is sent with beside what all calls are."""
+        return {}
+
     @abstractmethod
-    def _by_sdk(self, client: Client, body: dict[str, Any]) -> AbstractAsyncContextManager[SdkAnswer]:
+    def _by_sdk(
+        self, client: Client, body: dict[str, Any], headers: dict[str, str]
+    ) -> AbstractAsyncContextManager[SdkAnswer]:
         """The call as the SDK makes it."""
 
     async def _direct_request(self, credentials: Credentials, client: Client) -> "DirectRequest | None":
@@ -98,16 +104,18 @@ class SdkWire(ABC, Generic[Client]):
     async def _made(self, credentials: Credentials) -> httpx2.Request:
         """A request of the SDK's making."""
         try:
-            async with self._by_sdk(self._clients.unsent(credentials), {}):
+            async with self._by_sdk(self._clients.unsent(credentials), {}, {}):
                 raise AssertionError("it is not sent")
         except self.faults as error:
             if isinstance(made := getattr(error, "request", None), httpx2.Request):
                 return made
             raise
 
-    async def _sent(self, direct: "DirectRequest", body: bytes) -> aiohttp.ClientResponse:
+    async def _sent(
+        self, direct: "DirectRequest", body: bytes, headers: dict[str, str]
+    ) -> aiohttp.ClientResponse:
         try:
-            return await direct.send(body)
+            return await direct.send(body, headers)
         except aiohttp.ServerTimeoutError as error:
             raise self.timeout_error(request=direct.made) from error
         except Exception as error:
@@ -123,12 +131,12 @@ class DirectRequest:
         self._url = str(made.url)
         self._headers = {name: value for name, value in made.headers.items() if name != "content-length"}
 
-    async def send(self, body: bytes) -> aiohttp.ClientResponse:
+    async def send(self, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
         """The answer, as soon as its head is here."""
         return await self._session.request(
             self.made.method,
             self._url,
-            headers=self._headers,
+            headers=self._headers | headers,
             data=body,
             allow_redirects=False,
             timeout=_TIMEOUT,

@@ -19,6 +19,7 @@ from directory.approval_policy import needs_approval
 from directory.compaction import Compaction
 from directory.parameters import summarising
 from orchestrator.models import ModelCall, ModelFailure, Reply
+from orchestrator.models.compaction import summary_of
 from orchestrator.models.continuation import with_text
 from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
 from orchestrator.output.output import Output
@@ -176,17 +177,23 @@ class Performer:
         Raises ModelFailure, ToolsUnavailable.
         """
         run, conversation, agent = self._log.run, self._log.conversation, self._agent
-        instruction = (agent.compaction or Compaction()).prompt
+        wanted = agent.compaction or Compaction()
+        by_provider, instruction = wanted.by == "provider", wanted.instruction
         prompt = summary_prompt(
-            *(conversation, run.trace_id, step, instruction),
+            *(conversation, run.trace_id, step, "" if by_provider else instruction),
             tools_offered=bool(await self.offered()),
             provider=agent.provider,
         )
         parameters = summarising(agent.provider, agent.parameters)
-        call = replace(await self._call(run, prompt), parameters=parameters, use_tools=False)
+        call = replace(
+            await self._call(run, prompt),
+            parameters=parameters,
+            use_tools=False,
+            compaction=instruction if by_provider else None,
+        )
         meter = self._cost.begin(len(run.replies) + 1)
         reply = await self._replies.unsaid(call, meter)
-        summary = "".join(block["text"] for block in reply.blocks if block["type"] == "text").strip()
+        summary, own = summary_of(reply)
         if not summary:
             raise ModelFailure("provider_error", kind="no_summary")
         return (
@@ -198,6 +205,7 @@ class Performer:
                 model=run.model,
                 prompt_sha256=text_sha256(instruction),
                 usage=meter.usage,
+                provider_data=None if own is None else {agent.provider: own},
             ),
         )
 

@@ -9,7 +9,7 @@ import httpx2
 from net_guard import Guard
 from orchestrator.models.anthropic.failures import from_sdk
 from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.anthropic.request import body_of, json_of
+from orchestrator.models.anthropic.request import body_of, headers_of, json_of
 from orchestrator.models.clients import Clients
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure
 from orchestrator.models.schema import output_format
@@ -45,12 +45,15 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
     def _json(self, _credentials: Credentials, call: ModelCall) -> bytes:
         return json_of(call)
 
+    def _headers(self, call: ModelCall) -> dict[str, str]:
+        return headers_of(call)
+
     def _by_sdk(
-        self, client: anthropic.AsyncAnthropic, body: dict[str, Any]
+        self, client: anthropic.AsyncAnthropic, body: dict[str, Any], headers: dict[str, str]
     ) -> AbstractAsyncContextManager[SdkAnswer]:
         # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
         return client.messages.with_streaming_response.create(
-            model="", max_tokens=0, messages=(), stream=True, extra_body=body
+            model="", max_tokens=0, messages=(), stream=True, extra_body=body, extra_headers=headers
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from contracts.text import cleaned, cleaned_json
 from contracts.values import Usage
 from orchestrator.models.anthropic.failures import from_error_event
-from orchestrator.models.anthropic.wire import WireEvent, WireUsage, event_of
+from orchestrator.models.anthropic.wire import WireDelta, WireEvent, WireUsage, event_of
 from orchestrator.models.port import tokens
 from orchestrator.models.reply import MAX_BLOCKS, Content, StreamedReply
 from orchestrator.models.sse import StreamBroken
@@ -18,6 +18,7 @@ _OF_BLOCK = {
     "input_json_delta": "tool_use",
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
+    "compaction_delta": "compaction",
 }
 """Which block a piece may belong to; others are let pass, as what is new is."""
 
@@ -81,6 +82,8 @@ class AnthropicReply(StreamedReply):
                 block.parts.append(delta.thinking)
             case "signature_delta":
                 block.signature.append(delta.signature)
+            case "compaction_delta":  # one, which has all of it
+                block.summarised(delta)
         return ""
 
 
@@ -117,6 +120,11 @@ class _Block:
                 return {"type": "tool_use", **named, "input": given}, problem
             case _:
                 return self._start, ""
+
+    def summarised(self, delta: WireDelta) -> None:
+        """A summary goes back as it came: it is signed."""
+        told = {"content": delta.content, "encrypted_content": delta.encrypted_content}
+        self._start |= {name: value for name, value in told.items() if value is not None}
 
     def _began(self, field: str) -> str:
         return str(self._start.get(field) or "")

@@ -11,6 +11,7 @@ from orchestrator.models.anthropic.continuation import messages_of
 from orchestrator.models.port import ModelCall
 from orchestrator.models.schema import output_format
 
+_COMPACTING = {"anthropic-beta": "compact-2026-09-04"}
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
@@ -38,8 +39,17 @@ def body_of(call: ModelCall) -> dict[str, Any]:
         body["system"] = [{"type": "text", "text": call.system}]
     _add_tools(body, call)
     _add_format(body, call)
+    if call.compaction is not None:
+        asked = {"instructions": call.compaction} if call.compaction else {}
+        body["compaction"] = {"type": "summarize"} | asked
     mark(body, call)
     return body
+
+
+def headers_of(call: ModelCall) -> dict[str, str]:
+    """What a call needs that asks for a summary of the provider's own, or begins with one."""
+    first = call.messages[0]["content"][0] if call.messages else {}
+    return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else {}
 
 
 def _json_of(message: dict[str, Any]) -> bytes:

@@ -35,6 +35,8 @@ class WireDelta(msgspec.Struct, frozen=True, gc=False):
     partial_json: str = ""
     thinking: str = ""
     signature: str = ""
+    content: str | None = None
+    encrypted_content: str | None = None
     stop_reason: str | None = None
 
 

@@ -42,11 +42,11 @@ class OpenAIWire(SdkWire[openai.AsyncOpenAI]):
         return body_of(call, credentials.base_url)
 
     def _by_sdk(
-        self, client: openai.AsyncOpenAI, body: dict[str, Any]
+        self, client: openai.AsyncOpenAI, body: dict[str, Any], headers: dict[str, str]
     ) -> AbstractAsyncContextManager[SdkAnswer]:
         # All of the body goes as `extra_body`: the SDK would walk through every message of `messages`.
         return client.chat.completions.with_streaming_response.create(
-            model="", messages=(), stream=True, extra_body=body
+            model="", messages=(), stream=True, extra_body=body, extra_headers=headers
         )
 
 
