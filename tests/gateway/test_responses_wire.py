@@ -22,6 +22,8 @@ from contracts.updates import (
 from contracts.values import Message, Usage
 from gateway.doors.openai.responses import wire
 from gateway.doors.openai.responses.output import Output, response_of
+from gateway.runs.behind import Behind
+from tests.gateway.test_behind import WAIT, denied
 
 pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
 
@@ -53,8 +55,8 @@ def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     ]
 
 
-def events(updates: list[Update], after: int = -1) -> list[Any]:
-    *each, left = Output(BEGUN, after).encode(updates).decode().split("\n\n")
+def events(updates: list[Update], after: int = -1, behind: Behind | None = None) -> list[Any]:
+    *each, left = Output(BEGUN, after, behind).encode(updates).decode().split("\n\n")
     assert left == ""
     read = []
     for event in each:
@@ -148,3 +150,37 @@ def test_a_stream_that_alone_ends_says_so_and_is_gone_on_with_behind_its_last_ev
     rest = events(told("Grüße🙂"), read[-1]["sequence_number"])
     assert text_of(rest) == "🙂 Ada."
     assert events([local], 7)[-1]["sequence_number"] == 7
+
+
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> None:
+    before: list[Update] = [Started(), Text("a"), ToolStarted("3", "find", {"q": 1})]
+    *run, last = events([*before, WAIT])
+    *_, asked = last["response"]["output"]
+    assert (last["type"], last["response"]["status"]) == ("response.completed", "completed")
+    assert [item.get("status") for item in last["response"]["output"]] == ["completed", "incomplete", None]
+    assert asked == {
+        "type": "mcp_approval_request",
+        "id": "approval-1",
+        "name": "find",
+        "server_label": "agent",
+        "arguments": "{}",
+    }
+    place = events(before)[-1]["sequence_number"]
+    assert {each["sequence_number"] for each in run[-3:]} == {last["sequence_number"]} == {place}
+    assert [each["type"] for each in events([*before, WAIT], place)] == [
+        *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
+        "response.completed",
+    ]
+
+
+@pytest.mark.requirement("APPROVAL-CLIENTS")
+def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
+    goes_on: list[Update] = [Started(), ToolReturned("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
+    told = events(goes_on, behind=Behind(denied(), 2))
+    call, said = told[-1]["response"]["output"]
+    assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")
+    assert said["content"][0]["text"] == "b"
+    assert [each["output_index"] for each in told if "item_id" in each] == [0, 0, 0, 1, 1, 1, 1]
+    numbers = [each["sequence_number"] for each in told]
+    assert numbers == sorted(set(numbers))

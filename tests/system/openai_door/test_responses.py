@@ -227,7 +227,7 @@ async def test_sources_are_annotations_of_the_text(talk_to: TalkTo, policies: Ca
         ({"input": [{"type": "image_generation_call"}]}, "input[0].type"),
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content"),
         ({"input": [{"type": "function_call_output", "call_id": "1", "output": "x"}]}, "input[0].role"),
-        ({"input": [{"type": "mcp_approval_response", "approve": True}]}, "input[0]"),
+        ({"input": [{"type": "mcp_approval_response"}]}, "input[0].approve"),
         ({"input": "hi", "tool_choice": "required"}, "tool_choice"),
         ({"input": "hi", "text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"input": "hi", "prompt": {"id": "p"}}, "prompt"),

@@ -191,14 +191,24 @@ async def wait_for(run: Followed) -> None:
 
 async def whole(run: LiveRun) -> tuple[Finished, list[Update]]:
     """The end of a run, once it is there, and all its updates. Raises Refusal where it failed; ClientGone."""
-    while not run.ended:
-        await wait_for(run)
-    updates = run.take()
+    updates = await ended(run)
     last = updates[-1]
     if isinstance(last, Broken):
-        raise Refusal(last.code, last.message, approvals=last.approvals)
+        raise refused_by(last)
     assert isinstance(last, Finished)
     return last, updates
+
+
+async def ended(run: LiveRun) -> list[Update]:
+    """All its updates, once the last is there. Raises ClientGone."""
+    while not run.ended:
+        await wait_for(run)
+    return run.take()
+
+
+def refused_by(last: Broken) -> Refusal:
+    """Of an answer that is no stream."""
+    return Refusal(last.code, last.message, approvals=last.approvals)
 
 
 @described(

@@ -12,7 +12,7 @@ _NO_USE = (b"x-should-retry", b"false")
 _USELESS = frozenset(
     {
         *("quota_exceeded", "idempotency_conflict", "cancelled", "provider_refused", "deadline_exceeded"),
-        *("approval_required", "approval_pending", "approval_expired"),
+        *("approval_required", "approval_pending", "approval_decided", "approval_expired"),
     }
 )
 # Clients branch on these words of OpenAI's; all other codes are our own.

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
+from gateway.chat.ask import Verdict
 from gateway.chat.shown import Shown
 from gateway.doors.openai.body import check_tool_choice, hash_of
 from gateway.doors.openai.messages import texts_of
-from gateway.doors.openai.responses.items import InputItem, messages_of
+from gateway.doors.openai.responses.items import InputItem, messages_of, verdicts_of
 from gateway.http import strict_json
 from gateway.http.problems import invalid
 
@@ -42,24 +43,22 @@ class CreateResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, and how it is to be answered. `request` is a hash of all fields but those that say how.
+    """What is asked, or decided, and how it is to be answered.
+
+    `request` is a hash of all fields but those that say how.
 
     `conversation` and `previous` are what it goes on with, at most one of them.
     """
 
     model: str
     request: str
-    shown: Shown
+    shown: Shown | None
+    verdicts: tuple[Verdict, ...]
     conversation: str | None
     previous: str | None
     stored: bool
     streamed: bool
     background: bool
-
-    @property
-    def message(self) -> str:
-        """What is new, in a conversation that is known."""
-        return "\n\n".join(each.content for each in self.shown.messages)
 
 
 _decoder = msgspec.json.Decoder(CreateResponse)
@@ -72,23 +71,29 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     """
     body = strict_json.decoded(_decoder, data)
     _refuse_unfit(body)
-    texts = texts_of(messages_of(body.input), "input")
-    texts.instruct(body.instructions or "")
-    shown = texts.shown("input", max_message_bytes)
+    verdicts = verdicts_of(body.input)
     named = body.conversation
-    goes_on = named is not None or body.previous_response_id is not None
-    if goes_on and any(each.role == "assistant" for each in shown.history):
-        raise invalid("input", "To go on with a conversation, send only what is new.")
     return Asked(
         model=body.model.replace("\x00", "\ufffd"),
         request=hash_of(data),
-        shown=shown,
+        shown=None if verdicts else _shown(body, max_message_bytes),
+        verdicts=verdicts,
         conversation=named.id if isinstance(named, NamedConversation) else named,
         previous=body.previous_response_id,
         stored=body.store is not False,
         streamed=bool(body.stream),
         background=bool(body.background),
     )
+
+
+def _shown(body: CreateResponse, max_message_bytes: int | None) -> Shown:
+    texts = texts_of(messages_of(body.input), "input")
+    texts.instruct(body.instructions or "")
+    shown = texts.shown("input", max_message_bytes)
+    goes_on = body.conversation is not None or body.previous_response_id is not None
+    if goes_on and any(each.role == "assistant" for each in shown.history):
+        raise invalid("input", "To go on with a conversation, send only what is new.")
+    return shown
 
 
 def _refuse_unfit(body: CreateResponse) -> None:

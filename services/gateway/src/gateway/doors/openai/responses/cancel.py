@@ -37,8 +37,8 @@ async def cancel_response(
 ) -> wire.Response:
     """404 for what is not the account's, is unknown or erased."""
     parts = parts_of(request)
-    trace_id, found = await found_response(parts, caller, response_id)
-    response = await response_of(parts, trace_id, found)
+    named, found = await found_response(parts, caller, response_id)
+    response, *_ = await response_of(parts, named, found)
     if response.status in ("queued", "in_progress"):
-        await parts.bus.traces.cancel(CancelRequested(trace_id=trace_id, account_id=caller.account_id))
+        await parts.bus.traces.cancel(CancelRequested(trace_id=named.trace_id, account_id=caller.account_id))
     return response

@@ -9,16 +9,18 @@ from collections.abc import Callable
 import msgspec
 
 from contracts.values import ShownMessage
-from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.event_store.log import Log
 from conversations.queries.find_run import Found
 from directory.caller import Caller
 from gateway.http.problems import Refusal, invalid
 from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.parts import Parts
+from gateway.runs.behind import Behind
 from gateway.traces.owned_run import run_of
 
 _PAGE = 200
+_RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8}))?\Z")
 _CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
 
 
@@ -30,9 +32,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[ShownMessage, ...] = ()
 
 
-def response_id(trace_id: str) -> str:
-    """The id of a run's response."""
-    return f"resp_{trace_id}"
+class Named(msgspec.Struct, frozen=True):
+    """What the id of a response says: a run; or what of it is behind its wait in the round `behind`."""
+
+    trace_id: str
+    behind: int | None
+
+
+def response_id(trace_id: str, behind: int | None = None) -> str:
+    """The id of a run's response, or of what is behind its wait in a round."""
+    return f"resp_{trace_id}" if behind is None else f"resp_{trace_id}_{behind}"
 
 
 def shown_id(conversation_id: str) -> str:
@@ -40,15 +49,31 @@ def shown_id(conversation_id: str) -> str:
     return f"conv_{conversation_id.replace('-', '')}"
 
 
-async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[str, Found]:
-    """The trace of a response, and its run or request in line. Raises Refusal: 404; StoreUnavailable."""
-    trace_id = given.removeprefix("resp_")
-    if trace_id == given:
-        raise Refusal("not_found", "There is no such response.")
+async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, Found]:
+    """What a response is, and its run or request in line. Raises Refusal: 404; StoreUnavailable."""
+    said = _RESPONSE.match(given)
+    if said is None:
+        raise no_such_response()
     try:
-        return trace_id, await run_of(parts, caller, trace_id)
-    except Refusal as refusal:
-        raise Refusal(refusal.row.code, "There is no such response.") from None
+        named = Named(said[1], None if said[2] is None else int(said[2]))
+        return named, await run_of(parts, caller, named.trace_id)
+    except Refusal:
+        raise no_such_response() from None
+
+
+def no_such_response() -> Refusal:
+    """404."""
+    return Refusal("not_found", "There is no such response.")
+
+
+def behind_wait(run: Run, named: Named) -> Behind | None:
+    """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
+    if named.behind is None:
+        return None
+    waited = (each.number for each in run.rounds if any(call.approval for call in each.calls))
+    if named.behind not in waited:
+        raise no_such_response()
+    return Behind(run, named.behind)
 
 
 def in_conversation(given: str) -> Place:
@@ -65,7 +90,7 @@ async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
     Raises Refusal, StoreUnavailable, UnreadableEvent.
     """
     try:
-        trace_id, found = await found_response(parts, caller, previous)
+        named, found = await found_response(parts, caller, previous)
     except Refusal:
         raise invalid("previous_response_id", "There is no such response.") from None
     if found.begun_at is None:
@@ -73,13 +98,13 @@ async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
     async with parts.account_bounds.reading(caller):
         since = await _folded(parts.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
         run, *later = since.runs
-        if run.state == "running":
+        if run.state == "running" and not run.pending:
             raise Refusal("conversation_busy")
         if not later:
             after = None if run.reply is None else run.reply.id
             return Place(conversation_id=found.conversation_id, after=after)
-        whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, trace_id))
-        return Place(history=_until(whole, trace_id))
+        whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        return Place(history=_until(whole, named.trace_id))
 
 
 async def _folded(

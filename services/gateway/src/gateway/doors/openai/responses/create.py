@@ -8,12 +8,13 @@ from litestar import Request, post
 from msgspec.structs import replace
 
 from contracts.examples import CONVERSATION, TRACE
+from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
 from directory.named import agent_called
-from gateway.chat import shown
+from gateway.chat import resume, shown
 from gateway.chat.ask import Ask, Asker
-from gateway.chat.launch import whole
+from gateway.chat.launch import ended, refused_by
 from gateway.chat.start import Way, start
 from gateway.doors.agents import CONVERSATION_ID
 from gateway.doors.openai.completions import credentials
@@ -64,6 +65,7 @@ class ResponseAsk(Ask, frozen=True, kw_only=True):
 @described(
     *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
     "conversation_busy",
+    *resume.REFUSALS,
     parameters=[CONVERSATION_KEY],
     body=BODY,
 )
@@ -75,19 +77,25 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     agent = await agent_called(parts.pool, caller.account_id, given.model)
     if agent is None:
         raise Refusal("agent_not_found")
-    named = given.conversation or given.previous
-    name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(shown_history.hash_of, caller.account_id, agent.agent_id, name)
-    ask = ResponseAsk(
+    asked = partial(
+        ResponseAsk,
         form=asker.form,
         agent_id=agent.agent_id,
-        message=given.shown.message if named is None else given.message,
         model=given.model,
         background=given.background,
         as_events=given.streamed,
         previous=given.previous,
         streamed=True,
         outputs=True,
+    )
+    if given.shown is None:
+        return asked(verdicts=given.verdicts)
+    named = given.conversation or given.previous
+    name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
+    hash_of = partial(shown_history.hash_of, caller.account_id, agent.agent_id, name)
+    all_new = "\n\n".join(each.content for each in given.shown.messages)
+    ask = asked(
+        message=given.shown.message if named is None else all_new,
         unlisted=not given.stored,
         instructions=given.shown.instructions,
         shown_sha256=hash_of(given.shown.digests.messages),
@@ -129,19 +137,23 @@ async def create_response(request: Request[Any, Any, Any]) -> Answer[wire.Respon
     started = await start(request, _WAY)
     ask, run = started.ask, started.run
     of(request.scope).headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
-    begun = _begun(ask, started.claim)
+    behind = started.behind
+    begun = _begun(ask, started.claim, None if behind is None else behind.number)
     if ask.as_events:
-        output = Output(begun)
+        output = Output(begun, behind=behind)
         return EventStream(run, lambda: output.encode(run.take()))
     if ask.background:
         return Answer(begun)
-    _, updates = await whole(run)
-    return Answer(response_of(begun, updates))
+    updates = await ended(run)
+    match updates[-1]:
+        case Broken(code=code) as last if code != "approval_required":
+            raise refused_by(last)
+    return Answer(response_of(begun, updates, behind))
 
 
-def _begun(ask: ResponseAsk, claim: Claim) -> wire.Response:
+def _begun(ask: ResponseAsk, claim: Claim, behind: int | None) -> wire.Response:
     return wire.Response(
-        id=conversation.response_id(claim.trace_id),
+        id=conversation.response_id(claim.trace_id, behind),
         created_at=int(datetime.fromisoformat(claim.now).timestamp()),
         status="in_progress",
         model=ask.model,

@@ -12,6 +12,9 @@ _ITEM = {
     "properties": {
         "type": {"type": "string"},
         "role": {"type": "string"},
+        "approval_request_id": {"type": ["string", "null"]},
+        "approve": {"type": ["boolean", "null"]},
+        "reason": {"type": ["string", "null"], "maxLength": 2000},
         "content": {
             "anyOf": [
                 {"type": "string"},
@@ -43,7 +46,8 @@ BODY: dict[str, Any] = {
                         "description": "The agent's id, or a name that it alone has.",
                     },
                     "input": {
-                        "description": "The user's message, or items of which the last is that. Texts only.",
+                        "description": "The user's message, or items of which the last is that, or what a "
+                        "person says of a tool call. Texts only.",
                         "anyOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": _ITEM}],
                     },
                     "instructions": {"type": ["string", "null"]},

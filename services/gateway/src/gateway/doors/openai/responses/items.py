@@ -5,11 +5,17 @@ from typing import Any
 import msgspec
 
 from contracts import wire
+from contracts.http import DecisionBody
+from gateway.chat.ask import Verdict
 from gateway.doors.openai.messages import Call, Called, Given, Part
 from gateway.http.problems import invalid
 
+_ANSWER = "mcp_approval_response"
 _TEXTS = ("input_text", "output_text", "text")
-_OURS = ("mcp_call", "mcp_list_tools", "reasoning", "item_reference", "compaction")
+_OURS = (
+    *("mcp_call", "mcp_list_tools", "mcp_approval_request", _ANSWER),
+    *("reasoning", "item_reference", "compaction"),
+)
 
 
 class InputPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +27,7 @@ class InputPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, or something that a tool of the client's did."""
+    """A message, something that a tool of the client's did, or what a person says of one of ours."""
 
     type: str = "message"
     role: str = ""
@@ -30,6 +36,24 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     arguments: Any = None
     output: Any = None
+    approval_request_id: str | None = None
+    approve: bool | None = None
+    reason: str | None = None
+
+
+def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
+    """What persons say, where that is what is new: the last of the items. Raises Refusal."""
+    items = () if isinstance(given, str) else given
+    new = [index for index, item in enumerate(items) if item.type != _ANSWER][-1:]
+    first = new[0] + 1 if new else 0
+    return tuple(_verdict(item, f"input[{index}]") for index, item in enumerate(items[first:], start=first))
+
+
+def _verdict(item: InputItem, place: str) -> Verdict:
+    if item.approve is None:
+        raise invalid(f"{place}.approve", "This must be true or false.")
+    decision = DecisionBody(decision="approved" if item.approve else "denied", reason=item.reason or None)
+    return Verdict(approval_id=item.approval_request_id or "", body=decision)
 
 
 def messages_of(given: str | tuple[InputItem, ...]) -> tuple[Given, ...]:
@@ -51,8 +75,6 @@ def _message(item: InputItem, place: str) -> Given | None:
         case "function_call_output":
             output = item.output if isinstance(item.output, str) else wire.encode(item.output).decode()
             return Given(role="tool", tool_call_id=item.call_id, content=output)
-        case "mcp_approval_response":
-            raise invalid(place, "No run waits for a decision.")
         case _ if item.type in _OURS:
             return None
         case _:

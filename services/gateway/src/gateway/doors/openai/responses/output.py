@@ -26,6 +26,7 @@ from contracts.updates import (
 from contracts.values import Cut
 from gateway.doors.openai import refusals
 from gateway.doors.openai.responses import wire
+from gateway.runs.behind import Behind
 
 _CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
 _DELTA = b"event: response.output_text.delta\n"
@@ -36,10 +37,14 @@ I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
 
 
 class Output:
-    """What a run has said so far, as a response; behind the event of the number `after` as a stream."""
+    """What a run has said so far, as a response; behind the event of the number `after` as a stream.
 
-    def __init__(self, begun: wire.Response, after: int = _BEFORE_ALL) -> None:
+    Of what is `behind` a wait the calls were told of in the response before it.
+    """
+
+    def __init__(self, begun: wire.Response, after: int = _BEFORE_ALL, behind: Behind | None = None) -> None:
         self.response = begun
+        self._behind = behind
         self._after = after
         self._number = _BEFORE_ALL
         self._round = 1
@@ -77,6 +82,8 @@ class Output:
                 return before
             case Finished():
                 return self._end_message() + self._finish(update)
+            case Broken(code="approval_required"):
+                return self._end_message() + self._wait(update)
             case Broken(local=True):
                 return self._break_off(update)
             case Broken():
@@ -91,8 +98,11 @@ class Output:
     def _encoded(self, kind: type[wire.Event], **fields: object) -> bytes:
         if self._number <= self._after:
             return b""
-        event = kind(sequence_number=self._number, **fields)
-        return b"event: " + wire.tag_of(event).encode() + b"\n" + json.encode_sse(event)
+        return _event(kind(sequence_number=self._number, **fields))
+
+    def _here(self, kind: type[wire.Event], **fields: object) -> bytes:
+        """An event of this stream alone: it is no place in the run's."""
+        return _event(kind(sequence_number=max(self._number, self._after, 0), **fields))
 
     def _say(self, text: str) -> bytes:
         begun = self._begin_message() if self._message is None else b""
@@ -137,10 +147,16 @@ class Output:
         )
         return told + self._sent(wire.ItemDone, output_index=index, item=item)
 
-    def _call(self, call: ToolStarted) -> bytes:
+    def _call(self, call: ToolStarted, approval_id: str | None = None) -> bytes:
         index = self._calls[call.call_id] = len(self.response.output)
         arguments = json.encode(call.input).decode()
-        begun = wire.McpCall(id=f"mcp_{call.call_id}", status="in_progress", name=call.name, arguments="")
+        begun = wire.McpCall(
+            id=f"mcp_{call.call_id}",
+            status="in_progress",
+            name=call.name,
+            arguments="",
+            approval_request_id=approval_id,
+        )
         place = {"output_index": index, "item_id": begun.id}
         self._put(replace(begun, arguments=arguments))
         told = self._sent(wire.ItemAdded, output_index=index, item=begun)
@@ -148,6 +164,7 @@ class Output:
         return told + self._sent(wire.CallArguments, arguments=arguments, **place)
 
     def _return(self, returned: ToolReturned) -> bytes:
+        begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
         index, output = self._calls[returned.call_id], returned.output or "null"
         place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
         if returned.is_error:
@@ -157,7 +174,28 @@ class Output:
         else:
             item = self._change(index, wire.McpCall, status="completed", output=output)
             told = self._sent(wire.CallCompleted, **place)
-        return told + self._sent(wire.ItemDone, output_index=index, item=item)
+        return begun + told + self._sent(wire.ItemDone, output_index=index, item=item)
+
+    def _allowed(self, call_id: str) -> bytes:
+        """A call that has waited, with what it was run with."""
+        assert self._behind is not None
+        call = self._behind.calls[call_id]
+        return self._call(ToolStarted(call_id, call.name, call.ran_input), call.approval_id)
+
+    def _wait(self, waits: Broken) -> bytes:
+        """The response is over, and another one goes on. In the run's stream the wait has no place."""
+        told = b""
+        for call_id in waits.calls:
+            if (index := self._calls.get(call_id)) is not None:
+                item = self._change(index, wire.McpCall, status="incomplete")
+                told += self._here(wire.ItemDone, output_index=index, item=item)
+        for approval in waits.approvals:
+            arguments = json.encode(approval.input).decode()
+            asked = wire.McpApprovalRequest(id=approval.id, name=approval.tool or "", arguments=arguments)
+            place = {"output_index": len(self.response.output), "item": self._put(asked)}
+            told += self._here(wire.ItemAdded, **place) + self._here(wire.ItemDone, **place)
+        self.response = replace(self.response, status="completed")
+        return told + self._here(wire.Completed, response=self.response)
 
     def _finish(self, finished: Finished) -> bytes:
         usage = _usage(finished)
@@ -172,7 +210,8 @@ class Output:
         """What is open stays so: nothing of it is whole."""
         self._end_message("incomplete")
         for index in self._calls.values():
-            if self.response.output[index].status == "in_progress":
+            call = self.response.output[index]
+            if isinstance(call, wire.McpCall) and call.status == "in_progress":
                 self._change(index, wire.McpCall, status="incomplete")
         error = refusals.event(broken.code, broken.message).error
         self.response = replace(
@@ -183,15 +222,10 @@ class Output:
         return self._sent(wire.Failed, response=self.response)
 
     def _break_off(self, broken: Broken) -> bytes:
-        """Of this stream alone: it is no place in the run's."""
         error = refusals.event(broken.code, broken.message).error
-        told = wire.StreamError(
-            sequence_number=max(self._number, self._after, 0),
-            message=error.message,
-            code=error.code or "server_error",
-            error=error,
+        return self._here(
+            wire.StreamError, message=error.message, code=error.code or "server_error", error=error
         )
-        return b"event: error\n" + json.encode_sse(told)
 
     def _put(self, item: I) -> I:
         self.response = replace(self.response, output=(*self.response.output, item))
@@ -207,11 +241,17 @@ class Output:
         return changed
 
 
-def response_of(begun: wire.Response, updates: Iterable[Update]) -> wire.Response:
+def response_of(
+    begun: wire.Response, updates: Iterable[Update], behind: Behind | None = None
+) -> wire.Response:
     """The response that has begun, as these updates have made it."""
-    output = Output(begun, _BEHIND_ALL)
+    output = Output(begun, _BEHIND_ALL, behind)
     output.encode(updates)
     return output.response
+
+
+def _event(event: wire.Event) -> bytes:
+    return b"event: " + wire.tag_of(event).encode() + b"\n" + json.encode_sse(event)
 
 
 def _text_of(output: str) -> str:

@@ -7,8 +7,10 @@ from litestar import Request, get
 from litestar.di import NamedDependency, Provide
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
+from msgspec.structs import replace
 
 from contracts.examples import TRACE
+from conversations.aggregate.approvals import wait_of
 from conversations.aggregate.canonical_stream import replayed
 from conversations.queries.find_run import Found, load_run
 from directory.caller import Caller
@@ -17,7 +19,14 @@ from gateway.access.auth import provide_caller
 from gateway.doors.openai.completions import has_bearer_key
 from gateway.doors.openai.description import SECURITY, TAG
 from gateway.doors.openai.responses import output, wire
-from gateway.doors.openai.responses.conversation import found_response, response_id, shown_id
+from gateway.doors.openai.responses.conversation import (
+    Named,
+    behind_wait,
+    found_response,
+    no_such_response,
+    response_id,
+    shown_id,
+)
 from gateway.doors.openai.responses.description import CONTENT
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
@@ -26,6 +35,7 @@ from gateway.http.responses import Answer
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.parts import Parts, parts_of
+from gateway.runs.behind import Behind
 from gateway.runs.event_stream import EventStream
 from gateway.runs.registry import accepts_runs
 
@@ -34,7 +44,7 @@ ResponseId = Annotated[
     str,
     PathParameter(
         description="The response's id.",
-        schema_extra={"pattern": "^resp_[0-9a-f]{32}$"},
+        schema_extra={"pattern": "^resp_[0-9a-f]{32}(_[1-9][0-9]{0,8})?$"},
         examples=[Example(value=response_id(TRACE))],
     ),
 ]
@@ -72,43 +82,56 @@ async def retrieve_response(
     """404 for what is not the account's, is unknown or erased."""
     parts, exchange = parts_of(request), of(request.scope)
     streamed, after = _asked(exchange)
-    trace_id, found = await found_response(parts, caller, response_id)
+    named, found = await found_response(parts, caller, response_id)
     if not streamed:
-        return Answer(await response_of(parts, trace_id, found))
+        whole, *_ = await response_of(parts, named, found)
+        return Answer(whole)
     if found.begun_at is None:
         raise Refusal("conversation_busy", "The response stands in line.")
     await exchange.enter(parts.account_bounds.streaming(caller))
+    _, begun, behind = await response_of(parts, named, found)
     following = parts.runs.follow(
-        trace_id,
+        named.trace_id,
         found.conversation_id,
         streaming=True,
         outputs=True,
         from_beginning=True,
         after_version=found.begun_at - 1,
+        behind=behind,
     )
     run = await exchange.enter(following)
     exchange.watch(run.leave)
-    exchange.answer_as(trace_id)
-    begun = await response_of(parts, trace_id, found, begun_only=True)
-    events = output.Output(begun, after)
+    exchange.answer_as(named.trace_id)
+    events = output.Output(begun, after, behind)
     return EventStream(run, lambda: events.encode(run.take()))
 
 
 async def response_of(
-    parts: Parts, trace_id: str, found: Found, *, begun_only: bool = False
-) -> wire.Response:
-    """A response as far as the log has it. Raises Refusal: 404; StoreUnavailable, UnreadableEvent."""
-    loaded = None if found.begun_at is None else await load_run(parts.pool, trace_id)
-    if loaded is None and found.begun_at is not None:  # erased meanwhile
-        raise Refusal("not_found", "There is no such response.")
-    response = wire.Response(
-        id=response_id(trace_id),
-        created_at=0 if loaded is None else int(datetime.fromisoformat(loaded[1].requested_at).timestamp()),
-        status="queued" if loaded is None else "in_progress",
-        model="" if loaded is None else loaded[1].agent_id,
+    parts: Parts, named: Named, found: Found
+) -> tuple[wire.Response, wire.Response, Behind | None]:
+    """A response as far as the log has it, as it began, and what it is behind of, if anything.
+
+    Raises Refusal: 404; StoreUnavailable, UnreadableEvent.
+    """
+    begun = wire.Response(
+        id=response_id(named.trace_id, named.behind),
+        created_at=0,
+        status="queued",
+        model="",
         conversation=wire.ConversationRef(id=shown_id(found.conversation_id)),
     )
-    return response if loaded is None or begun_only else output.response_of(response, replayed(loaded[1]))
+    if found.begun_at is None:
+        return begun, begun, None
+    loaded = await load_run(parts.pool, named.trace_id)
+    if loaded is None:  # erased meanwhile
+        raise no_such_response()
+    _, run = loaded
+    created = int(datetime.fromisoformat(run.requested_at).timestamp())
+    begun = replace(begun, status="in_progress", created_at=created, model=run.agent_id)
+    updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
+    if (behind := behind_wait(run, named)) is not None:
+        updates = behind.rest(updates)
+    return output.response_of(begun, updates, behind), begun, behind_wait(run, named)
 
 
 def _asked(exchange: Exchange) -> tuple[bool, int]:

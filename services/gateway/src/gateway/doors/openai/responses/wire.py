@@ -47,10 +47,19 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_call"):
     arguments: str
     output: str | None = None
     error: CallError | None = None
-    approval_request_id: None = None
+    approval_request_id: str | None = None
 
 
-Item = MessageItem | McpCall
+class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_approval_request"):
+    """A tool that the agent runs once a person allows it. `id` is the approval's."""
+
+    id: str
+    name: str
+    server_label: str = "agent"
+    arguments: str
+
+
+Item = MessageItem | McpCall | McpApprovalRequest
 
 
 class InputDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +147,7 @@ class InProgress(_OfResponse, frozen=True, kw_only=True, tag="response.in_progre
 
 
 class Completed(_OfResponse, frozen=True, kw_only=True, tag="response.completed"):
-    """The last: the reply is saved."""
+    """The last: the reply is saved, or waits for a person."""
 
 
 class CutShort(_OfResponse, frozen=True, kw_only=True, tag="response.incomplete"):
