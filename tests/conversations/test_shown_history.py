@@ -51,7 +51,9 @@ async def test_what_was_asked_in_vain_is_asked_again_in_its_conversation(
     ]
     found_by, conversation_id = await _stored(store, *in_vain)
     assert await find_continued(pool, found_by, "1", "Two? ") == Continued(conversation_id, "reply-a")
-    assert await find_continued(pool, found_by, "1", "Three?") is None, "the model was asked something else"
+    other = await find_continued(pool, found_by, "1", "Three?")
+    assert other is not None
+    assert other.has_gone_on, "the model was asked something else"
 
 
 async def test_a_conversation_in_which_more_was_said_has_gone_on(
@@ -60,8 +62,10 @@ async def test_a_conversation_in_which_more_was_said_has_gone_on(
     cut_off: list[events.Event] = [said("Tw", "b")[0], failed("b")]
     answered: list[events.Event] = [*said("2", "b"), _replied("2", "b")]
     for last in (cut_off, answered, []):  # the last is under way
-        found_by, _ = await _stored(store, asked("b", "Two?"), started("b"), *last)
-        assert await find_continued(pool, found_by, "1", "Two?") is None
+        found_by, conversation_id = await _stored(store, asked("b", "Two?"), started("b"), *last)
+        found = await find_continued(pool, found_by, "1", "Two?")
+        assert found == Continued(conversation_id, "reply-a", trace("a"), has_gone_on=True)
+        assert await find_continued(pool, found_by, "2", "Two?") is None
 
 
 def test_digests_are_of_texts_and_of_those_before_the_last_reply() -> None:

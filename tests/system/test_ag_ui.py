@@ -109,6 +109,33 @@ async def test_a_thread_that_was_edited_is_a_conversation_of_its_own(make_agent:
     edited = await ask(caller, given("edited", "run-3", "uno", reply, "two"))
     assert second.headers["x-conversation-id"] == first.headers["x-conversation-id"]
     assert edited.headers["x-conversation-id"] != first.headers["x-conversation-id"]
+    assert len(await caller.messages(edited.headers["x-conversation-id"])) == 2, "nobody has said that here"
+
+
+@pytest.mark.requirement("FORK-SHOWN")
+async def test_a_thread_whose_last_message_was_edited_goes_on_in_a_fork(make_agent: MakeAgent) -> None:
+    caller = await make_agent("demo-shop-1", shop=True)
+    first = await ask(caller, given("forked", "run-1", QUESTION))
+    reply = text_of(events(first))
+    await ask(caller, given("forked", "run-2", QUESTION, reply, "Thanks!"))
+    edited = await ask(caller, given("forked", "run-3", QUESTION, reply, "Hm."))
+    fork = edited.headers["x-conversation-id"]
+    said = [each["content"] for each in await caller.messages(fork)]
+    assert said[:3] == [QUESTION, reply, "Hm."]
+    onward = await ask(caller, given("forked", "run-4", QUESTION, reply, "Hm.", said[3], "And now?"))
+    assert onward.headers["x-conversation-id"] == fork
+    source = first.headers["x-conversation-id"]
+    assert (await caller.get(f"/v1/conversations/{fork}")).json()["forked_from"]["conversation_id"] == source
+    answer = await caller.http.delete(
+        f"{caller.base_url}/v1/conversations/{source}", headers=bearer_of(caller)
+    )
+    assert answer.status_code == 204
+    anew = await ask(caller, given("forked", "run-5", QUESTION, reply, "Once more."))
+    assert anew.headers["x-conversation-id"] not in (fork, source)
+
+
+def bearer_of(caller: Caller) -> dict[str, str]:
+    return {"X-Api-Key": caller.headers["X-Api-Key"]}
 
 
 async def test_what_is_wrong_is_a_run_error(caller: Caller) -> None:

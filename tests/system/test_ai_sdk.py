@@ -47,6 +47,7 @@ def text_of(told: list[dict[str, Any]]) -> str:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.requirement("FORK-SHOWN")
 @pytest.mark.parametrize("version", ["ai", "ai-7"])
 async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     make_agent: MakeAgent, version: str
@@ -79,7 +80,11 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     assert tool["state"] == "output-available"
     assert tool["input"] == {"order_id": "ORD-1001"}
     assert tool["output"], "with what it returned"
-    assert told["regenerated"] != conversation, "a reply made anew is in a conversation of its own"
+    assert told["regenerated"] != conversation, "a reply made anew is in a fork"
+    contents = [each["content"] for each in await caller.messages(told["regenerated"])]
+    assert contents[:3] == [turn["text"] for turn in told["turns"][:3]]
+    row = (await caller.get(f"/v1/conversations/{told['regenerated']}")).json()
+    assert row["forked_from"]["conversation_id"] == conversation
     assert told["again"] == told["slow"] != ""
     assert told["idle"] == 2, "nothing is under way any more"
     assert told["failing"]["status"] == told["refused"]["status"] == "error"

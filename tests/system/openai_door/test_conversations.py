@@ -1,5 +1,6 @@
 """Which conversation a request goes on with, and what its agent is shown."""
 
+import asyncio
 from typing import Any
 
 import openai
@@ -39,14 +40,41 @@ async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
     assert onward == edited
 
 
-async def test_a_reply_made_anew_is_a_conversation_of_its_own(talk_to: TalkTo, echo: Caller) -> None:
+@pytest.mark.requirement("FORK-SHOWN")
+async def test_a_reply_made_anew_is_in_a_fork_which_goes_on(talk_to: TalkTo, echo: Caller) -> None:
     talk = talk_to(echo, "anew")
-    _, first = await talk.ask("one")
+    one, first = await talk.ask("one")
     await talk.ask("two")
     del talk.messages[2:]
     _, forked = await talk.ask("two")
     assert forked != first
     assert len(await talk.saved(first)) == 4
+    _, onward = await talk.ask("three")
+    assert onward == forked
+    assert (await talk.saved(forked))[:3] == ["one", one, "two"]
+    assert len(await talk.saved(forked)) == 6
+    row = (await echo.get(f"/v1/conversations/{forked}")).json()
+    assert row["forked_from"]["conversation_id"] == first
+    assert echo.headers["X-Agent-Id"] == row["agent_id"]
+
+
+@pytest.mark.requirement("FORK-SHOWN")
+async def test_a_try_that_came_again_makes_one_fork(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "again")
+    one, first = await talk.ask("one")
+    await talk.ask("two")
+    key = {"Idempotency-Key": "fork-once"}
+    traces = set()
+    for _ in range(2):
+        again = talk_to(echo, "again")
+        again.messages = talk.messages[:2]
+        traces.add((await again.ask("zwei", **key))[1])
+    (forked,) = traces
+    async with asyncio.timeout(60):
+        while not (rows := (await echo.get("/v1/conversations", forked_from=first)).json()["data"]):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+    assert [row["conversation_id"] for row in rows] == [forked]
+    assert (await talk.saved(forked))[1] == one
 
 
 async def test_another_key_account_or_agent_never_finds_a_conversation(

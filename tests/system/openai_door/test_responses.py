@@ -120,6 +120,7 @@ def _left(events: list[Any], number: int) -> int:
     return int(last.sequence_number) - number
 
 
+@pytest.mark.requirement("FORK-SHOWN")
 async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     talk_to: TalkTo, make_agent: MakeAgent
 ) -> None:
@@ -133,6 +134,9 @@ async def test_what_is_new_goes_on_behind_a_response_or_in_its_conversation(
     assert (await talk.saved(uuid_of(first)))[::2] == ["one", "two", "three"]
     aside = await ask(talk, "two again", previous_response_id=first.id)
     assert aside.conversation != first.conversation, "it has gone on since"
+    assert (await talk.saved(uuid_of(aside)))[:3] == ["one", first.output_text, "two again"]
+    row = (await talk.caller.get(f"/v1/conversations/{uuid_of(aside)}")).json()
+    assert row["forked_from"]["conversation_id"] == uuid_of(first)
     onward = await ask(talk, "three again", previous_response_id=aside.id)
     assert onward.conversation == aside.conversation
     assert len(await talk.saved(uuid_of(first))) == 6

@@ -97,7 +97,7 @@ def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
 
 def _copied(event: events.Event, conversation_id: str) -> events.Event:
     """With ids of the fork's own, and at no cost: its tokens were counted once."""
-    trace_id = _digest(conversation_id, event.trace_id)[:32]
+    trace_id = _trace_in(conversation_id, event.trace_id)
     copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)
     match copy:
         case events.MessageSaved(role="assistant"):
@@ -118,6 +118,15 @@ def _copied(event: events.Event, conversation_id: str) -> events.Event:
             return replace(copy, usage=Usage())
         case _:
             return copy
+
+
+def reply_in(conversation_id: str, trace_id: str) -> str:
+    """The id that the reply of a source's run has in the fork `conversation_id`."""
+    return ids.reply_id(_trace_in(conversation_id, trace_id))
+
+
+def _trace_in(conversation_id: str, trace_id: str) -> str:
+    return _digest(conversation_id, trace_id)[:32]
 
 
 def _digest(conversation_id: str, original: str) -> str:

@@ -43,11 +43,14 @@ INDEXES: dict[str, LiteralString] = {
 class Continued(msgspec.Struct, frozen=True):
     """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
 
-    That is None where its last run waits for a person, and has said what was shown.
+    That is None where its last run waits for a person, and has said what was shown. With `has_gone_on` it was
+    as shown up to that message, the reply of the run `trace_id`, and more came behind.
     """
 
     conversation_id: str
     reply_id: str | None
+    trace_id: str = ""
+    has_gone_on: bool = False
 
 
 class Digests(msgspec.Struct, frozen=True):
@@ -100,24 +103,27 @@ async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> st
 
 
 async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
-    """The conversation that ends with `reply`, to what was asked for with the hash `asked`.
+    """The conversation that ends with `reply`, to what was asked for with the hash `asked`; else one in which
+    more came behind that; None where there is none.
 
-    Behind it `message` may have been asked before, in vain: runs that failed before they said anything. None
-    where there is no such conversation, or it has gone on since. `reply` may be what was said by a run that
-    waits for a person. Raises StoreUnavailable, UnreadableEvent.
+    Behind it `message` may have been asked before, in vain: runs that failed before they said anything.
+    `reply` may be what was said by a run that waits for a person. Raises StoreUnavailable, UnreadableEvent.
     """
     async with using(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
+    earlier: Continued | None = None
     for conversation_id, trace_id, topics, states in rows:
         saved = [mapper.event_of(*each) for each in zip(topics or (), states or (), strict=True)]
         match saved:
-            case [events.MessageSaved(trace_id=own, role="assistant") as last, *tries] if (
-                own == trace_id and last.content.strip() == reply.strip() and _in_vain(tries, message)
+            case [events.MessageSaved(trace_id=own, role="assistant") as last, *more] if (
+                own == trace_id and last.content.strip() == reply.strip()
             ):
-                return Continued(conversation_id, last.message_id)
+                if _in_vain(more, message):
+                    return Continued(conversation_id, last.message_id)
+                earlier = earlier or Continued(conversation_id, last.message_id, trace_id, has_gone_on=True)
             case [] if await _waits_behind(pool, trace_id, reply):
                 return Continued(conversation_id, None)
-    return None
+    return earlier
 
 
 async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:

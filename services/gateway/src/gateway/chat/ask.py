@@ -20,6 +20,14 @@ class Asker(msgspec.Struct, frozen=True):
     form: str
 
 
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A new conversation begins with what `source_id` has up to the message `at`, the reply of a run."""
+
+    source_id: str
+    at: str
+    trace_id: str
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says of a tool call. A dismissal answers nothing, and may come too late."""
 
@@ -39,8 +47,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     `form` is the name under which stored events have this way of asking.
 
     `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
-    it is what a repeated Idempotency-Key must agree with. `attempted` is given where the client counts its
-    tries: they have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
+    it is what a repeated Idempotency-Key must agree with. Where a `fork` cannot be made, a new conversation
+    begins with the `history`. `attempted` is given where the client counts its tries: they have one run.
+    `key` is an Idempotency-Key that the body has, for a request without the header.
 
     With `verdicts` nothing new is asked: the run that waits for them goes on. `decides_all`: for all of them.
     """
@@ -55,6 +64,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     unlisted: bool = False
     history: tuple[ShownMessage, ...] = ()
     after: str | None = None
+    fork: Fork | None = None
     instructions: str | None = None
     shown_sha256: str | None = None
     attempted: Try | None = None

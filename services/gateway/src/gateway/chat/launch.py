@@ -15,7 +15,8 @@ from contracts.updates import Broken, Finished, Update
 from conversations.claims.idempotency import Claim
 from directory.caller import Caller
 from gateway.access.admission import Slot
-from gateway.chat.ask import Ask
+from gateway.chat.ask import Ask, Fork
+from gateway.chat.fork import forked
 from gateway.chat.idempotency import Key, Tried
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problems import Refusal
@@ -43,14 +44,15 @@ async def launched(
     *,
     streaming: bool,
     outputs: bool = False,
+    fork: Fork | None = None,
 ) -> AsyncIterator[tuple[Claim, LiveRun]]:
     """Follow the run that answers `request`, from when its message is saved until the block ends.
 
     That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
-    is not `streaming` gives no text but the whole reply. Raises Refusal, ClientGone, BusUnavailable,
-    StoreUnavailable.
+    is not `streaming` gives no text but the whole reply. A `fork` is made first. Raises Refusal, ClientGone,
+    BusUnavailable, StoreUnavailable.
     """
-    attempt = _Launch(parts, request, key, slot)
+    attempt = _Launch(parts, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
         claim = await key.claim(parts.pool, request, ACCEPT_SECONDS)
@@ -84,8 +86,9 @@ async def launched(
 class _Launch:
     """One request, until it has a run; a run may take several claims of its key."""
 
-    def __init__(self, parts: Parts, request: ChatRequested, key: Key, slot: Slot) -> None:
+    def __init__(self, parts: Parts, request: ChatRequested, key: Key, slot: Slot, fork: Fork | None) -> None:
         self._parts = parts
+        self._fork = fork
         self._request = request
         self._key = key
         self._slot = slot
@@ -126,9 +129,12 @@ class _Launch:
         refuses it or ends its run. If none ever takes it, its lease ends.
         """
         await self._slot.take(claim.trace_id)
+        request = _as_claimed(self._request, claim)
+        if self._fork is not None:
+            request = await forked(self._parts, request, self._fork)
         self._published = True
         failpoints.reach("gateway-before-publish")
-        await self._parts.bus.queues.request_chat(_as_claimed(self._request, claim))
+        await self._parts.bus.queues.request_chat(request)
         failpoints.reach("gateway-published")
         self._slot.handed_over = True
         await self._acceptance(claim, run)
@@ -230,7 +236,9 @@ async def launch(
         key = Tried(None, attempted=ask.attempted)
     asked = _request(exchange.trace_id, caller, ask)
     claim, run = await exchange.enter(
-        launched(parts, exchange, asked, key, slot, streaming=ask.streamed, outputs=ask.outputs)
+        launched(
+            parts, exchange, asked, key, slot, streaming=ask.streamed, outputs=ask.outputs, fork=ask.fork
+        )
     )
     exchange.held.push_async_callback(_settle, parts, exchange, key, claim, run)
     return claim, run

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from contracts.values import Role, ShownMessage
 from conversations.queries import shown_history
 from conversations.queries.shown_history import Digests, digests_of
-from gateway.chat.ask import Ask
+from gateway.chat.ask import Ask, Fork
 from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
 from gateway.http.problems import invalid
 from runtime.postgres import Pool
@@ -97,7 +97,8 @@ def check_name(field: str, name: str) -> str:
 
 
 async def found(pool: Pool, ask: A, shown: Shown, hash_of: Callable[[str], str]) -> A:
-    """`ask`, to go on with the conversation that ends as is shown, where there is one; else as it is.
+    """`ask`, to go on with the conversation that ends as is shown, or with a fork of one that has gone on
+    since, where there is one; else as it is.
 
     `hash_of` gives what is stored of a digest of texts. Raises StoreUnavailable, UnreadableEvent.
     """
@@ -107,4 +108,7 @@ async def found(pool: Pool, ask: A, shown: Shown, hash_of: Callable[[str], str])
     continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
     if continued is None:
         return ask
+    if continued.has_gone_on and continued.reply_id is not None:
+        place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
+        return replace(ask, fork=place)
     return replace(ask, conversation_id=continued.conversation_id, after=continued.reply_id, history=())

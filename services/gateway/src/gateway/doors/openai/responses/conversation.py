@@ -13,6 +13,7 @@ from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.event_store.log import Log
 from conversations.queries.find_run import Found
 from directory.caller import Caller
+from gateway.chat.ask import Fork
 from gateway.http.problems import Refusal, invalid
 from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.parts import Parts
@@ -25,10 +26,11 @@ _CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """As the fields of `Ask` that say where. With a `history` a new conversation begins."""
+    """As the fields of `Ask` that say where. With a `fork` or a `history` a new conversation begins."""
 
     conversation_id: str | None = None
     after: str | None = None
+    fork: Fork | None = None
     history: tuple[ShownMessage, ...] = ()
 
 
@@ -85,7 +87,9 @@ def in_conversation(given: str) -> Place:
 
 
 async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
-    """Behind a response: in its conversation, or in a new one where that has gone on since.
+    """Behind a response: in its conversation, or in a fork of it where that has gone on since.
+
+    Behind one without a reply it would be half a run: then a new one begins with the texts.
 
     Raises Refusal, StoreUnavailable, UnreadableEvent.
     """
@@ -103,6 +107,9 @@ async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
         if not later:
             after = None if run.reply is None else run.reply.id
             return Place(conversation_id=found.conversation_id, after=after)
+        if run.reply is not None:
+            place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
+            return Place(fork=place)
         whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, named.trace_id))
         return Place(history=_until(whole, named.trace_id))
 

@@ -4,6 +4,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 from litestar import Request, post
 from msgspec.structs import replace
 
@@ -64,7 +65,7 @@ class ResponseAsk(Ask, frozen=True, kw_only=True):
 
 @described(
     *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
-    "conversation_busy",
+    *("conversation_busy", "conversation_too_large"),
     *resume.REFUSALS,
     parameters=[CONVERSATION_KEY],
     body=BODY,
@@ -103,7 +104,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     )
     if named is not None:
         place = await _place(parts, asker, given)
-        return replace(ask, conversation_id=place.conversation_id, after=place.after, history=place.history)
+        return replace(ask, **msgspec.structs.asdict(place))
     ask = replace(ask, history=given.shown.history)
     if key is None:
         return ask
