@@ -24,6 +24,7 @@ _IMPORTED = {
     "orchestrator": "orchestrator.worker",
     "tool_runner": "tool_runner.worker",
     "projector": "projector.worker",
+    "notifier": "notifier.serving",
     "mcp_demo": "mcp_demo.app",
     "model_demo": "model_demo.app",
 }

@@ -9,6 +9,7 @@ import pytest
 
 from administration.reseal import reseal
 from administration.versions import change_agent, create_agent
+from contracts.webhooks import IssuedEndpoint, NewEndpoint
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import SealBroken
@@ -17,6 +18,8 @@ from directory.secrets import Sealer, sealer_of
 from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
 from tests.blocking import until_blocked_by
+from webhooks import endpoints
+from webhooks.rows import seal_owner
 
 pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
 
@@ -192,3 +195,27 @@ def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> 
             sealer_of(current, previous)
         assert "hunter2" not in str(caught.value)
     assert sealer_of(good, (good,)).key_id == Sealer.from_setting(good).key_id
+
+
+async def test_secrets_of_webhook_endpoints_are_sealed_anew_with_the_others(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    made = [await _endpoint(pool, account, BEFORE) for _ in range(3)]
+    await endpoints.rotate_secret(pool, BEFORE, account, made[0].id)
+    lost = await _endpoint(pool, account, Sealer(b"x" * 32))
+    done = await reseal(pool, BOTH, actor="test")
+    assert (done.endpoints, done.values, done.resealed) == (4, 5, 4)
+    assert [each.endpoint_id for each in done.unopened_endpoints] == [lost.id]
+    rows = await conn.execute(
+        "SELECT endpoint_id, secret, previous_secret FROM webhook_endpoints WHERE account_id = %s", [account]
+    )
+    for endpoint_id, *sealed in await rows.fetchall():
+        if endpoint_id != lost.id:
+            owner = seal_owner(account, endpoint_id)
+            opened = [AFTER.open(value, owner=owner) for value in sealed if value is not None]
+            assert all(secret.startswith("whsec_") for secret in opened)
+
+
+async def _endpoint(pool: Pool, account: str, sealer: Sealer) -> IssuedEndpoint:
+    new = NewEndpoint(url="https://hooks.example.com/", events=("run.completed",))
+    return await endpoints.create(pool, sealer, account, new)

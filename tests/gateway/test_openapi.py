@@ -22,6 +22,8 @@ from tests.gateway.process import GatewayProcess
 
 Json = dict[str, Any]
 
+_ENDPOINTS, _ONE = "/v1/webhook_endpoints", "/{endpoint_id}"
+
 
 def operations(document: Json) -> Iterator[tuple[str, str, Json]]:
     for path, methods in document["paths"].items():
@@ -117,6 +119,11 @@ async def test_the_document_is_served(client: Client) -> None:
         ("get", "/v1/approvals"),
         ("get", "/v1/approvals/{approval_id}"),
         ("post", "/v1/approvals/{approval_id}/decision"),
+        *(("get", f"{_ENDPOINTS}{path}") for path in ("", _ONE, f"{_ONE}/deliveries")),
+        ("get", f"{_ENDPOINTS}{_ONE}/deliveries/{{delivery_id}}"),
+        *(("post", f"{_ENDPOINTS}{_ONE}/{what}") for what in ("rotate_secret", "test", "replay")),
+        ("post", f"{_ENDPOINTS}/deliveries/{{delivery_id}}/resend"),
+        *(("post", _ENDPOINTS), ("patch", f"{_ENDPOINTS}{_ONE}"), ("delete", f"{_ENDPOINTS}{_ONE}")),
         ("get", "/v1/conversations"),
         ("get", "/v1/conversations/{conversation_id}"),
         ("patch", "/v1/conversations/{conversation_id}"),

@@ -9,6 +9,7 @@ from administration.values import IssuedKey
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer
 from gateway.settings import Settings as GatewaySettings
+from notifier.settings import Settings as NotifierSettings
 from ops.demo import Demo
 from ops.environment import Environment
 from ops.prepare import PrepareSettings
@@ -47,7 +48,10 @@ def _full(kind: Any, **others: Any) -> msgspec.Struct:
 
 
 HOLDERS = [
-    *map(_filled, (GatewaySettings, OrchestratorSettings, ProjectorSettings, ToolRunnerSettings)),
+    *map(
+        _filled,
+        (GatewaySettings, OrchestratorSettings, ProjectorSettings, NotifierSettings, ToolRunnerSettings),
+    ),
     *map(_filled, (PrepareSettings, UpSettings)),
     Secrets(secret_key=SECRET, api_key=SECRET),
     Demo(api_key=SECRET, starter_api_key=SECRET, load_api_key=SECRET, mcp_url="u", anthropic_key=SECRET),

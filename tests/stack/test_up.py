@@ -34,7 +34,7 @@ async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStac
     names = stack.names()
     services = ["gateway", "orchestrator", "tool-runner"]
     twice = {f"{service}-{number}" for service in services for number in (1, 2)}
-    assert set(names) == _SERVERS | twice | {"projector-1", "mcp-demo", "model-demo"}
+    assert set(names) == _SERVERS | twice | {"projector-1", "notifier-1", "mcp-demo", "model-demo"}
     await stack.wait_all_ready()
     commands = running_for(stack.folder.path)
     for name in set(names) - _SERVERS:

@@ -12,7 +12,7 @@ NAMES = 5
 
 
 async def of_account(admin: Admin, account_id: str) -> tuple[Use, ...]:
-    """Its keys that are not revoked, agents, knowledge bases and conversations; empty for nothing of it."""
+    """Its keys that are not revoked, agents, webhook endpoints, knowledge bases and conversations."""
     async with admin.connection() as conn:
         held = await in_directory(conn, account_id)
         threads = await count_conversations(conn, account_id)
@@ -55,6 +55,9 @@ SELECT count(*) OVER (), concat_ws(' ', nullif(name, ''), '...' || last4) FROM a
 SELECT count(*) OVER (), v.name FROM agents g
   JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
  WHERE account_id = %(account)s ORDER BY g.agent_id LIMIT %(names)s""",
+    "webhook endpoints": """
+SELECT count(*) OVER (), url FROM webhook_endpoints
+ WHERE account_id = %(account)s ORDER BY endpoint_id LIMIT %(names)s""",
     "knowledge bases": """
 SELECT count(*) OVER (), name FROM knowledge_bases
  WHERE account_id = %(account)s ORDER BY knowledge_base_id LIMIT %(names)s""",

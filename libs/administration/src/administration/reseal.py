@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from administration.reseal_webhooks import UnopenedEndpoint, reseal_endpoints
 from administration.rows import record
 from directory.agents import seal_owner
 from directory.errors import SealBroken
@@ -35,12 +36,14 @@ class Unopened(msgspec.Struct, frozen=True):
 
 
 class Resealed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at (`agents`, sealed `values`), sealed anew, and left as it was."""
+    """What was looked at (`agents`, webhook `endpoints`, sealed `values`), sealed anew, and left."""
 
     agents: int
     values: int
     resealed: int
     unopened: tuple[Unopened, ...] = ()
+    endpoints: int = 0
+    unopened_endpoints: tuple[UnopenedEndpoint, ...] = ()
 
 
 async def reseal(
@@ -51,7 +54,8 @@ async def reseal(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Resealed:
-    """Open each value of each version, and seal anew what is not under `sealer`'s current key.
+    """Open each value of agents' versions and webhook endpoints, and seal anew what is not under the current
+    key of `sealer`.
 
     `dry_run` counts and writes nothing. `progress` gets agents done and agents in all, after each batch. It
     looks again until nothing is left to do: what has not been restarted may still seal under the old key.
@@ -61,11 +65,15 @@ async def reseal(
     while True:
         one_pass = Counter[str]()
         unopened: list[Unopened] = []
+        unopened_endpoints: list[UnopenedEndpoint] = []
         async for batch in _batches(pool, sealer, actor, dry_run=dry_run):
             unopened += batch.unopened
             one_pass.update(agents=batch.agents, values=batch.values, resealed=batch.resealed)
             if progress is not None and total["passes"] == 0:
                 progress(one_pass["agents"], await _count(pool))
+        async for found in reseal_endpoints(pool, sealer, actor=actor, dry_run=dry_run):
+            unopened_endpoints += found.unopened
+            one_pass.update(endpoints=found.endpoints, values=found.values, resealed=found.resealed)
         total.update(resealed=one_pass["resealed"], passes=1)
         if dry_run or one_pass["resealed"] == 0 or total["passes"] == _PASSES:
             return Resealed(
@@ -73,6 +81,8 @@ async def reseal(
                 values=one_pass["values"],
                 resealed=total["resealed"],
                 unopened=tuple(unopened),
+                endpoints=one_pass["endpoints"],
+                unopened_endpoints=tuple(unopened_endpoints),
             )
 
 

@@ -26,6 +26,7 @@ _ROWS = (
     Code("not_found", 404, "Not found", "Check the address."),
     Code("method_not_allowed", 405, "Method not allowed", "Use one of the methods in Allow."),
     Code("invalid_request", 400, "Invalid request", "Mend the fields that `errors` names."),
+    Code("address_refused", 400, "The address may not be called", "Give a public address, by https."),
     Code("unsupported_media_type", 415, "Unsupported media type", "Send Content-Type: application/json."),
     Code("message_too_large", 413, "Message too large", "Shorten the message or the body."),
     Code("conversation_too_large", 413, "The conversation is too large", "Fork it at an earlier place."),

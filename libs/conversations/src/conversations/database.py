@@ -20,7 +20,10 @@ APPEND_LOCK = 0x6167636800000001
 """The advisory lock by which the processes that append take turns."""
 
 LEADER_LOCK = 0x6167636800000002
-"""The advisory lock of the one process that follows the log for all."""
+"""The advisory lock of the one projector that leads."""
+
+NOTIFIER_LOCK = 0x6167636800000003
+"""The advisory lock of the one notifier that leads."""
 
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of who builds a read model anew."""
@@ -100,10 +103,10 @@ async def _take(session: Connection) -> list[str]:
     return [each.payload async for each in session.notifies(timeout=0)]
 
 
-async def try_to_lead(session: Connection) -> bool:
-    """Take LEADER_LOCK for as long as the session lasts, unless another has it. Raises psycopg.Error."""
+async def try_to_lead(session: Connection, lock: int) -> bool:
+    """Take an advisory lock for as long as the session lasts, unless another has it. Raises psycopg.Error."""
     with bounded(session):
-        row = await (await session.execute(_TRY_TO_LEAD)).fetchone()
+        row = await (await session.execute("SELECT pg_try_advisory_lock(%s)", [lock])).fetchone()
     return row == (True,)
 
 
@@ -126,5 +129,4 @@ def shut_down(connection: PGconn) -> None:
             duplicate.shutdown(socket.SHUT_RDWR)
 
 
-_TRY_TO_LEAD = sql.SQL("SELECT pg_try_advisory_lock({})").format(LEADER_LOCK)
 _SERVER_NOW = sql.SQL("SELECT {}").format(NOW)

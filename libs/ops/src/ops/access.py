@@ -20,7 +20,12 @@ _REFILL: LiteralString = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE"
 TABLES: dict[str, dict[Service, LiteralString]] = {
     "schema_migrations": dict.fromkeys(SERVICES, _READ),
     # The log.
-    "conversation_events": {"gateway": _READ, "orchestrator": _APPEND, "projector": _READ},
+    "conversation_events": {
+        "gateway": _READ,
+        "orchestrator": _APPEND,
+        "projector": _READ,
+        "notifier": _READ,
+    },
     "erasures": {"projector": "SELECT, UPDATE, DELETE"},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -52,6 +57,10 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
         "tool_runner": _READ,
     },
     "audit_log": {"gateway": _APPEND},
+    # Webhooks.
+    "webhook_endpoints": {"gateway": _WRITE, "notifier": "SELECT, UPDATE"},
+    "webhook_cursors": {"gateway": _APPEND, "notifier": "SELECT, UPDATE, DELETE"},
+    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "notifier": _WRITE},
     # Knowledge.
     "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
     "documents": {"gateway": _WRITE, "orchestrator": _READ},

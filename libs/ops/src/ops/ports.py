@@ -10,7 +10,7 @@ from ops.errors import SetupError
 
 LOOPBACK = "127.0.0.1"
 ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
-"""Where the models of a stack on this machine may be, beside the Internet."""
+"""Where models and webhook endpoints of a stack on this machine may be, beside the Internet."""
 _TRIES = 200
 
 

@@ -38,12 +38,14 @@ async def migrate(database_url: str) -> None:
     import directory.migrations
     import journal.migrations
     import knowledge.migrations
+    import webhooks.migrations
     from ops import access
 
     await directory.migrations.migrate(database_url)
     await conversations.migrations.migrate(database_url)
     await knowledge.migrations.migrate(database_url)
     await journal.migrations.migrate(database_url)
+    await webhooks.migrations.migrate(database_url)
     await access.grant(database_url)
 
 

@@ -18,6 +18,7 @@ PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
 _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
 _MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
+_WEBHOOK_ALLOW = "AGENTCHAT_WEBHOOK_ALLOW"
 _PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 _SECRETS = {
     _PROVISIONER_URL,
@@ -81,6 +82,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     demo_key: str
     mcp_allow: tuple[str, ...]
     model_allow: tuple[str, ...]
+    webhook_allow: tuple[str, ...]
     anthropic: ModelServer
     openai: ModelServer
     host: str
@@ -123,6 +125,7 @@ class Services:
             "AGENTCHAT_PORT": str(port),
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
             _MODEL_ALLOW: ",".join(self._wiring.model_allow),
+            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
         }
         if self._wiring.host == LOOPBACK:  # `/docs` shows them to everybody
             own |= {"AGENTCHAT_DEMO_KEY": self._wiring.demo_key, "AGENTCHAT_DEMO_AGENT_ID": AGENT_ID}
@@ -151,6 +154,18 @@ class Services:
     def projector(self, port: int) -> Process:
         own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
         return self._worker("projector-1", "projector", own, port, Rank.PROJECTOR)
+
+    def notifier(self, port: int) -> Process:
+        """It needs no server but Postgres."""
+        own = {
+            _DATABASE_URL: self._wiring.services["notifier"].database_url,
+            _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
+            "AGENTCHAT_HEALTH_PORT": str(port),
+        }
+        after = (*(name for name in self._wiring.after if name == "postgres"), PREPARE)
+        return self._process(
+            "notifier-1", "notifier", self._secret | own, HttpProbe(port), Rank.PROJECTOR, after
+        )
 
     def mcp_demo(self, port: int) -> Process:
         return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector"]
+Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier"]
 
-SERVICES: tuple[Service, ...] = ("gateway", "orchestrator", "tool_runner", "projector")
+SERVICES: tuple[Service, ...] = ("gateway", "orchestrator", "tool_runner", "projector", "notifier")
 
 SERVICE_ROLE = "agentchat_service"
 """What the operator's commands act as: it reads everything and changes no event."""

@@ -8,6 +8,7 @@ from litestar.connection import ASGIConnection
 from bus import Bus
 from conversations.event_store.log import Log
 from directory.caller import Callers
+from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.key_checks import KeyChecks
 from gateway.access.wrong_keys import WrongKeys
@@ -16,6 +17,7 @@ from gateway.http.peers import Network
 from gateway.runs.registry import Runs
 from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
+from net_guard import Guard
 from runtime.health import Health
 from runtime.postgres import Pool
 
@@ -25,6 +27,13 @@ class Demo(msgspec.Struct, frozen=True):
 
     key: str
     agent_id: str
+
+
+class WebhookDoor(msgspec.Struct, frozen=True):
+    """What seals the secrets of webhook endpoints, None where no key is set, and judges their addresses."""
+
+    sealer: Sealer | None
+    guard: Guard
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +57,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     health: Health
     advisory: Health
     stream_form: Literal[1, 2]
+    webhooks: WebhookDoor
     admin: AdminDoor | None = None
     demo: Demo | None = None
 

@@ -1,6 +1,6 @@
 """All handlers of the public API, by feature."""
 
-from gateway import approvals, conversations, docs, doors, status
+from gateway import approvals, conversations, docs, doors, status, webhooks
 from gateway.traces.cancel import cancel
 from gateway.traces.events import events
 
@@ -10,6 +10,7 @@ ROUTES = (
     events,
     conversations.ROUTER,
     approvals.ROUTER,
+    webhooks.ROUTER,
     *status.HANDLERS,
     *docs.HANDLERS,
 )

@@ -19,7 +19,7 @@ from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.door import opened
 from gateway.http.peers import networks_of
 from gateway.http.protocol import StrictProtocol
-from gateway.parts import Demo, Parts
+from gateway.parts import Demo, Parts, WebhookDoor
 from gateway.runs.registry import Runs
 from gateway.settings import Settings
 from gateway.traces.shared_streams import SharedStreams
@@ -69,6 +69,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
             advisory=Health({"redis": limiter.ping}),
             stream_form=settings.stream_form,
+            webhooks=_webhooks_of(settings),
             admin=await enter(opened(settings, bus, limiter)),
             demo=_demo_of(settings),
         )
@@ -81,6 +82,11 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             grace_s=9.0,
             protocol=partial(StrictProtocol, max_connections=web.within_open_files(settings.max_connections)),
         )
+
+
+def _webhooks_of(settings: Settings) -> WebhookDoor:
+    sealer = settings.sealer() if settings.secret_key is not None else None
+    return WebhookDoor(sealer, settings.webhook_hosts())
 
 
 def _demo_of(settings: Settings) -> Demo | None:

@@ -42,6 +42,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
+    webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
     demo_agent_id: Annotated[str | None, Setting("AGENTCHAT_DEMO_AGENT_ID")] = None
@@ -54,13 +55,18 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         if self.admin_token is not None:
             self.sealer()
         self.model_hosts()
+        self.webhook_hosts()
 
     def model_hosts(self) -> Guard:
         """What judges the agents' base URLs. Raises SettingsError."""
         return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
 
+    def webhook_hosts(self) -> Guard:
+        """What judges the addresses of webhook endpoints. Raises SettingsError."""
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW")
+
     def sealer(self) -> Sealer:
-        """What seals the agents' secrets. Raises SettingsError."""
+        """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""
         if self.secret_key is None:
             raise SettingsError("AGENTCHAT_SECRET_KEY is not set, and AGENTCHAT_ADMIN_TOKEN needs it")
         return sealer_of(self.secret_key, self.previous_secret_keys)

@@ -1,13 +1,15 @@
 """The projector process: what it is made of, and how it starts and stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
 from bus import Bus, users
+from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
+from conversations.leadership import Leadership, Office
 from conversations.projections.follower import Follower
 from conversations.projections.registry import PROJECTIONS
 from projector.erasure import BATCH as ERASE_BATCH
@@ -15,7 +17,6 @@ from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
 from projector.erasure import ErasureStep
 from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
-from projector.leadership import Leadership
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
@@ -24,8 +25,11 @@ from runtime.health import Health, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, open_pool
 from runtime.roles import acting_as
+from runtime.worker import until_stopped
 
 _CONNECTIONS = 5
+_OFFICE = Office(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
+"""A stopped leader has been replaced within ten seconds."""
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
@@ -40,7 +44,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
         projector = Projector(settings.database_url, name, bus, pool)
         async with serve_health(projector.health, settings.host, settings.health_port) as port:
             get_logger("projector").info("ready", health_port=port)
-            await _until(stop, projector.run)
+            await until_stopped(stop, projector.run)
 
 
 @asynccontextmanager
@@ -72,7 +76,7 @@ class Projector:
             LogFollower("events feed", feed.step, FEED_BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
-        self._leadership = Leadership(database_url, name, self._ring)
+        self._leadership = Leadership(database_url, name, _OFFICE, lambda _: self._ring())
         self.health = Health({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
@@ -101,15 +105,3 @@ class Projector:
         if self._leadership.leading:
             for following in (*self._followings, self._erasing):
                 following.check()
-
-
-async def _until(stop: asyncio.Event, run: Callable[[], Awaitable[None]]) -> None:
-    running = asyncio.ensure_future(run())
-    stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not running.done():
-        running.cancel()
-        await asyncio.wait((running,))
-        return
-    await running

@@ -49,6 +49,10 @@ class Log:
         """
         return await self._entries(_READ, (list(without), after, limit, PAGE_BYTES))
 
+    async def at(self, positions: Collection[int]) -> list[LogEntry]:
+        """The entries at these positions, in order, but for those that have been erased."""
+        return await self._entries(_AT, (list(positions),))
+
     async def rows(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[LogEntry]:
@@ -161,6 +165,9 @@ _READ = sql.SQL(
     "    FROM (SELECT * FROM {table} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY notification_id"
 ).format(table=_TABLE)
+_AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) ORDER BY notification_id").format(
+    _COLUMNS, _TABLE
+)
 _ROWS = sql.SQL(
     "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
     " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"

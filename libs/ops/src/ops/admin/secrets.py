@@ -26,15 +26,18 @@ def reseal(
     found = run(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
         show.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
+    for endpoint in found.unopened_endpoints:
+        show.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
     if as_json:
         show.as_json(found)
     else:
         verb = "would be sealed" if dry_run else "sealed"
+        unopened = len(found.unopened) + len(found.unopened_endpoints)
         sys.stdout.write(
-            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents {verb} anew, "
-            f"{len(found.unopened):,} did not open\n"
+            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents and "
+            f"{found.endpoints:,} webhook endpoints {verb} anew, {unopened:,} did not open\n"
         )
-    if found.unopened:
+    if found.unopened or found.unopened_endpoints:
         sys.exit(1)
 
 

@@ -16,6 +16,7 @@ from gateway.openapi import schemas
 from gateway.openapi.answers import elsewhere
 from gateway.openapi.generated import generate
 from gateway.routes import ROUTES
+from gateway.webhooks import description as webhooks
 
 _ABOUT = f"""\
 Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
@@ -31,6 +32,10 @@ _TAGS = (
     {"name": "chat", "description": "Ask an agent, and cancel what was asked."},
     {"name": "conversations", "description": "Read conversations back, and delete them."},
     {"name": "approvals", "description": "Tool calls that a person has to allow, and what is decided."},
+    {
+        "name": "webhooks",
+        "description": "Where an account is told what happens (Standard Webhooks 1.0.0).",
+    },
     {"name": "service", "description": "What needs no key."},
 )
 _KEY = {
@@ -51,7 +56,15 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
     schemes: dict[str, Any] = {"key": _KEY, **openai.SECURITY_SCHEMES}
     types = tuple(
         dict.fromkeys(
-            (*schemas.TYPES, *openai.TYPES, *responses.TYPES, *ai_sdk.TYPES, *ag_ui.TYPES, *generated)
+            (
+                *schemas.TYPES,
+                *webhooks.TYPES,
+                *openai.TYPES,
+                *responses.TYPES,
+                *ai_sdk.TYPES,
+                *ag_ui.TYPES,
+                *generated,
+            )
         )
     )
     if admin:
@@ -65,6 +78,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
         "tags": tags,
         "security": [{"key": []}],
         "paths": paths,
+        "webhooks": webhooks.webhooks(),
         "components": {
             "schemas": schemas.components(types),
             "responses": {

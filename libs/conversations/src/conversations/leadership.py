@@ -1,18 +1,19 @@
 """One leader at a time: an advisory lock of Postgres, held by a session that must keep speaking.
 
-The leader says something every two seconds. Postgres ends a session that was silent for seven, so a process
-that is stopped loses the lock, and another takes over within ten. Should the stopped one go on, its session
-is gone, and what it still tries to write is refused by the position it states.
+The leader says something now and then. Postgres ends a session that was silent for longer, so a process that
+is stopped loses the lock, and another takes over. Should the stopped one go on, its session is gone, and what
+it still tries to write is refused by the position it states.
 
-The same session listens for the recorder's notifications, so that the leader hears of appends.
+The same session listens to a channel, so that the leader hears of what it has to do.
 """
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from conversations.database import (
-    EVENTS_TABLE,
     DatabaseError,
     bounded,
     listen,
@@ -23,9 +24,8 @@ from conversations.database import (
 from runtime.logs import get_logger
 from runtime.postgres import Connection
 
-SILENCE_SECONDS = 7
-BEAT_SECONDS = 2.0
 RETRY_SECONDS = 0.5
+_BEATS_IN_A_SILENCE = 3.5
 
 GATHER_SECONDS = 0.02
 """After an append, so long is waited for others to share the step: a run makes several, close together."""
@@ -39,21 +39,48 @@ GATHER_SECONDS + REST_SECONDS + a step's own time <= 0.1 s, what read models are
 Work = Callable[[], Awaitable[None]]
 
 
-class Leadership:
-    """Runs `work` while this process leads; `ring` is called after appends meanwhile."""
+class NoSession(Exception):  # noqa: N818 - a state, said in a health check
+    """Postgres has not answered for too long."""
 
-    def __init__(self, database_url: str, name: str, ring: Callable[[], None]) -> None:
+
+class Office(msgspec.Struct, frozen=True, kw_only=True):
+    """What is led: the advisory lock that its leader holds, and the channel that it listens to.
+
+    A leader that is stopped has lost the lock after `silence_seconds`.
+    """
+
+    lock: int
+    channel: str
+    silence_seconds: int
+
+
+class Leadership:
+    """Runs `work` while this process leads; `ring` gets what is said on the channel meanwhile."""
+
+    def __init__(
+        self, database_url: str, name: str, office: Office, ring: Callable[[list[str]], None]
+    ) -> None:
         self.leading = False
         self._database_url = database_url
         self._name = name
+        self._office = office
+        self._beat_seconds = office.silence_seconds / _BEATS_IN_A_SILENCE
         self._ring = ring
-        self._logger = get_logger("projector.leadership")
+        self._heard_at = float("-inf")
+        self._logger = get_logger("leadership")
+
+    def check(self) -> None:
+        """A health check without a round trip. Raises NoSession while there is no session with Postgres."""
+        if time.monotonic() - self._heard_at > self._office.silence_seconds:
+            raise NoSession("no session with Postgres")
 
     async def run(self, work: Work) -> None:
         """Stand by, lead, stand by again, until cancelled. `work` is cancelled when the lock is lost."""
         while True:
             try:
-                opening = open_session(self._database_url, self._name, silence_seconds=SILENCE_SECONDS)
+                opening = open_session(
+                    self._database_url, self._name, silence_seconds=self._office.silence_seconds
+                )
                 async with opening as session:
                     await self._take(session)
                     await self._lead(session, work)
@@ -64,12 +91,14 @@ class Leadership:
     async def _take(self, session: Connection) -> None:
         self._logger.info("standing_by")
         while True:
-            if await try_to_lead(session):
+            leads = await try_to_lead(session, self._office.lock)
+            self._heard_at = time.monotonic()
+            if leads:
                 return
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _lead(self, session: Connection, work: Work) -> None:
-        await listen(session, EVENTS_TABLE)
+        await listen(session, self._office.channel)
         self._logger.info("leading")
         self.leading = True
         working = asyncio.ensure_future(work())
@@ -90,11 +119,11 @@ class Leadership:
     async def _hold(self, session: Connection) -> None:
         said = time.monotonic()
         while True:
-            if await notifications(session, seconds=said + BEAT_SECONDS - time.monotonic()):
+            if came := await notifications(session, seconds=said + self._beat_seconds - time.monotonic()):
                 await asyncio.sleep(GATHER_SECONDS)
-                self._ring()
+                self._ring(came)
                 await asyncio.sleep(REST_SECONDS)
-            if time.monotonic() - said >= BEAT_SECONDS:
+            if time.monotonic() - said >= self._beat_seconds:
                 with bounded(session):
                     await session.execute("SELECT 1")
-                said = time.monotonic()
+                said = self._heard_at = time.monotonic()

@@ -1,0 +1,182 @@
+"""What an account sees of deliveries, and has sent again: one, a range of the log, or a test."""
+
+import re
+from typing import Any, LiteralString
+
+import msgspec
+
+from contracts.admin_errors import Conflict, NotFound
+from contracts.examples import CONVERSATION, TRACE
+from contracts.ids import new_id
+from contracts.webhooks import (
+    MAX_REPLAYS,
+    ApprovalData,
+    ConversationData,
+    Delivery,
+    DeliveryStatus,
+    Endpoint,
+    EndpointData,
+    EventType,
+    Replay,
+    RunData,
+    message_id,
+)
+from runtime.postgres import Connection, Pool, connection
+from webhooks import endpoints
+from webhooks.bodies import text_of, whole_body
+from webhooks.rows import tell
+
+_ID = re.compile(r"msg_[0-9a-f]{32}\Z")
+_DISABLED = "the endpoint is disabled; enable it first"
+
+
+async def page(
+    pool: Pool,
+    account_id: str,
+    endpoint_id: str,
+    *,
+    status: DeliveryStatus | None,
+    before: int | None,
+    limit: int,
+) -> tuple[list[Delivery], int | None]:
+    """Up to `limit` deliveries, the newest first, and the place behind which there are more.
+
+    `before` is such a place. Raises NotFound, DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        found = await endpoints.get_on(conn, account_id, endpoint_id)
+        asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
+        rows = await (await conn.execute(_PAGE, asked)).fetchall()
+    more = rows[limit - 1][-1] if len(rows) > limit else None
+    return [_delivery(row) for row in rows[:limit]], more
+
+
+async def get(pool: Pool, account_id: str, endpoint_id: str, delivery_id: str) -> Delivery:
+    """One of an endpoint of the account's. Raises NotFound, DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        found = await endpoints.get_on(conn, account_id, endpoint_id)
+        return await _present(conn, found.id, delivery_id)
+
+
+async def resend(pool: Pool, account_id: str, delivery_id: str) -> Delivery:
+    """Have it sent at once, under its own id, and again as the first time where that fails.
+
+    Raises NotFound, Conflict, DatabaseUnavailable.
+    """
+    async with connection(pool) as conn, conn.transaction():
+        endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
+        await _enabled(conn, account_id, endpoint_id)
+        await conn.execute(_RESEND, [delivery_id])
+        await _at_once(conn, endpoint_id)
+        return await _present(conn, endpoint_id, delivery_id)
+
+
+async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) -> Delivery:
+    """Have an example of an event sent at once. Raises NotFound, Conflict, DatabaseUnavailable."""
+    async with connection(pool) as conn, conn.transaction():
+        found = await _enabled(conn, account_id, endpoint_id)
+        delivery_id = message_id(found.id, new_id())
+        row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
+        assert row is not None, "SELECT without FROM gives one row"
+        body = whole_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
+        await conn.execute(_INSERT_TEST, [delivery_id, found.id, type_, body.decode()])
+        await _at_once(conn, found.id)
+        return await _present(conn, found.id, delivery_id)
+
+
+async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last: int) -> Replay:
+    """Have the events of these positions sent again, beside those that come.
+
+    Raises NotFound, Conflict, DatabaseUnavailable.
+    """
+    async with connection(pool) as conn, conn.transaction():
+        found = await _enabled(conn, account_id, endpoint_id)
+        row = await (await conn.execute(_REPLAYS, [found.id])).fetchone()
+        if row is None or row[0] >= MAX_REPLAYS:
+            raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
+        replay_id = new_id()
+        await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
+        await tell(conn, found.id)
+    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
+
+
+async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
+    found = await endpoints.owned(conn, account_id, endpoint_id)
+    if found.disabled:
+        raise Conflict(_DISABLED)
+    return found
+
+
+async def _at_once(conn: Connection, endpoint_id: str) -> None:
+    """Whatever pause the endpoint's failures have brought."""
+    await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
+    await tell(conn, endpoint_id)
+
+
+async def _endpoint_of(conn: Connection, account_id: str, delivery_id: str) -> str:
+    row = await (await conn.execute(_ENDPOINT_OF, [_known_form(delivery_id), account_id])).fetchone()
+    if row is None:
+        raise NotFound("delivery", delivery_id)
+    return str(row[0])
+
+
+async def _present(conn: Connection, endpoint_id: str, delivery_id: str) -> Delivery:
+    row = await (await conn.execute(_ONE, [endpoint_id, _known_form(delivery_id)])).fetchone()
+    if row is None:
+        raise NotFound("delivery", delivery_id)
+    return _delivery(row)
+
+
+def _known_form(delivery_id: str) -> str:
+    if not _ID.match(delivery_id):
+        raise NotFound("delivery", delivery_id[:100])
+    return delivery_id
+
+
+def _delivery(row: tuple[Any, ...]) -> Delivery:
+    """A row of `_SHOWN`, whose last column is the place."""
+    return msgspec.convert(dict(zip(Delivery.__struct_fields__, row[:-1], strict=True)), Delivery)
+
+
+def _example(type_: EventType, endpoint: Endpoint) -> object:
+    """Ids of nothing that there is."""
+    if type_ == "endpoint.disabled":
+        return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
+    kind = type_.partition(".")[0]
+    if kind == "conversation":
+        return ConversationData(position=0, conversation_id=CONVERSATION, version=1)
+    if kind == "approval":
+        return ApprovalData(
+            position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE, approval_id=CONVERSATION
+        )
+    return RunData(position=0, conversation_id=CONVERSATION, version=1, trace_id=TRACE)
+
+
+_SHOWN: LiteralString = """
+SELECT delivery_id, type, position, status, attempts, next_attempt_at, created_at, place
+  FROM webhook_deliveries WHERE endpoint_id =
+"""
+_PAGE = f"""{_SHOWN} %(endpoint)s AND status = coalesce(%(status)s, status)
+   AND place < coalesce(%(before)s::bigint, 9223372036854775807) ORDER BY place DESC LIMIT %(limit)s"""
+_ONE = f"{_SHOWN} %s AND delivery_id = %s"
+
+_ENDPOINT_OF = """
+SELECT endpoint_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoint_id)
+ WHERE delivery_id = %s AND account_id = %s
+"""
+
+_RESEND = """
+UPDATE webhook_deliveries SET status = 'waiting', tries = 0, next_attempt_at = clock_timestamp()
+ WHERE delivery_id = %s
+"""
+
+_INSERT_TEST = """
+INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, body, status, next_attempt_at)
+VALUES (%s, %s, %s, %s, 'waiting', clock_timestamp())
+"""
+
+_REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND until IS NOT NULL"
+
+_INSERT_REPLAY = """
+INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until) VALUES (%s, %s, %s, %s)
+"""

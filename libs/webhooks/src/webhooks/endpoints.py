@@ -1,0 +1,185 @@
+"""The endpoints of an account: made, shown, changed, deleted, and given a new secret."""
+
+import base64
+import os
+from collections.abc import Sequence
+from typing import Any, LiteralString
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import asdict
+
+from contracts.admin_errors import Conflict, Invalid, NotFound
+from contracts.ids import is_uuid, new_id
+from contracts.webhooks import (
+    MAX_ENDPOINTS,
+    ROTATION_SECONDS,
+    Endpoint,
+    EndpointChanges,
+    IssuedEndpoint,
+    NewEndpoint,
+)
+from directory.secrets import Sealer
+from net_guard import Guard
+from runtime.postgres import Connection, Pool, connection
+from webhooks.rows import seal_owner, tell
+
+_SECRET_BYTES = 32
+
+
+def check_url(guard: Guard, url: str) -> None:
+    """Judge an address as far as that goes without asking a name server. Raises Invalid, AddressRefused."""
+    try:
+        parts = urlsplit(url)
+        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        well_formed = False
+    if not well_formed or not url.isascii() or not url.isprintable() or " " in url:
+        raise Invalid("url", "must be an https address")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise Invalid("url", "must carry no credentials and no fragment")
+    guard.check_url(url)
+
+
+async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
+    """Make an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
+    endpoint_id, secret = new_id(), _new_secret()
+    sealed = sealer.seal(secret, owner=seal_owner(account_id, endpoint_id))
+    async with connection(pool) as conn, conn.transaction():
+        # Those who make one at the same time take turns, so that the bound is exact.
+        await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
+        row = await (await conn.execute(_COUNT, [account_id])).fetchone()
+        if row is None or row[0] >= MAX_ENDPOINTS:
+            raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
+        given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
+        await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
+        await conn.execute(_BEGIN, {"id": endpoint_id})
+        await tell(conn, endpoint_id)
+        made = await _present(conn, account_id, endpoint_id)
+    return IssuedEndpoint(**asdict(made), secret=secret)
+
+
+async def page(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
+    """Up to `limit` endpoints behind the id `after`, in the order in which they were made."""
+    async with connection(pool) as conn:
+        cursor = await conn.execute(_PAGE, {"account": account_id, "after": after or "", "limit": limit})
+        return [_endpoint(row) for row in await cursor.fetchall()]
+
+
+async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
+    """One of the account's. Raises NotFound, DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        return await get_on(conn, account_id, endpoint_id)
+
+
+async def change(pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges) -> Endpoint:
+    """Change what is given. To enable it forgets its failures. Raises NotFound, DatabaseUnavailable."""
+    given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
+    async with connection(pool) as conn, conn.transaction():
+        present = await _present(conn, account_id, endpoint_id, lock=True)
+        wanted = {**asdict(present), **given}
+        wanted["events"] = _distinct(wanted["events"])
+        await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
+        if wanted["disabled"] != present.disabled:
+            await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
+        await tell(conn, present.id)
+        return await _present(conn, account_id, present.id)
+
+
+async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
+    """Delete it with its deliveries. Raises NotFound, DatabaseUnavailable."""
+    async with connection(pool) as conn, conn.transaction():
+        found = await _present(conn, account_id, endpoint_id, lock=True)
+        await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
+        await tell(conn, found.id)
+
+
+async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
+    """Give it a new secret; the old one signs beside it for a day. Raises NotFound, DatabaseUnavailable."""
+    secret = _new_secret()
+    async with connection(pool) as conn, conn.transaction():
+        found = await _present(conn, account_id, endpoint_id, lock=True)
+        sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
+        await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
+        await tell(conn, found.id)
+        rotated = await _present(conn, account_id, found.id)
+    return IssuedEndpoint(**asdict(rotated), secret=secret)
+
+
+async def get_on(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
+    """The same, on an open connection. Raises NotFound."""
+    return await _present(conn, account_id, endpoint_id)
+
+
+async def owned(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
+    """The account's endpoint, its row locked by the open transaction. Raises NotFound."""
+    return await _present(conn, account_id, endpoint_id, lock=True)
+
+
+async def _present(conn: Connection, account_id: str, endpoint_id: str, *, lock: bool = False) -> Endpoint:
+    endpoint_id = endpoint_id.lower()
+    if not is_uuid(endpoint_id):
+        raise NotFound("webhook endpoint", endpoint_id[:100])
+    cursor = await conn.execute(_LOCKED if lock else _ONE, [endpoint_id, account_id])
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound("webhook endpoint", endpoint_id)
+    return _endpoint(row)
+
+
+def _endpoint(row: tuple[Any, ...]) -> Endpoint:
+    return msgspec.convert(dict(zip(Endpoint.__struct_fields__, row, strict=True)), Endpoint)
+
+
+def _new_secret() -> str:
+    """As Standard Webhooks asks for it."""
+    return f"whsec_{base64.b64encode(os.urandom(_SECRET_BYTES)).decode()}"
+
+
+def _distinct(events: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(events))
+
+
+_SHOWN: LiteralString = """
+SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL, disabled_reason, secret_last4,
+       c.position, failing_since, created_at
+  FROM webhook_endpoints e JOIN webhook_cursors c ON c.cursor_id = e.endpoint_id
+"""
+_ONE = f"{_SHOWN} WHERE e.endpoint_id = %s AND account_id = %s"
+_LOCKED = f"{_ONE} FOR UPDATE OF e"
+_PAGE = f"""{_SHOWN} WHERE account_id = %(account)s AND e.endpoint_id > %(after)s
+ ORDER BY e.endpoint_id LIMIT %(limit)s"""
+_COUNT = "SELECT count(*) FROM webhook_endpoints WHERE account_id = %s"
+
+_INSERT = """
+INSERT INTO webhook_endpoints (endpoint_id, account_id, url, events, payload, secret, secret_last4)
+VALUES (%(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s)
+"""
+
+_BEGIN = """
+INSERT INTO webhook_cursors (cursor_id, endpoint_id, position)
+SELECT %(id)s, %(id)s, coalesce(max(notification_id), 0) FROM conversation_events
+"""
+
+_UPDATE = """
+UPDATE webhook_endpoints SET url = %(url)s, events = %(events)s, payload = %(payload)s
+ WHERE endpoint_id = %(id)s
+"""
+
+_ENABLE = """
+UPDATE webhook_endpoints
+   SET disabled_at = NULL, disabled_reason = NULL, failing_since = NULL, failures = 0, not_before = NULL
+ WHERE endpoint_id = %s
+"""
+
+_DISABLE = """
+UPDATE webhook_endpoints SET disabled_at = clock_timestamp(), disabled_reason = 'account'
+ WHERE endpoint_id = %s
+"""
+
+_ROTATE = """
+UPDATE webhook_endpoints
+   SET previous_secret = secret, previous_until = clock_timestamp() + make_interval(secs => %s),
+       secret = %s, secret_last4 = %s
+ WHERE endpoint_id = %s
+"""

@@ -1,0 +1,155 @@
+"""The endpoints of an account."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Router, delete, get, patch, post
+from litestar.di import NamedDependency, Provide
+
+from contracts.webhooks import Endpoint, EndpointChanges, IssuedEndpoint, NewEndpoint
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY as SECURITY
+from gateway.access.auth import has_key, provide_caller
+from gateway.http.exchange import of
+from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.parts import parts_of
+from gateway.webhooks import deliveries, examples
+from gateway.webhooks.reading import EndpointId, body_of, check_address, read, refused, sealer_of
+from webhooks import endpoints
+
+AnyRequest = Request[Any, Any, Any]
+
+
+class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of endpoints, in the order in which they were made."""
+
+    data: tuple[Endpoint, ...]
+    next_cursor: NextCursor
+
+
+@described(parameters=[LIMIT, CURSOR])
+async def _provide_paging(request: AnyRequest) -> Paging:
+    return paging_of(of(request.scope), str)
+
+
+@post(
+    "/",
+    status_code=201,
+    operation_id="createWebhookEndpoint",
+    summary="Make an endpoint, which is told of what happens from now on.",
+    response_description="The endpoint, and its secret, which is shown this once.",
+)
+@described(
+    *("address_refused", "conflict"),
+    stages=(read,),
+    body=body_of(NewEndpoint, thin=examples.NEW),
+    examples={"issued": examples.ISSUED},
+)
+async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> IssuedEndpoint:
+    """POST /v1/webhook_endpoints."""
+    new = await read(request, NewEndpoint)
+    check_address(request, new.url)
+    with refused():
+        return await endpoints.create(parts_of(request).pool, sealer_of(request), caller.account_id, new)
+
+
+@get(
+    "/",
+    operation_id="listWebhookEndpoints",
+    summary="List the endpoints, in the order in which they were made.",
+    response_description="A page of them.",
+    dependencies={"paging": Provide(_provide_paging)},
+)
+@described(examples={"last": EndpointPage(data=(examples.SHOWN,), next_cursor=None)})
+async def list_of_account(
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+) -> EndpointPage:
+    """GET /v1/webhook_endpoints."""
+    limit = paging.limit
+    rows = await endpoints.page(
+        parts_of(request).pool, caller.account_id, after=paging.after, limit=limit + 1
+    )
+    more = rows[limit - 1].id if len(rows) > limit else None
+    return EndpointPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
+
+
+@get(
+    "/{endpoint_id:str}",
+    operation_id="getWebhookEndpoint",
+    summary="Get one endpoint.",
+    response_description="The endpoint.",
+)
+@described("not_found", examples={"enabled": examples.SHOWN})
+async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+    """GET /v1/webhook_endpoints/{endpoint_id}."""
+    with refused():
+        return await endpoints.get(parts_of(request).pool, caller.account_id, endpoint_id)
+
+
+@patch(
+    "/{endpoint_id:str}",
+    operation_id="updateWebhookEndpoint",
+    summary="Change an endpoint; disable or enable it.",
+    description="Enabled again, it gets what happened while it was disabled.",
+    response_description="The endpoint as it is now.",
+)
+@described(
+    *("not_found", "address_refused"),
+    stages=(read,),
+    body=body_of(EndpointChanges, enable=EndpointChanges(disabled=False)),
+    examples={"enabled": examples.SHOWN},
+)
+async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
+    """PATCH /v1/webhook_endpoints/{endpoint_id}."""
+    changes = await read(request, EndpointChanges)
+    if changes.url is not msgspec.UNSET:
+        check_address(request, changes.url)
+    with refused():
+        return await endpoints.change(parts_of(request).pool, caller.account_id, endpoint_id, changes)
+
+
+@delete(
+    "/{endpoint_id:str}",
+    operation_id="deleteWebhookEndpoint",
+    summary="Delete an endpoint, with its deliveries.",
+    response_description="It is deleted.",
+    guards=[without_body],
+)
+@described("not_found")
+async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> None:
+    """DELETE /v1/webhook_endpoints/{endpoint_id}."""
+    with refused():
+        await endpoints.delete(parts_of(request).pool, caller.account_id, endpoint_id)
+
+
+@post(
+    "/{endpoint_id:str}/rotate_secret",
+    status_code=200,
+    operation_id="rotateWebhookSecret",
+    summary="Give an endpoint a new secret.",
+    description="For a day each delivery is signed with both, so that receivers can be changed meanwhile.",
+    response_description="The endpoint, and its new secret, which is shown this once.",
+    guards=[without_body],
+)
+@described("not_found", examples={"issued": examples.ISSUED})
+async def rotate(
+    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
+) -> IssuedEndpoint:
+    """POST /v1/webhook_endpoints/{endpoint_id}/rotate_secret."""
+    with refused():
+        return await endpoints.rotate_secret(
+            parts_of(request).pool, sealer_of(request), caller.account_id, endpoint_id
+        )
+
+
+ROUTER = Router(
+    "/v1/webhook_endpoints",
+    route_handlers=[create, list_of_account, get_one, update, remove, rotate, *deliveries.HANDLERS],
+    guards=[has_key, within_read_rate],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[SECURITY],
+    tags=["webhooks"],
+)

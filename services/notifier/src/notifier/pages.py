@@ -1,0 +1,77 @@
+"""The log as endpoints are told of it, read once for all of them: pages of notices by account."""
+
+import asyncio
+from collections import defaultdict, deque
+
+import msgspec
+
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.owners import Owners
+from runtime.logs import get_logger
+from webhooks.notices import OTHERS, WANTED, Notice, notice_of
+
+_ENTRIES = 1000
+_KEPT = 64
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What the log holds at positions in (after, end], by account."""
+
+    after: int
+    end: int
+    notices: dict[str, list[Notice]]
+
+
+class Pages:
+    """Pages up to `end`, as far as `extend` has come; the last ones are kept for all who follow behind."""
+
+    def __init__(self, log: Log, end: int) -> None:
+        self.end = end
+        self._log = log
+        self._owners = Owners(log)
+        self._kept: deque[Page] = deque(maxlen=_KEPT)
+        self._reading = asyncio.Lock()
+        self._logger = get_logger("notifier.pages")
+
+    async def extend(self) -> Page | None:
+        """The next page of what is new; None at the end of the log. Raises StoreUnavailable."""
+        page = await self._read(self.end)
+        if page is not None:
+            self._kept.append(page)
+            self.end = page.end
+        return page
+
+    async def behind(self, position: int) -> Page | None:
+        """A page that has what comes next behind `position`; None at `end`. Raises StoreUnavailable."""
+        if position >= self.end:
+            return None
+        async with self._reading:  # who waits for the same page finds it kept
+            for kept in reversed(self._kept):
+                if kept.after <= position < kept.end:
+                    return kept
+            page = await self._read(position)
+            if page is not None:
+                self._kept.append(page)
+            return page
+
+    async def _read(self, after: int) -> Page | None:
+        entries = await self._log.read(after, _ENTRIES, without=OTHERS)
+        if not entries:
+            return None
+        wanted = [entry for entry in entries if entry.topic in WANTED]
+        owners = await self._owners.of(wanted) if wanted else {}
+        notices: defaultdict[str, list[Notice]] = defaultdict(list)
+        for entry in wanted:
+            notice = self._notice_of(entry)
+            if notice is not None and entry.conversation_id in owners:
+                notices[owners[entry.conversation_id]].append(notice)
+        return Page(after, entries[-1].position, dict(notices))
+
+    def _notice_of(self, entry: LogEntry) -> Notice | None:
+        try:
+            event = entry.event
+        except UnreadableEvent as error:
+            self._logger.warning("event_skipped", position=entry.position, reason=str(error))
+            return None
+        return notice_of(entry.position, entry.conversation_id, entry.version, event)

@@ -1,0 +1,43 @@
+"""When there is another attempt: of a message, and at an endpoint that fails. Pure but for the jitter."""
+
+import random
+
+_MINUTE, _HOUR = 60.0, 3600.0
+
+RETRY_SECONDS = (
+    5.0,
+    5 * _MINUTE,
+    30 * _MINUTE,
+    *(hours * _HOUR for hours in (2, 5, 10, 14, 20, 24)),
+)
+"""Behind each failed attempt of a message, as Standard Webhooks has it; there is none behind the last."""
+
+FAILURES_IN_A_ROW = 5
+"""With so many an endpoint is asked one thing at a time, after pauses; the rest waits in the log."""
+
+LONGEST_PAUSE = 5 * _MINUTE
+LONGEST_WISH = 24 * _HOUR
+"""Of a Retry-After that is heeded."""
+
+
+def retry_in(tries: int, wish: float | None) -> float | None:
+    """Seconds to the next attempt of a message of which `tries` have failed; None behind the last one.
+
+    `wish` is the receiver's Retry-After.
+    """
+    if tries > len(RETRY_SECONDS):
+        return None
+    return max(_with_jitter(RETRY_SECONDS[tries - 1]), wish or 0.0)
+
+
+def pause_of(failures: int, wish: float | None) -> float | None:
+    """For how long an endpoint that failed so many times in a row is left in peace; None for not at all."""
+    if failures < FAILURES_IN_A_ROW:
+        return wish
+    doubled = RETRY_SECONDS[0] * 2.0 ** min(failures - FAILURES_IN_A_ROW, 10)
+    return max(_with_jitter(min(doubled, LONGEST_PAUSE)), wish or 0.0)
+
+
+def _with_jitter(seconds: float) -> float:
+    """Up to a fifth later, so that what failed together is not asked together."""
+    return seconds * (1 + 0.2 * random.random())  # noqa: S311 - no secret

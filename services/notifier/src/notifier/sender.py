@@ -1,0 +1,329 @@
+"""One endpoint: what is due to be sent again, what the log has for it, and its replays, batch by batch.
+
+A batch is recorded when all of it has been sent. A process that dies in between leaves it to be sent again,
+under the same ids. Of an endpoint that fails the log itself is the queue: its cursor stays where it is.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from standardwebhooks import Webhook
+
+from contracts.webhooks import message_id
+from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.event_store.log import Log
+from directory.errors import SealBroken
+from directory.secrets import Sealer
+from notifier.attempt import Answered, Courier
+from notifier.pages import Page, Pages
+from notifier.schedule import FAILURES_IN_A_ROW, pause_of, retry_in
+from runtime import telemetry
+from runtime.logs import bound, get_logger
+from runtime.postgres import DatabaseUnavailable, Pool
+from webhooks import outbox
+from webhooks.bodies import body_of, needs_reply, reply_of
+from webhooks.notices import Notice, notice_of
+from webhooks.outbox import Cursor, Due, Health, Outcome, Target
+from webhooks.rows import seal_owner
+
+BATCH = 64
+AT_ONCE = 8
+"""Requests to one endpoint."""
+
+ATTEMPTS = "agentchat.webhooks.attempts"
+"""Counts attempts, by `outcome`: delivered, or why not."""
+
+_RETRY_SECONDS = 0.5
+_AFTER_A_FAULT_SECONDS = 5.0
+
+
+class Post(msgspec.Struct, frozen=True):
+    """What all senders share."""
+
+    pool: Pool
+    log: Log
+    pages: Pages
+    courier: Courier
+    sealer: Sealer
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A message to be sent: a notice, or a body as it is. Without either its event is gone."""
+
+    due: Due
+    notice: Notice | None
+
+
+class Sender:
+    """Sends to one endpoint until it is cancelled, or has disabled the endpoint."""
+
+    def __init__(self, post: Post, target: Target) -> None:
+        self.position = target.position
+        """Up to here the log holds nothing more for the endpoint, or it is recorded."""
+        self._post = post
+        self._target = target
+        self._wake = asyncio.Event()
+        self._is_idle = False
+        self._is_disabled = False
+        self._logger = get_logger("notifier.sender")
+        self.update(target)
+
+    @property
+    def target(self) -> Target:
+        return self._target
+
+    def update(self, target: Target) -> None:
+        """The endpoint as the database has it now."""
+        now = time.monotonic()
+        known = {replay.id: replay for replay in self._target.replays}
+        for replay in target.replays:
+            if replay.id in known:
+                replay.position = max(replay.position, known[replay.id].position)
+        self._target = target
+        self._is_disabled = False
+        self._signers = self._opened(target)
+        previous = target.previous_seconds if target.previous_secret is not None else None
+        self._previous_until = now + (previous or 0.0)
+        self._open_at = now + target.pause_seconds
+        self._set_due(target.due_seconds)
+        self._wake.set()
+
+    def offer(self, page: Page) -> None:
+        """The log has grown by this page. An idle endpoint that it has nothing for passes over it."""
+        if not self._is_idle or self.position < page.after or self._of(page, self.position):
+            self._wake.set()
+        else:
+            self.position = max(self.position, page.end)
+
+    async def run(self) -> None:
+        """Until cancelled, or the endpoint is disabled."""
+        with bound(endpoint_id=self._target.id):
+            while not self._is_disabled:
+                try:
+                    self._wake.clear()
+                    if not await self._round():
+                        await self._rest()
+                except* (DatabaseUnavailable, StoreUnavailable) as errors:
+                    self._logger.warning("cannot_send", reason=str(errors.exceptions[0]))
+                    await asyncio.sleep(_RETRY_SECONDS)
+                except* Exception:  # the outermost loop of an endpoint: the others go on
+                    self._logger.exception("sender_failed")
+                    await asyncio.sleep(_AFTER_A_FAULT_SECONDS)
+
+    async def _round(self) -> bool:
+        """A batch of each kind that has one, while the endpoint is not left in peace; False for none."""
+        found = False
+        for send in (self._send_due, self._send_next, self._send_replayed):
+            if self._is_disabled or not self._signers or self._open_at > time.monotonic():
+                return False
+            found = await send() or found
+        return found
+
+    async def _rest(self) -> None:
+        """Until there may be something to do."""
+        opens_at = self._open_at if self._open_at > time.monotonic() else None
+        times = [at for at in (opens_at or self._due_at,) if at is not None]
+        self._is_idle = True
+        try:
+            async with asyncio.timeout(max(min(times) - time.monotonic(), 0.0) if times else None):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._is_idle = False
+
+    async def _send_due(self) -> bool:
+        if self._due_at is None or self._due_at > time.monotonic():
+            return False
+        found = await outbox.due(self._post.pool, self._target.id, BATCH)
+        if not found:  # by Postgres' clock not yet, or no more
+            self._set_due(await outbox.next_due(self._post.pool, self._target.id))
+            return False
+        notices = await self._notices_at([each.position for each in found if each.position is not None])
+        jobs = [Job(each, None if each.position is None else notices.get(each.position)) for each in found]
+        await self._send(jobs, None, 0)
+        return True
+
+    async def _send_next(self) -> bool:
+        page = await self._post.pages.behind(self.position)
+        if page is None:
+            return False
+        notices = self._of(page, self.position)
+        if not notices:
+            self.position = page.end
+            return True
+        end = notices[BATCH - 1].position if len(notices) > BATCH else page.end
+        live = Cursor(self._target.id, self.position, None)
+        self.position = await self._send(list(map(self._job, notices[:BATCH])), live, end)
+        return True
+
+    async def _send_replayed(self) -> bool:
+        if not self._target.replays:
+            return False
+        replay = self._target.replays[0]
+        assert replay.until is not None, "a replay has an end"
+        page = await self._post.pages.behind(replay.position)
+        notices = [each for each in self._of(page, replay.position) if each.position <= replay.until]
+        end = min(page.end, replay.until) if page else replay.until
+        if len(notices) > BATCH:
+            end = notices[BATCH - 1].position
+        reached = await self._send(list(map(self._job, notices[:BATCH])), replay, end)
+        replay.position = reached
+        if reached >= replay.until and replay in self._target.replays:
+            self._target.replays.remove(replay)
+        return True
+
+    async def _send(self, jobs: Sequence[Job], cursor: Cursor | None, end: int) -> int:
+        """Send these and record what became of them, and that the cursor has come to `end`.
+
+        Returns how far it has come: to the first job that was not sent, since the endpoint fails.
+        """
+        batch = _Batch(self, jobs)
+        outcomes = await batch.run()
+        reached = end
+        if len(outcomes) < len(jobs):
+            reached = (jobs[len(outcomes)].due.position or 1) - 1
+        failures = self._target.failures
+        moved = None if cursor is None else Cursor(cursor.id, reached, cursor.until)
+        self._target.failures = batch.failures
+        self._open_at = time.monotonic() + (batch.pause or 0.0)
+        health = batch.health if batch.failures != failures or batch.pause else None
+        await self._record(outcomes, moved, health)
+        return reached
+
+    async def _record(
+        self, outcomes: Sequence[Outcome], cursor: Cursor | None, health: Health | None
+    ) -> None:
+        """As soon as Postgres answers: what was sent is not sent again because of an outage."""
+        while True:
+            try:
+                disabled, due = await outbox.record(
+                    self._post.pool, self._target.id, outcomes, cursor=cursor, health=health
+                )
+            except DatabaseUnavailable as error:
+                self._logger.warning("cannot_record", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            self._set_due(due)
+            if disabled is not None:
+                self._is_disabled = True
+                self._logger.warning("endpoint_disabled", reason=disabled)
+            return
+
+    async def attempt(self, job: Job) -> Answered | None:
+        """Send one message; None where there is nothing to send. Raises StoreUnavailable."""
+        body = job.due.body
+        if body is None and job.notice is not None:
+            body = await self._body_of(job.notice)
+        if body is None:
+            return None
+        signers = self._signers if time.monotonic() < self._previous_until else self._signers[:1]
+        return await self._post.courier.send(self._target.url, signers, job.due.id, body)
+
+    async def _body_of(self, notice: Notice) -> bytes:
+        target, reply = self._target, None
+        if needs_reply(notice, target.payload):
+            before = notice.version - 1
+            rows = await self._post.log.rows(notice.conversation_id, before - 1, before)
+            for row in rows:
+                reply = reply_of(notice.conversation_id, notice.event.trace_id, row.event)
+        return body_of(notice, target.id, target.payload, reply)
+
+    async def _notices_at(self, positions: Sequence[int]) -> dict[int, Notice]:
+        found = {}
+        for entry in await self._post.log.at(positions) if positions else ():
+            try:
+                notice = notice_of(entry.position, entry.conversation_id, entry.version, entry.event)
+            except UnreadableEvent:
+                continue
+            if notice is not None:
+                found[entry.position] = notice
+        return found
+
+    def _of(self, page: Page | None, after: int) -> list[Notice]:
+        """The endpoint's notices of a page behind a position."""
+        events = self._target.events
+        own = page.notices.get(self._target.account_id, ()) if page else ()
+        return [each for each in own if each.position > after and each.type in events]
+
+    def _job(self, notice: Notice) -> Job:
+        id_ = message_id(self._target.id, str(notice.position))
+        return Job(Due(id_, notice.type, notice.position, None, 0), notice)
+
+    def _set_due(self, seconds: float | None) -> None:
+        self._due_at = None if seconds is None else time.monotonic() + seconds
+
+    def _opened(self, target: Target) -> list[Webhook]:
+        """What signs: by the secret, and by the one before it."""
+        owner = seal_owner(target.account_id, target.id)
+        sealed = [each for each in (target.secret, target.previous_secret) if each is not None]
+        try:
+            return [Webhook(self._post.sealer.open(each, owner=owner)) for each in sealed]
+        except SealBroken as error:
+            self._logger.warning("secret_does_not_open", endpoint_id=target.id, reason=str(error))
+            return []
+
+
+class _Batch:
+    """Jobs that are sent in their order, some at once; none is begun once the endpoint needs a pause."""
+
+    def __init__(self, sender: Sender, jobs: Sequence[Job]) -> None:
+        self.failures = sender.target.failures
+        self.pause: float | None = None
+        self._is_gone = False
+        self._sender = sender
+        self._jobs = jobs
+        self._outcomes: list[Outcome] = []
+
+    @property
+    def health(self) -> Health:
+        return Health(failures=self.failures, pause_seconds=self.pause, gone=self._is_gone)
+
+    async def run(self) -> list[Outcome]:
+        """The outcomes of those that were begun: the first ones."""
+        waiting = iter(self._jobs)
+        at_once = 1 if self.failures >= FAILURES_IN_A_ROW else min(AT_ONCE, len(self._jobs))
+        if at_once == 1:
+            await self._work(waiting)
+        else:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(at_once):
+                    tasks.create_task(self._work(waiting))
+        return self._outcomes
+
+    async def _work(self, waiting: Iterator[Job]) -> None:
+        while self.pause is None and not self._is_gone:
+            job = next(waiting, None)
+            if job is None:
+                return
+            self._settle(job, await self._sender.attempt(job))
+
+    def _settle(self, job: Job, answered: Answered | None) -> None:
+        due = job.due
+        outcome = Outcome(
+            id=due.id,
+            type=due.type,
+            position=due.position,
+            status="delivered",
+            tries=0,
+            attempt=answered.attempt if answered else None,
+        )
+        if answered is None:
+            outcome = msgspec.structs.replace(outcome, status="erased")
+        elif answered.is_success:
+            self.failures = 0
+        else:
+            outcome = self._failed(outcome, due.tries + 1, answered)
+        self._outcomes.append(outcome)
+        reason = answered.attempt.error if answered else None
+        telemetry.count(ATTEMPTS, outcome=reason or outcome.status)
+
+    def _failed(self, outcome: Outcome, tries: int, answered: Answered) -> Outcome:
+        self.failures += 1
+        self._is_gone = self._is_gone or answered.is_gone
+        self.pause = pause_of(self.failures, answered.wish)
+        wait = retry_in(tries, answered.wish)
+        status = "waiting" if wait is not None else "failed"
+        return msgspec.structs.replace(outcome, status=status, tries=tries, wait=wait)

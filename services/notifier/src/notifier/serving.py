@@ -1,0 +1,146 @@
+"""All endpoints of the service, while this process leads and there is one."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection
+
+from conversations.database import EVENTS_TABLE, DatabaseError, bounded, listen, notifications, open_session
+from conversations.errors import StoreUnavailable
+from conversations.event_store.log import Log
+from conversations.leadership import GATHER_SECONDS, REST_SECONDS, RETRY_SECONDS
+from directory.secrets import Sealer
+from net_guard import Guard
+from notifier.attempt import Courier
+from notifier.clock import Clock
+from notifier.pages import Pages
+from notifier.sender import Post, Sender
+from runtime.logs import get_logger
+from runtime.postgres import DatabaseUnavailable, Pool
+from runtime.web import raise_open_files
+from webhooks import outbox
+from webhooks.outbox import Target
+
+_TIDY_SECONDS = 30.0
+_FORGET_ROUNDS = 120
+"""Once an hour."""
+_FORGET_AT_ONCE = 5_000
+_LISTEN_SECONDS = 60.0
+
+Changes = Callable[[], Awaitable[Collection[str]]]
+"""The ids of endpoints that have been changed; waits for the first."""
+
+
+class Serving:
+    """A sender for each enabled endpoint, and what they share."""
+
+    def __init__(self, database_url: str, name: str, pool: Pool, sealer: Sealer, guard: Guard) -> None:
+        self._database_url = database_url
+        self._name = name
+        self._pool = pool
+        self._sealer = sealer
+        self._guard = guard
+        self._senders: dict[str, tuple[Sender, asyncio.Task[None]]] = {}
+        self._noted: dict[str, int] = {}
+        self._appended = asyncio.Event()
+        self._logger = get_logger("notifier.serving")
+
+    async def run(self, changes: Changes) -> None:
+        """Until no endpoint is left that is enabled. Raises DatabaseUnavailable, StoreUnavailable."""
+        raise_open_files()
+        log = Log(self._pool)
+        clock = Clock(await outbox.now(self._pool))
+        pages = Pages(log, await log.head())
+        courier = Courier(self._guard, clock)
+        self._post = Post(self._pool, log, pages, courier, self._sealer)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(self._listen()),
+                    tasks.create_task(self._follow(pages)),
+                    tasks.create_task(self._tidy(clock)),
+                ]
+                self._tasks = tasks
+                await self._load(None)
+                self._logger.info("serving", endpoints=len(self._senders))
+                while self._senders:
+                    await self._load(await changes())
+                for task in background:
+                    task.cancel()
+        finally:
+            self._senders.clear()
+            await courier.aclose()
+
+    async def _load(self, ids: Collection[str] | None) -> None:
+        found = await outbox.load(self._pool, None if ids is None else list(ids))
+        for target in found:
+            self._serve(target)
+        for gone in set(ids or ()) - {target.id for target in found}:
+            self._end(gone)
+
+    def _serve(self, target: Target) -> None:
+        known = self._senders.get(target.id)
+        if known is not None and not known[1].done():
+            known[0].update(target)
+            return
+        sender = Sender(self._post, target)
+        self._noted[target.id] = target.position
+        self._senders[target.id] = (sender, self._tasks.create_task(sender.run()))
+
+    def _end(self, endpoint_id: str) -> None:
+        self._noted.pop(endpoint_id, None)
+        sender = self._senders.pop(endpoint_id, None)
+        if sender is not None:
+            sender[1].cancel()
+
+    async def _follow(self, pages: Pages) -> None:
+        while True:
+            self._appended.clear()
+            try:
+                page = await pages.extend()
+            except StoreUnavailable as error:
+                self._logger.warning("cannot_follow", reason=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if page is None:
+                await self._appended.wait()
+                continue
+            for sender, _ in self._senders.values():
+                sender.offer(page)
+
+    async def _listen(self) -> None:
+        """Hear of appends on a session of its own, which there is only while endpoints are served."""
+        while True:
+            with contextlib.suppress(DatabaseError):
+                async with open_session(self._database_url, self._name) as session:
+                    await listen(session, EVENTS_TABLE)
+                    while True:
+                        self._appended.set()
+                        while not await notifications(session, seconds=_LISTEN_SECONDS):
+                            with bounded(session):
+                                await session.execute("SELECT 1")
+                        await asyncio.sleep(GATHER_SECONDS)
+                        self._appended.set()
+                        await asyncio.sleep(REST_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _tidy(self, clock: Clock) -> None:
+        """Note how far endpoints have come that the log has had nothing for; forget old deliveries."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            try:
+                clock.set(await outbox.now(self._pool))
+                await self._note_positions()
+                if rounds % _FORGET_ROUNDS == 0:
+                    while await outbox.forget(self._pool, _FORGET_AT_ONCE) == _FORGET_AT_ONCE:
+                        pass
+                rounds += 1
+            except DatabaseUnavailable as error:
+                self._logger.warning("cannot_tidy", reason=str(error))
+
+    async def _note_positions(self) -> None:
+        positions = {id_: sender.position for id_, (sender, _) in self._senders.items()}
+        moved = {id_: position for id_, position in positions.items() if self._noted[id_] != position}
+        if moved:
+            await outbox.advance(self._pool, moved)
+            self._noted |= {id_: position for id_, position in moved.items() if id_ in self._noted}

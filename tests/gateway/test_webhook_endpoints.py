@@ -1,0 +1,227 @@
+"""/v1/webhook_endpoints: made, changed, deleted by their account alone; what is refused."""
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from administration import accounts as directory
+from contracts.admin_errors import Conflict
+from runtime.postgres import Connection, Pool
+from tests.administrator import administrator
+from tests.gateway.client import check_problem
+from tests.gateway.conftest import Accounts, make_account
+from tests.gateway.process import GatewayProcess
+
+pytestmark = pytest.mark.requirement("WEBHOOK-HTTP")
+
+URL = "https://hooks.example.com/agents"
+NOBODY = "0192f0c1-0000-7000-8000-000000000000"
+
+
+class Hooks:
+    """`/v1/webhook_endpoints` of one gateway for one account."""
+
+    def __init__(self, http: httpx.AsyncClient, url: str, key: str) -> None:
+        self._http = http
+        self._url = f"{url}/v1/webhook_endpoints"
+        self._headers = {"X-Api-Key": key}
+
+    async def send(self, method: str, path: str = "", body: Any = None, **query: Any) -> httpx.Response:
+        given = {} if body is None else {"json": body}
+        return await self._http.request(
+            method, f"{self._url}{path}", headers=self._headers, params=query or None, **given
+        )
+
+    async def ok(
+        self, method: str, path: str = "", body: Any = None, *, status: int = 200, **query: Any
+    ) -> Any:
+        response = await self.send(method, path, body, **query)
+        assert response.status_code == status, response.text
+        return response.json()
+
+    async def make(self, **more: Any) -> Any:
+        return await self.ok("POST", body={"url": URL, "events": ["run.completed"]} | more, status=201)
+
+
+@pytest.fixture(scope="module")
+async def hooking(
+    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[GatewayProcess]:
+    key = base64.b64encode(os.urandom(32)).decode()
+    own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
+    process = GatewayProcess(
+        tmp_path_factory.mktemp("gateway"), environ | own, hurry={"webhooks.deliveries.TEST_SECONDS": 0.5}
+    )
+    await process.start()
+    yield process
+    await process.stop()
+
+
+@pytest.fixture
+def hooks(http: httpx.AsyncClient, hooking: GatewayProcess, accounts: Accounts) -> Hooks:
+    return Hooks(http, hooking.url, accounts.free.key)
+
+
+async def test_an_endpoint_is_made_shown_changed_and_deleted(hooks: Hooks) -> None:
+    made = await hooks.make(payload="full")
+    assert made["secret"].startswith("whsec_")
+    assert len(base64.b64decode(made["secret"].removeprefix("whsec_"))) == 32
+    shown = await hooks.ok("GET", f"/{made['id']}")
+    assert shown == {name: value for name, value in made.items() if name != "secret"}
+    assert shown["secret_last4"] == made["secret"][-4:]
+    assert (shown["payload"], shown["disabled"]) == ("full", False)
+    changed = await hooks.ok("PATCH", f"/{made['id']}", {"events": ["run.failed"], "disabled": True})
+    assert (changed["events"], changed["disabled"], changed["disabled_reason"]) == (
+        ["run.failed"],
+        True,
+        "account",
+    )
+    assert changed["url"] == URL
+    assert (await hooks.ok("PATCH", f"/{made['id']}", {"disabled": False}))["disabled_reason"] is None
+    assert (await hooks.send("DELETE", f"/{made['id']}")).status_code == 204
+    check_problem(await hooks.send("GET", f"/{made['id']}"), 404, "not_found")
+
+
+async def test_a_rotated_secret_is_another_one_and_shown_once(hooks: Hooks) -> None:
+    made = await hooks.make()
+    rotated = await hooks.ok("POST", f"/{made['id']}/rotate_secret")
+    assert rotated["secret"] != made["secret"]
+    shown = await hooks.ok("GET", f"/{made['id']}")
+    assert shown["secret_last4"] == rotated["secret"][-4:]
+    assert "secret" not in shown
+
+
+async def test_endpoints_are_listed_page_by_page_in_the_order_in_which_they_were_made(
+    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool
+) -> None:
+    hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
+    made = [(await hooks.make())["id"] for _ in range(3)]
+    first = await hooks.ok("GET", limit="2")
+    second = await hooks.ok("GET", limit="2", cursor=first["next_cursor"])
+    assert [each["id"] for each in first["data"] + second["data"]] == made
+    assert second["next_cursor"] is None
+
+
+async def test_another_accounts_endpoint_is_not_found(
+    http: httpx.AsyncClient, hooking: GatewayProcess, accounts: Accounts, hooks: Hooks
+) -> None:
+    made = await hooks.make()
+    other = Hooks(http, hooking.url, accounts.other.key)
+    tried = await hooks.ok("POST", f"/{made['id']}/test", {})
+    for method, path, body in (
+        ("GET", f"/{made['id']}", None),
+        ("PATCH", f"/{made['id']}", {"disabled": True}),
+        ("DELETE", f"/{made['id']}", None),
+        ("POST", f"/{made['id']}/rotate_secret", None),
+        ("POST", f"/{made['id']}/test", {}),
+        ("POST", f"/{made['id']}/replay", {"from": 1, "to": 2}),
+        ("GET", f"/{made['id']}/deliveries", None),
+        ("GET", f"/{made['id']}/deliveries/{tried['id']}", None),
+        ("POST", f"/deliveries/{tried['id']}/resend", None),
+        ("GET", "/nothing", None),
+        ("GET", f"/{NOBODY}", None),
+        ("POST", "/deliveries/nothing/resend", None),
+    ):
+        check_problem(await other.send(method, path, body), 404, "not_found")
+
+
+@pytest.mark.requirement("WEBHOOK-GUARD")
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("https://127.0.0.1/", "127.0.0.1 is not a public address"),
+        ("https://10.1.2.3/", "10.1.2.3 is not a public address"),
+        ("https://localhost/", "localhost is not a name of the Internet"),
+        ("http://hooks.example.com/", "not https"),
+        ("http://127.0.0.1:4445/", "not https"),
+    ],
+)
+async def test_an_address_that_may_not_be_called_is_refused_with_why(
+    hooks: Hooks, url: str, reason: str
+) -> None:
+    problem = check_problem(
+        await hooks.send("POST", body={"url": url, "events": ["run.completed"]}), 400, "address_refused"
+    )
+    assert problem["errors"] == [{"field": "url", "message": f"This may not be called: {reason}."}]
+    made = await hooks.make()
+    check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")
+
+
+async def test_an_address_that_is_allowed_is_taken(hooks: Hooks) -> None:
+    assert (await hooks.make(url="http://127.0.0.1:4444/x"))["url"] == "http://127.0.0.1:4444/x"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"events": ["run.completed"]}, "url"),
+        ({"url": "hooks.example.com", "events": ["run.completed"]}, "url"),
+        ({"url": "https://u:p@hooks.example.com/", "events": ["run.completed"]}, "url"),
+        ({"url": URL, "events": []}, "events"),
+        ({"url": URL, "events": ["run.exploded"]}, "events[0]"),
+        ({"url": URL, "events": ["run.completed"], "payload": "fat"}, "payload"),
+        ({"url": URL, "events": ["run.completed"], "secret": "x"}, "secret"),
+    ],
+)
+async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> None:
+    problem = check_problem(await hooks.send("POST", body=body), 400, "invalid_request")
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+async def test_an_account_has_fifty_endpoints_at_most(
+    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool
+) -> None:
+    hooks = Hooks(http, hooking.url, (await make_account(pool, "Unlimited")).key)
+    body = {"url": URL, "events": ["run.completed"]}
+    answers = await asyncio.gather(*(hooks.send("POST", body=body) for _ in range(55)))
+    assert sorted(each.status_code for each in answers) == [201] * 50 + [409] * 5
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_tests_resends_and_replays_are_noted_for_an_endpoint_that_is_enabled(
+    hooks: Hooks, conn: Connection
+) -> None:
+    """Nobody delivers here: the test is answered as it stands."""
+    made = await hooks.make()
+    tested = await hooks.ok("POST", f"/{made['id']}/test", {"type": "approval.requested"})
+    assert (tested["type"], tested["status"], tested["attempts"]) == ("approval.requested", "waiting", [])
+    listed = await hooks.ok("GET", f"/{made['id']}/deliveries")
+    assert listed == {"data": [tested], "next_cursor": None}
+    assert await hooks.ok("GET", f"/{made['id']}/deliveries/{tested['id']}") == tested
+    assert (await hooks.send("GET", f"/{made['id']}/deliveries", status="odd")).status_code == 400
+    await conn.execute("UPDATE webhook_deliveries SET status = 'failed', tries = 10, next_attempt_at = NULL")
+    resent = await hooks.ok("POST", f"/deliveries/{tested['id']}/resend", status=202)
+    assert (resent["id"], resent["status"]) == (tested["id"], "waiting")
+    begun = await hooks.ok("POST", f"/{made['id']}/replay", {"from": 3, "to": 9}, status=202)
+    assert (begun["from"], begun["to"], begun["endpoint_id"]) == (3, 9, made["id"])
+    wrong = await hooks.send("POST", f"/{made['id']}/replay", {"from": 9, "to": 3})
+    assert check_problem(wrong, 400, "invalid_request")["errors"][0]["field"] == "to"
+    for _ in range(4):
+        await hooks.ok("POST", f"/{made['id']}/replay", {"from": 3, "to": 9}, status=202)
+    sixth = await hooks.send("POST", f"/{made['id']}/replay", {"from": 3, "to": 9})
+    check_problem(sixth, 409, "conflict")
+    await hooks.ok("PATCH", f"/{made['id']}", {"disabled": True})
+    for path, body in (
+        (f"/{made['id']}/test", {}),
+        (f"/deliveries/{tested['id']}/resend", None),
+        (f"/{made['id']}/replay", {"from": 3, "to": 9}),
+    ):
+        check_problem(await hooks.send("POST", path, body), 409, "conflict")
+
+
+async def test_endpoints_go_with_their_account(
+    http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool, conn: Connection
+) -> None:
+    account = await make_account(pool, "Unlimited")
+    made = await Hooks(http, hooking.url, account.key).make()
+    with pytest.raises(Conflict, match="1 webhook endpoint"):
+        await directory.delete(administrator(pool), account.account_id)
+    await directory.delete(administrator(pool), account.account_id, force=True)
+    for table in ("webhook_endpoints", "webhook_cursors", "webhook_deliveries"):
+        rows = await conn.execute(f"SELECT FROM {table} WHERE endpoint_id = %s".encode(), [made["id"]])
+        assert await rows.fetchall() == []

@@ -1,0 +1,140 @@
+"""An account with endpoints, a receiver, and the notifier that sends to it."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+from administration import accounts
+from administration.values import NewAccount
+from contracts import events
+from contracts.ids import new_id
+from contracts.webhooks import (
+    EVENT_TYPES,
+    Delivery,
+    Endpoint,
+    EventType,
+    IssuedEndpoint,
+    NewEndpoint,
+    Payload,
+)
+from conversations.aggregate.conversation import Conversation
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from runtime.postgres import Pool, connection
+from tests.administrator import SEALER, administrator
+from tests.conversations.given import AT, trace, turn
+from tests.notifier.process import NotifierProcess
+from tests.notifier.receiver import Receiver, receiving
+from webhooks import deliveries, endpoints
+
+HURRY: dict[str, Any] = {
+    "notifier.schedule.RETRY_SECONDS": [0.05] * 9,
+    "notifier.schedule.LONGEST_PAUSE": 0.2,
+    "notifier.attempt.ATTEMPT_SECONDS": 60.0,
+}
+
+_END_NOTIFIERS = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+ WHERE application_name LIKE 'notifier-%' AND datname = current_database()
+"""
+
+
+class World(msgspec.Struct):
+    """One account, what it does, and what is known of its deliveries."""
+
+    pool: Pool
+    store: ConversationStore
+    account_id: str
+
+    async def chat(self, word: str = "a", text: str = "It has shipped.", account: str | None = None) -> str:
+        """A conversation of one run; returns its id."""
+        began = events.ConversationStarted(trace_id=trace(word), at=AT, account_id=account or self.account_id)
+        stored = [began, *turn(word, "Where is it?", text)]
+        conversation = Conversation(conversation_id=new_id())
+        return (await self.store.append(conversation, stored)).conversation_id
+
+    async def erase(self, conversation_id: str) -> None:
+        conversation = await Log(self.pool).conversation(conversation_id)
+        erased = events.ConversationErased(trace_id=trace("erasing"), at=AT, account_id=self.account_id)
+        await self.store.append(conversation, [erased])
+
+    async def endpoint(
+        self, url: str, *types: EventType, payload: Payload = "thin", account: str | None = None
+    ) -> IssuedEndpoint:
+        new = NewEndpoint(url=url, events=types or EVENT_TYPES, payload=payload)
+        return await endpoints.create(self.pool, SEALER, account or self.account_id, new)
+
+    async def deliveries(self, endpoint_id: str) -> list[Delivery]:
+        """The newest first."""
+        found, _ = await deliveries.page(
+            self.pool, self.account_id, endpoint_id, status=None, before=None, limit=100
+        )
+        return found
+
+    async def until(
+        self, endpoint_id: str, holds: Callable[[list[Delivery]], bool], seconds: float = 60
+    ) -> list[Delivery]:
+        """The deliveries, once `holds` is true of them."""
+        async with asyncio.timeout(seconds):
+            while not holds(found := await self.deliveries(endpoint_id)):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.02)
+        return found
+
+    async def until_disabled(self, endpoint_id: str) -> Endpoint:
+        async with asyncio.timeout(60):
+            while True:
+                found = await endpoints.get(self.pool, self.account_id, endpoint_id)
+                if found.disabled:
+                    return found
+                await asyncio.sleep(0.02)
+
+    async def execute(self, statement: str, *values: object) -> None:
+        async with connection(self.pool) as conn:
+            await conn.execute(statement.encode(), values)
+
+
+@pytest.fixture
+async def world(migrated_database_url: str, pool: Pool, store: ConversationStore) -> World:
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(_END_NOTIFIERS)
+        await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
+    account = await accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
+    return World(pool, store, account.id)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as opened:
+        yield opened
+
+
+StartNotifier = Callable[..., NotifierProcess]
+
+
+@pytest.fixture
+async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator[StartNotifier]:
+    """Starts notifiers, which end with the test; what they are hurried by beside the rest, by keyword."""
+    running: list[NotifierProcess] = []
+
+    def start(
+        name: str = "notifier-1", allow: str = "127.0.0.1:*", hurry: dict[str, Any] | None = None
+    ) -> NotifierProcess:
+        environ = {
+            "AGENTCHAT_DATABASE_URL": migrated_database_url,
+            "AGENTCHAT_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),
+            "AGENTCHAT_WEBHOOK_ALLOW": allow,
+        }
+        process = NotifierProcess(tmp_path, environ, HURRY | (hurry or {}))
+        process.start(name)
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        await process.end()

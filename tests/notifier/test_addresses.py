@@ -1,0 +1,116 @@
+"""What endpoints may not be, at each attempt: private, or elsewhere by redirect or by their name."""
+
+import pytest
+from standardwebhooks import Webhook
+
+from contracts.admin_errors import Invalid
+from contracts.webhooks import Attempt
+from net_guard import AddressRefused, Guard
+from notifier.attempt import Courier
+from notifier.clock import Clock
+from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.receiver import Receiver, status
+from webhooks.endpoints import check_url
+
+pytestmark = pytest.mark.requirement("WEBHOOK-GUARD")
+
+SIGNER = Webhook("whsec_" + "c2VjcmV0" * 4)
+
+
+async def _attempt(guard: Guard, url: str) -> Attempt:
+    courier = Courier(guard, Clock(1_790_000_000.0))
+    try:
+        return (await courier.send(url, [SIGNER], "msg_1", b"{}")).attempt
+    finally:
+        await courier.aclose()
+
+
+async def test_a_name_whose_address_has_become_private_is_not_called(receiver: Receiver) -> None:
+    found = [["127.0.0.1"]]
+
+    async def resolve(host: str, port: int, account_id: str) -> list[str]:
+        return found[0]
+
+    attempt = await _attempt(Guard([], resolve), "https://hooks.example/x")
+    assert (attempt.status, attempt.error) == (None, "address_refused")
+    assert attempt.message == "The address may not be called: hooks.example is 127.0.0.1."
+    assert receiver.received == []
+
+
+async def test_a_name_without_an_address_is_said_to_have_none() -> None:
+    async def resolve(host: str, port: int, account_id: str) -> list[str]:
+        raise OSError("no such name")
+
+    attempt = await _attempt(Guard([], resolve), "https://nowhere.example/x")
+    assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
+
+
+async def test_a_redirect_is_a_failure_and_is_not_followed(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/moved", status(302, f"Location: {receiver.url('/inside')}"), status(204))
+    endpoint = await world.endpoint(receiver.url("/moved"), "run.completed")
+    notifiers()
+    await world.chat()
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "delivered")
+    first = delivery.attempts[0]
+    assert (first.status, first.error) == (302, "redirect_refused")
+    assert first.message == "The endpoint answered 302, and no redirect is followed."
+    assert receiver.at("/inside") == []
+
+
+async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
+    notifiers(allow="127.0.0.2:*")
+    await world.chat()
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    assert delivery.attempts[0].error == "address_refused"
+    assert receiver.received == []
+
+
+async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    async def hang(_: object) -> bytes | None:
+        await world.until(endpoint.id, lambda found: bool(found))
+        return None
+
+    receiver.does("/hangs", hang)
+    endpoint = await world.endpoint(receiver.url("/hangs"), "run.completed")
+    notifiers(hurry={"notifier.attempt.ATTEMPT_SECONDS": 0.3})
+    await world.chat()
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")
+
+
+async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
+    attempt = await _attempt(Guard(["127.0.0.1:1"]), "http://127.0.0.1:1/")
+    assert (attempt.status, attempt.error) == (None, "connection_failed")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://127.0.0.1/",
+        "https://10.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/latest",
+        "https://localhost/",
+        "https://metadata.google.internal/",
+        "http://hooks.example/",
+        "https://hooks.example:8000/",
+    ],
+)
+def test_an_address_that_is_not_of_the_internet_is_refused_when_it_is_given(url: str) -> None:
+    with pytest.raises(AddressRefused):
+        check_url(Guard([]), url)
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://hooks.example/", "hooks.example", "https://", "https://a b/", "https://u:p@h.example/"]
+)
+def test_what_is_no_address_is_refused_as_such(url: str) -> None:
+    with pytest.raises(Invalid):
+        check_url(Guard([]), url)

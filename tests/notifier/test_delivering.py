@@ -1,0 +1,274 @@
+"""What endpoints are sent: signed, once or known as sent before, whatever fails on either side."""
+
+import json
+
+import anthropic
+import openai
+import pytest
+from standardwebhooks import Webhook
+
+from contracts.webhooks import EndpointChanges, message_id
+from tests.administrator import SEALER
+from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.receiver import Received, Receiver, status
+from webhooks import deliveries, endpoints
+
+pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
+
+
+@pytest.mark.requirement("WEBHOOK-SIGNED")
+async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
+    notifiers()
+    conversation_id = await world.chat()
+    [got] = await receiver.until("/hook", 1)
+    data = got.message["data"]
+    assert got.message["type"] == "run.completed"
+    assert got.message["id"] == got.id == message_id(endpoint.id, str(data["position"]))
+    assert data == {
+        "position": data["position"],
+        "conversation_id": conversation_id,
+        "version": 7,
+        "trace_id": data["trace_id"],
+    }
+    assert Webhook(endpoint.secret).verify(got.body, got.headers) == got.message
+    client = openai.OpenAI(api_key="none", webhook_secret=endpoint.secret)
+    assert client.webhooks.unwrap(got.body, got.headers).id == got.id
+    found = anthropic.Anthropic(api_key="none").beta.webhooks.unwrap(
+        got.body, headers=got.headers, key=endpoint.secret
+    )
+    assert found.id == got.id
+    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    assert (delivery.id, delivery.status, delivery.attempts[0].status) == (got.id, "delivered", 204)
+
+
+async def test_full_payloads_hold_the_reply(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    await world.endpoint(receiver.url("/full"), "run.completed", payload="full")
+    notifiers()
+    await world.chat(text="Your parcel is in Kraków.")
+    [got] = await receiver.until("/full", 1)
+    message = got.message["data"]["message"]
+    assert (message["role"], message["content"], message["token_count"]) == (
+        "assistant",
+        "Your parcel is in Kraków.",
+        15,
+    )
+    assert got.message["data"]["usage"]["input_tokens"] == 15
+
+
+async def test_an_endpoint_gets_its_types_of_its_account_alone(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    await world.endpoint(receiver.url("/starts"), "conversation.started")
+    notifiers()
+    await world.chat(account="someone-else")
+    own = await world.chat()
+    [got] = await receiver.until("/starts", 1)
+    assert (got.message["type"], got.message["data"]["conversation_id"]) == ("conversation.started", own)
+    assert len(receiver.received) == 1
+
+
+async def test_what_happened_while_no_notifier_ran_is_delivered(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    await world.endpoint(receiver.url("/late"), "run.completed")
+    conversations = [await world.chat(str(number)) for number in range(3)]
+    notifiers()
+    got = await receiver.until("/late", 3)
+    assert {each.message["data"]["conversation_id"] for each in got} == set(conversations)
+
+
+async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_under_its_id(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/crash"), "run.completed")
+    process = notifiers()
+
+    async def kill_the_first_time(_: Received) -> bytes | None:
+        if len(receiver.at("/crash")) == 1:
+            await process.kill()
+            return None
+        return status(204)
+
+    receiver.does("/crash", kill_the_first_time)
+    await world.chat()
+    await receiver.until("/crash", 1)
+    notifiers("notifier-2")
+    first, second = await receiver.until("/crash", 2)
+    assert (first.id, first.body) == (second.id, second.body)
+    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    assert [attempt.status for attempt in delivery.attempts] == [204]
+
+
+@pytest.mark.requirement("WEBHOOK-RETRIES")
+async def test_a_failure_is_tried_again_under_its_id_until_it_succeeds(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/flaky", status(500), status(503), status(200))
+    endpoint = await world.endpoint(receiver.url("/flaky"), "run.completed")
+    notifiers()
+    await world.chat()
+    got = await receiver.until("/flaky", 3)
+    assert len({each.id for each in got}) == 1
+    [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    assert [attempt.status for attempt in delivery.attempts] == [500, 503, 200]
+    assert [attempt.error for attempt in delivery.attempts] == ["status", "status", None]
+    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).failing_since is None
+
+
+@pytest.mark.requirement("WEBHOOK-RETRIES")
+async def test_after_the_last_attempt_it_has_failed_and_can_be_sent_again(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/down", *[status(500)] * 10, status(204))
+    endpoint = await world.endpoint(receiver.url("/down"), "run.completed")
+    notifiers()
+    await world.chat()
+    [failed] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
+    assert (len(failed.attempts), failed.next_attempt_at) == (10, None)
+    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).failing_since is not None
+    await deliveries.resend(world.pool, world.account_id, failed.id)
+    got = await receiver.until("/down", 11)
+    assert len({each.id for each in got}) == 1
+    await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+
+
+@pytest.mark.requirement("WEBHOOK-RETRIES")
+async def test_retry_after_is_heeded_for_the_whole_endpoint(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/busy", status(429, "Retry-After: 3600"))
+    endpoint = await world.endpoint(receiver.url("/busy"), "run.completed")
+    await world.chat("one")
+    await world.chat("two")
+    notifiers(hurry={"notifier.sender.AT_ONCE": 1})
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    assert delivery.next_attempt_at is not None
+    assert (delivery.next_attempt_at - delivery.attempts[0].at).total_seconds() > 3590
+    later = await world.endpoint(receiver.url("/other"), "run.completed")
+    await world.chat("three")
+    await receiver.until("/other", 1)
+    assert len(receiver.at("/busy")) == 1, "the second event waits in the log"
+    assert later.id != endpoint.id
+
+
+@pytest.mark.requirement("WEBHOOK-DISABLED")
+async def test_410_disables_it_and_the_other_endpoints_are_told(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/gone", status(410))
+    watcher = await world.endpoint(receiver.url("/watcher"), "endpoint.disabled")
+    endpoint = await world.endpoint(receiver.url("/gone"), "run.completed")
+    notifiers()
+    await world.chat()
+    found = await world.until_disabled(endpoint.id)
+    assert found.disabled_reason == "gone"
+    [got] = await receiver.until("/watcher", 1)
+    assert got.message["data"] == {"endpoint_id": endpoint.id, "url": endpoint.url, "reason": "gone"}
+    Webhook(watcher.secret).verify(got.body, got.headers)
+
+
+@pytest.mark.requirement("WEBHOOK-DISABLED")
+async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/dead", status(500), status(500), status(204))
+    endpoint = await world.endpoint(receiver.url("/dead"), "run.completed")
+    notifiers()
+    await world.execute(
+        "UPDATE webhook_endpoints SET failing_since = clock_timestamp() - interval '5 days'"
+        " WHERE endpoint_id = %s",
+        endpoint.id,
+    )
+    first = await world.chat("first")
+    found = await world.until_disabled(endpoint.id)
+    assert found.disabled_reason == "failing"
+    meanwhile = [await world.chat(word) for word in ("second", "third")]
+    asked = len(receiver.at("/dead"))
+    enabled = await endpoints.change(
+        world.pool, world.account_id, endpoint.id, EndpointChanges(disabled=False)
+    )
+    assert (enabled.disabled, enabled.failing_since) == (False, None)
+    await world.until(endpoint.id, lambda found: [each.status for each in found] == ["delivered"] * 3)
+    told = {each.message["data"]["conversation_id"] for each in receiver.at("/dead")[asked:]}
+    assert told == {first, *meanwhile}
+
+
+async def test_a_hanging_endpoint_holds_no_other(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    async def hang(_: Received) -> bytes | None:
+        await world.until(quick.id, lambda found: len(found) >= 20)
+        return None
+
+    receiver.does("/hangs", hang)
+    slow = await world.endpoint(receiver.url("/hangs"), "run.completed")
+    quick = await world.endpoint(receiver.url("/quick"), "run.completed")
+    notifiers()
+    for number in range(20):
+        await world.chat(str(number))
+    await receiver.until("/quick", 20)
+    assert await world.deliveries(slow.id) == []
+    # Nothing is dropped: the log is its queue.
+    await receiver.until("/hangs", 20)
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_a_range_of_the_log_is_replayed_under_the_same_ids(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/again"), "run.completed")
+    notifiers()
+    for number in range(4):
+        await world.chat(str(number))
+    first = await receiver.until("/again", 4)
+    positions = sorted(each.message["data"]["position"] for each in first)
+    await world.until(endpoint.id, lambda found: len(found) == 4)
+    await deliveries.replay(world.pool, world.account_id, endpoint.id, positions[1], positions[2])
+    again = (await receiver.until("/again", 6))[4:]
+    assert sorted(each.message["data"]["position"] for each in again) == positions[1:3]
+    assert {each.id for each in again} <= {each.id for each in first}
+    found = await world.until(
+        endpoint.id, lambda found: sorted(len(each.attempts) for each in found) == [1, 1, 2, 2]
+    )
+    assert {each.status for each in found} == {"delivered"}
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_what_was_erased_meanwhile_is_not_sent_again(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/erased"), "run.completed")
+    process = notifiers()
+    conversation_id = await world.chat()
+    await receiver.until("/erased", 1)
+    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.erase(conversation_id)
+    await deliveries.resend(world.pool, world.account_id, delivery.id)
+    await world.until(endpoint.id, lambda found: found[0].status == "erased")
+    assert len(receiver.at("/erased")) == 1, process.text()
+
+
+@pytest.mark.requirement("WEBHOOK-ROTATION")
+async def test_for_a_day_both_secrets_sign(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/rotated"), "run.completed")
+    notifiers()
+    rotated = await endpoints.rotate_secret(world.pool, SEALER, world.account_id, endpoint.id)
+    await world.chat("both")
+    [got] = await receiver.until("/rotated", 1)
+    assert len(got.headers["webhook-signature"].split(" ")) == 2
+    for secret in (endpoint.secret, rotated.secret):
+        assert Webhook(secret).verify(got.body, got.headers) == json.loads(got.body)
+    await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.execute("UPDATE webhook_endpoints SET previous_until = clock_timestamp()")
+    await deliveries.test(world.pool, world.account_id, endpoint.id, "run.failed")
+    _, tested = await receiver.until("/rotated", 2)
+    assert len(tested.headers["webhook-signature"].split(" ")) == 1
+    Webhook(rotated.secret).verify(tested.body, tested.headers)
+    assert tested.message["type"] == "run.failed"

@@ -1,0 +1,78 @@
+"""Webhooks on the whole system: from a chat to a receiver, through a killed notifier and a wiped NATS."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from tests.harness import RunningStack
+from tests.notifier.receiver import Receiver, receiving
+from tests.system.calling import Caller
+
+pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
+
+_RECEIVE = Path(__file__).parents[2] / "examples" / "webhooks" / "receive.py"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with receiving() as opened:
+        yield opened
+
+
+async def _call(stack: RunningStack, http: httpx.AsyncClient, method: str, path: str, **given: Any) -> Any:
+    found = stack.environment
+    answer = await http.request(
+        method,
+        f"{found.base_url}/v1/webhook_endpoints{path}",
+        headers={"X-Api-Key": found.api_key},
+        **given,
+    )
+    answer.raise_for_status()
+    return answer.json() if answer.content else None
+
+
+@pytest.mark.requirement("WEBHOOK-SIGNED", "WEBHOOK-HTTP")
+async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
+    stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
+) -> None:
+    wanted = {"url": receiver.url("/hook"), "events": ["run.completed"], "payload": "full"}
+    made = await _call(stack, http, "POST", "", json=wanted)
+    tested = await _call(stack, http, "POST", f"/{made['id']}/test", json={})
+    assert (tested["status"], tested["attempts"][0]["status"]) == ("delivered", 204)
+    await stack.wait_ready("notifier-1")
+    stack.kill("notifier-1")
+    answer = await caller.chat("How many of PRD-124 are in stock?")
+    _, got = await receiver.until("/hook", 2)
+    message = Webhook(made["secret"]).verify(got.body, got.headers)
+    assert message["data"]["message"] == answer.json()["message"]
+    await _call(stack, http, "DELETE", f"/{made['id']}")
+
+
+async def test_the_example_verifies_and_prints_what_comes(stack: RunningStack, caller: Caller) -> None:
+    found = stack.environment
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(_RECEIVE)),
+        env={**os.environ, "BASE_URL": found.base_url, "API_KEY": found.api_key},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            assert (await process.stdout.readline()).startswith(b"listening at")
+            conversation_id = (await caller.chat("Hello")).json()["conversation_id"]
+            line = (await process.stdout.readline()).decode().split()
+            assert line == ["run.completed", conversation_id]
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
