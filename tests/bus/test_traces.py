@@ -23,6 +23,14 @@ def delta(seq: int, text: str = "x") -> frames.Delta:
     return frames.Delta(seq=seq, attempt=1, round=1, text=text)
 
 
+async def kept(bus: Bus, trace_id: str, count: int) -> list[frames.Frame]:
+    """What TRACES has of a trace, which followers may have before it is stored: nobody is told of that."""
+    async with asyncio.timeout(20):
+        while len(found := await bus.traces.frames_of(trace_id)) < count:
+            pass
+    return found
+
+
 class Reader:
     """Follows a trace and keeps its frames."""
 
@@ -50,7 +58,7 @@ async def test_every_frame_arrives_in_order_and_is_kept(bus: Bus) -> None:
     await reader.until(len(examples.FRAME_EXAMPLES))
     await subscription.close()
     assert reader.frames == list(examples.FRAME_EXAMPLES)
-    assert await bus.traces.frames_of(trace_id) == reader.frames
+    assert await kept(bus, trace_id, len(reader.frames)) == reader.frames
 
 
 @pytest.mark.requirement("FRAMES")
@@ -63,8 +71,7 @@ async def test_frames_of_a_long_run_are_read_back_whole(bus: Bus) -> None:
     await reader.until(len(sent))
     await subscription.close()
     assert reader.frames == sent
-    async with asyncio.timeout(20):
-        assert await bus.traces.frames_of(trace_id) == sent
+    assert await kept(bus, trace_id, len(sent)) == sent
 
 
 @pytest.mark.requirement("FRAMES")
@@ -88,25 +95,26 @@ async def test_a_closed_subscription_delivers_nothing_more(bus: Bus) -> None:
 async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_recorded(
     bus: Bus, shared_nats: NatsServer
 ) -> None:
+    begun = frames.Accepted(seq=1, attempt=1, conversation_id=ids.new_id())
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")
     await client.request("$JS.API.INFO")  # answered behind the subscription, as `flush` is not
     telemetry.configure("test", None, exporter=InMemorySpanExporter())
     with telemetry.new_trace("test"):
         trace_id = telemetry.current_trace_id()
-        await bus.traces.publish_frame(trace_id, delta(1))
+        await bus.traces.publish_frame(trace_id, begun)
     telemetry.shutdown()
     with telemetry.new_trace("test"):
-        await bus.traces.publish_frame(trace_id, delta(2))
+        await bus.traces.publish_frame(trace_id, begun)
     recorded = await subscription.next_msg(timeout=20)
     unrecorded = await subscription.next_msg(timeout=20)
     await client.close()
     assert recorded.subject == subjects.trace(trace_id)
     assert recorded.headers is not None
     assert recorded.headers["traceparent"].split("-")[1] == trace_id
-    assert wire.decode_frame(recorded.data) == delta(1)
+    assert wire.decode_frame(recorded.data) == begun
     assert unrecorded.headers is None
-    assert wire.decode_frame(unrecorded.data) == delta(2)
+    assert wire.decode_frame(unrecorded.data) == begun
 
 
 @pytest.mark.requirement("FRAMES")
@@ -119,7 +127,7 @@ async def test_what_is_no_frame_is_skipped(bus: Bus, shared_nats: NatsServer) ->
     await reader.until(1)
     await client.close()
     await subscription.close()
-    assert reader.frames == await bus.traces.frames_of(trace_id) == [delta(1)]
+    assert reader.frames == await kept(bus, trace_id, 1) == [delta(1)]
 
 
 @pytest.mark.requirement("FRAMES")
@@ -251,3 +259,28 @@ async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
     await reader.until(1)
     await broken.close()
     await following.close()
+
+
+@pytest.mark.requirement("FRAMES")
+async def test_a_delta_goes_at_once_and_those_just_behind_it_together(bus: Bus) -> None:
+    trace_id, reader = new_trace(), Reader()
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
+    await bus.ping()
+    client = bus._connection.client
+    client._flushed_at = 0.0
+    assert bus.traces.send_frame(trace_id, delta(1))
+    await asyncio.sleep(0)
+    assert not client._pending, "nothing had been sent for long"
+    for seq in (2, 3):
+        client._flushed_at = asyncio.get_running_loop().time() + 60
+        bus.traces.send_frame(trace_id, delta(seq))
+    await asyncio.sleep(0)
+    assert len(client._pending) == 2
+    await reader.until(3)
+    bus.traces.send_frame(trace_id, delta(4))
+    bus.traces.send_frame(trace_id, frames.Failed(seq=5, attempt=1, code="cancelled", message=""))
+    await asyncio.sleep(0)
+    assert not client._pending, "an end waits for nobody"
+    await reader.until(5)
+    await subscription.close()
+    assert [frame.seq for frame in reader.frames] == [1, 2, 3, 4, 5]

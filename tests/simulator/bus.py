@@ -108,7 +108,11 @@ class SimTraces(_Part):
         await self._call("cancel", effect)
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+        self.send_frame(trace_id, frame)
+
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
         self._nats.publish_frame(self._process, trace_id, frame)
+        return True
 
     def follow_trace(self, trace_id: str, deliver: Callable[[frames.Frame], None]) -> Follower:
         return self._nats.follow(self._process, trace_id, deliver)

@@ -10,7 +10,7 @@ import pytest
 
 from directory.agents import McpServer
 from net_guard import Guard, Resolver, is_public
-from tests.tool_runner.certificates import tls_contexts
+from tests.certificates import tls_contexts
 from tests.tool_runner.conftest import ACCOUNT, Connect, Connections, call
 from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.faults import ToolFailed

@@ -9,10 +9,10 @@ import msgspec
 import nats.errors
 
 from bus import headers
-from bus.client import Receive
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
+from bus.parser import Receive
 from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, wire
 from contracts.timings import TRACES_KEPT_SECONDS
@@ -38,18 +38,25 @@ class Traces:
         self._cancelled: dict[str, float] = {}  # when on time.monotonic() it was heard, the oldest first
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send one frame. Never waits for NATS and never raises.
+        """Send one frame. Never waits for NATS and never raises; as `send_frame`."""
+        if not self.send_frame(trace_id, frame):
+            await asyncio.sleep(0)  # one turn of the loop, in which the buffer goes to the socket
+
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+        """Send one frame; False where the outgoing buffer is half full: its sender should wait for a turn.
 
         A frame that cannot be sent is lost, and readers repair from the log; the counter
-        agentchat.bus.frames_dropped and a warning say so.
+        agentchat.bus.frames_dropped and a warning say so. Deltas of several runs go together where there are
+        many of them, and without a trace context: the subject names their trace.
         """
-        client = self._connection.client
-        if not client.publish_now(
-            subjects.trace(trace_id), wire.encode(frame), headers=headers.traceparent_block()
-        ):
+        client, is_delta = self._connection.client, isinstance(frame, frames.Delta)
+        block = b"" if is_delta else headers.traceparent_block()
+        sent = client.publish_now(
+            subjects.trace(trace_id), wire.encode(frame), headers=block, urgent=not is_delta
+        )
+        if not sent:
             self._note_dropped(trace_id, frame)
-        elif client.is_half_full:
-            await asyncio.sleep(0)  # one turn of the loop, in which the buffer goes to the socket
+        return not (sent and client.is_half_full)
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""

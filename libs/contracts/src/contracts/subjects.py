@@ -1,5 +1,6 @@
 """Subjects and streams of the bus (docs/design.md 5), built and taken apart in this one place."""
 
+import functools
 import hashlib
 import re
 
@@ -56,8 +57,9 @@ def tool_results(trace_id: str) -> str:
     return f"chat.tools.results.{token(trace_id)}.*"
 
 
+@functools.lru_cache(maxsize=4096)
 def trace(trace_id: str) -> str:
-    """The live frames of a trace."""
+    """The live frames of a trace: asked for with each of them."""
     return f"chat.traces.{token(trace_id)}"
 
 

@@ -11,6 +11,10 @@ from runtime.logs import get_logger
 POLL_SECONDS = 1.0
 """Should a notification be missed, an event is found after this time."""
 
+TOGETHER_SECONDS = 0.02
+"""From one step to the next, but for a log that has more than a step takes: what is appended meanwhile goes
+together. What comes behind a pause is followed at once."""
+
 _RETRY_SECONDS = 0.5
 _BEHIND_SECONDS = 30.0
 
@@ -41,6 +45,7 @@ class LogFollower:
         """Until cancelled. What is away is asked again and again."""
         self._at_end = time.monotonic()
         while True:
+            next_at = time.monotonic() + TOGETHER_SECONDS
             self._appended.clear()
             try:
                 found = await self._step()
@@ -51,6 +56,7 @@ class LogFollower:
             if found < self._batch:
                 self._at_end = time.monotonic()
                 await self._wait()
+                await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     def check(self) -> None:
         """Raises Behind."""

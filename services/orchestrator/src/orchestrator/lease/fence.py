@@ -20,12 +20,17 @@ class Fence:
         self._traces = traces
         self._lease = lease
 
+    @property
+    def is_open(self) -> bool:
+        """Whether any frame may be sent now."""
+        return self._lease.is_live
+
     async def ready(self, frame: frames.Frame) -> None:
         """Return when the lease is live. Raises Interrupted: it is lost, or was not renewed in time."""
-        if self._lease.is_live or isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
+        if isinstance(frame, _HARMLESS) or await self._lease.wait_until_live():
             return
         raise Interrupted("lost")
 
-    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
         """As the bus does it."""
-        await self._traces.publish_frame(trace_id, frame)
+        return self._traces.send_frame(trace_id, frame)

@@ -1,19 +1,18 @@
 """An SDK's clients: one for each pair of address and key, all on shared connections."""
 
 import contextlib
-import functools
 import ipaddress
 import ssl
 from collections.abc import Callable
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
-import aiohttp
 import httpx2
 
 from net_guard import Guard
 from net_guard.transport import GuardedTransport
+from orchestrator.models.http_client import HttpClient
 from orchestrator.models.port import Credentials
 from runtime.bounded import BoundedMap
 
@@ -25,20 +24,17 @@ Client = TypeVar("Client")
 
 
 class Clients(Generic[Client]):
-    """`http` makes an HTTP client on aiohttp, as the SDK has it; `sdk` one of the SDK's own on top of it."""
+    """`sdk` makes one of the SDK's on top of an HTTP client."""
 
-    def __init__(
-        self,
-        http: Callable[..., httpx2.AsyncClient],
-        sdk: Callable[[Credentials, httpx2.AsyncClient], Client],
-        guard: Guard,
-    ) -> None:
+    def __init__(self, sdk: Callable[[Credentials, httpx2.AsyncClient], Client], guard: Guard) -> None:
         self._sdk = sdk
         self._guard = guard
         self._guarded: httpx2.AsyncClient | None = None
         self._clients: BoundedMap[Credentials, Client] = BoundedMap(_CLIENTS)
-        self._http = _http_client(http, trust_env=True)
-        self._loopback = _http_client(http, trust_env=False)  # no proxy of the environment leads to this host
+        tls = httpx2.create_ssl_context()
+        self._direct = HttpClient(tls, connect_seconds=CONNECT_SECONDS, keepalive_seconds=_KEEPALIVE_SECONDS)
+        self._http = _http_client(tls, trust_env=True)
+        self._loopback = _http_client(tls, trust_env=False)  # no proxy of the environment leads to this host
         self._unsent = httpx2.AsyncClient(**_common(), transport=_Unsent(), trust_env=False)
 
     def of(self, credentials: Credentials) -> Client:
@@ -53,19 +49,16 @@ class Clients(Generic[Client]):
         """A client like that, whose calls fail with the request that they would have sent."""
         return self._sdk(credentials, self._unsent)
 
-    def session(self, credentials: Credentials, url: httpx2.URL) -> aiohttp.ClientSession | None:
-        """What the client sends such a request with; None where the way is through the guard or a proxy."""
-        if credentials.guarded:
+    def direct(self, credentials: Credentials, url: httpx2.URL) -> HttpClient | None:
+        """What sends its requests past it; None where their way is through the guard or a proxy."""
+        if credentials.guarded or url.scheme not in ("http", "https"):
             return None
-        transport = cast(Any, self._way(credentials)._transport_for_url(url))
-        if transport.proxy is not None:
-            return None
-        if not isinstance(transport.client, aiohttp.ClientSession):
-            transport.client = transport.get_client()  # which it does at its own first request
-        return cast(aiohttp.ClientSession, transport.client)
+        way = self._way(credentials)
+        return self._direct if way._transport_for_url(url) is way._transport else None
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._direct.aclose()
         await self._http.aclose()
         await self._loopback.aclose()
         if self._guarded is not None:
@@ -78,18 +71,10 @@ class Clients(Generic[Client]):
         return self._loopback if _is_loopback(credentials.base_url) else self._http
 
 
-def _http_client(http: Callable[..., httpx2.AsyncClient], *, trust_env: bool) -> httpx2.AsyncClient:
-    client = http(**_common(), trust_env=trust_env)
-    for transport in filter(None, (client._transport, *client._mounts.values())):
-        # The transport would make this session itself, with a cookie jar and at most 100 connections.
-        cast(Any, transport).client = functools.partial(_session, cast(Any, transport).ssl_context)
-    return client
-
-
-def _session(tls: ssl.SSLContext) -> aiohttp.ClientSession:
-    """Run slots bound the calls: no limit of connections, which is aiohttp's 0."""
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_SECONDS, ssl=tls)
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+def _http_client(tls: ssl.SSLContext, *, trust_env: bool) -> httpx2.AsyncClient:
+    """Run slots bound the calls: no limit of connections."""
+    limits = httpx2.Limits(max_connections=None, keepalive_expiry=_KEEPALIVE_SECONDS)
+    return httpx2.AsyncClient(**_common(), verify=tls, limits=limits, trust_env=trust_env)
 
 
 class _Unsent(httpx2.AsyncBaseTransport):

@@ -13,7 +13,8 @@ from contracts.text import short_line
 from contracts.values import ToolSpec, Usage
 from conversations.aggregate.history import Settled
 
-OnText = Callable[[str], Awaitable[None]]
+OnText = Callable[[str], Awaitable[None] | None]
+"""Takes the next piece of a reply's text, on the loop. What it returns is awaited before there is more."""
 
 StopReason = Literal[
     "end_turn",

@@ -4,18 +4,16 @@ A provider adds its `Wire`: how a call is sent, how the bytes of a reply are rea
 """
 
 import asyncio
-import contextlib
 import random
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-import aiohttp
-import aiohttp.http
 import httpx2
 
 from contracts.timings import CHECK_SECONDS
 from net_guard import AddressRefused
+from orchestrator.models.body import Body
 from orchestrator.models.port import (
     Credentials,
     Meter,
@@ -46,9 +44,7 @@ _RETRY_BUDGET_SECONDS = 20.0
 _TAIL_SECONDS = 0.2
 _REFUSED = "The agent's base URL leads to an address that may not be called."
 _HTTP_FAULTS = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
-# The SDKs' transport translates not all of aiohttp's.
-_AIOHTTP_FAULTS = (aiohttp.ClientError, aiohttp.http.HttpProcessingError)
-_FAULTS = (StreamBroken, RecursionError, OSError, *_HTTP_FAULTS, *_AIOHTTP_FAULTS)
+_FAULTS = (StreamBroken, RecursionError, OSError, *_HTTP_FAULTS)
 
 
 class Wire(Protocol):
@@ -57,10 +53,8 @@ class Wire(Protocol):
     @property
     def faults(self) -> tuple[type[Exception], ...]: ...
 
-    def open(
-        self, credentials: Credentials, call: ModelCall
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Send the call; inside, the bytes of the answer. Raises `faults`."""
+    def open(self, credentials: Credentials, call: ModelCall) -> AbstractAsyncContextManager[Body]:
+        """Send the call; inside, the body of the answer. Raises `faults`."""
 
     def builder(self) -> StreamedReply:
         """For one stream."""
@@ -126,12 +120,10 @@ class StreamingModel:
         """As `Model.check`: until the first event."""
         builder = self._wire.builder()
         try:
-            async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as chunks:
-                async for chunk in chunks:
-                    builder.feed(chunk)
-                    if builder.begun:
-                        return
-            raise cut_short("no_event")
+            async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
+                await body.each(_Begun(builder))
+            if not builder.begun:
+                raise cut_short("no_event")
         except TimeoutError as error:
             raise timed_out("timeout") from error
         except self._faults as error:
@@ -142,9 +134,10 @@ class StreamingModel:
     ) -> Reply:
         try:
             async with asyncio.timeout(self._idle_seconds) as idle:
-                async with self._wire.open(credentials, call) as chunks:
+                async with self._wire.open(credentials, call) as body:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
-                    await self._read(chunks, builder, sent, watch)
+                    await body.each(_Read(builder, sent, watch))
+                    await body.rest(_TAIL_SECONDS)
             return builder.whole()
         except self._faults as error:
             if builder.ended and not sent.under_way:  # whatever broke was of no interest
@@ -152,22 +145,6 @@ class StreamingModel:
             if isinstance(error, TimeoutError):
                 raise timed_out("idle" if idle.expired() else "timeout") from error
             raise self._failure(error) from error
-
-    async def _read(
-        self, chunks: AsyncIterator[bytes], builder: StreamedReply, sent: "_Sent", watch: "_Watch"
-    ) -> None:
-        read = 0
-        async for chunk in chunks:
-            read += len(chunk)
-            if read > MAX_REPLY_BYTES:
-                raise StreamBroken("a reply without an end")
-            text, moved = builder.feed(chunk)
-            if text:
-                await sent(text)
-            if builder.finished:
-                break
-            watch.heard(moved, builder.ended)
-        await _to_the_end(chunks)
 
     def _pause(self, number: int, retry_after: float | None) -> float:
         """Seconds before the next try: doubling, with jitter, and never sooner than the provider asks."""
@@ -224,16 +201,56 @@ class _Sent:
         self.any = False
         self.under_way = False
 
-    async def __call__(self, text: str) -> None:
-        if self._on_text is not None:
-            self.any = self.under_way = True
-            await self._on_text(text)
-            self.under_way = False
+    def __call__(self, text: str) -> Awaitable[None] | None:
+        if self._on_text is None:
+            return None
+        self.any = self.under_way = True
+        pending = self._on_text(text)
+        if pending is not None:
+            return self._taken(pending)
+        self.under_way = False
+        return None
+
+    async def _taken(self, pending: Awaitable[None]) -> None:
+        await pending
+        self.under_way = False
 
 
-async def _to_the_end(chunks: AsyncIterator[bytes]) -> None:
-    """A body that was read to its end leaves a connection that the next call can use."""
-    with contextlib.suppress(*_FAULTS):
-        async with asyncio.timeout(_TAIL_SECONDS):
-            async for _ in chunks:
-                pass
+class _Read:
+    """Takes the bytes of a reply, and passes its text on."""
+
+    def __init__(self, builder: StreamedReply, sent: _Sent, watch: _Watch) -> None:
+        self._builder = builder
+        self._sent = sent
+        self._watch = watch
+        self._bytes = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the reply is whole."""
+        return self._builder.finished
+
+    def take(self, piece: bytes) -> Awaitable[None] | None:
+        """As `Taker.take`. Raises what `StreamedReply.feed` raises, and what takes the text."""
+        self._bytes += len(piece)
+        if self._bytes > MAX_REPLY_BYTES:
+            raise StreamBroken("a reply without an end")
+        text, moved = self._builder.feed(piece)
+        self._watch.heard(moved, self._builder.ended)
+        return self._sent(text) if text else None
+
+
+class _Begun:
+    """Takes the bytes of a reply until it has begun."""
+
+    def __init__(self, builder: StreamedReply) -> None:
+        self._builder = builder
+
+    @property
+    def done(self) -> bool:
+        """Whether the provider has taken the call."""
+        return self._builder.begun
+
+    def take(self, piece: bytes) -> None:
+        """As `Taker.take`."""
+        self._builder.feed(piece)

@@ -37,11 +37,14 @@ class MemoryLog:
 class NoReaders:
     """Takes frames, and sends them nowhere."""
 
+    is_open = True
+
     async def ready(self, frame: frames.Frame) -> None:
         """At once."""
 
-    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:  # noqa: ARG002 - of FrameSink
         """Nobody reads it."""
+        return True
 
 
 class RecordedTools:

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -19,11 +19,15 @@ _FRAME_CHARACTERS = 64 * 1024
 class FrameSink(Protocol):
     """Where frames go: the bus behind a fence, for a run that has readers."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether any frame may be sent now, without `ready`."""
+
     async def ready(self, frame: frames.Frame) -> None:
         """Return when it may be sent. Raises Interrupted where that is not this worker's to do any more."""
 
-    async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
-        """Send it. Never waits and never raises."""
+    def send_frame(self, trace_id: str, frame: frames.Frame) -> bool:
+        """Send it. Never raises; False where its sender should leave others a turn."""
 
 
 class TraceChannel:
@@ -90,10 +94,12 @@ class TraceChannel:
 
     async def send(self, frame: frames.Frame) -> None:
         """Publish a frame of this attempt; its seq and attempt are set here."""
-        await self._sink.ready(frame)
+        if not self._sink.is_open:
+            await self._sink.ready(frame)
         self._seq += 1  # behind the wait, during which others may be sent
         self._last_sent = self._loop.time()
-        await self._sink.publish_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt))
+        if not self._sink.send_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt)):
+            await asyncio.sleep(0)
 
     def begin_round(self, number: int, sent: str = "", cuts: tuple[int, ...] = ()) -> None:
         """What is said from now on is of this round; `sent` of it is out already."""
@@ -111,12 +117,34 @@ class TraceChannel:
         """Send the next piece of the round's text: whatever has come in since the last piece, as one."""
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
-            offset = self._before + self._length
-            await self.send(frames.Delta(seq=0, attempt=0, round=self.round, text=piece, offset=offset))
-            self._parts.append(piece)
-            self._length += len(piece)
-            self._cuts.append(self._length)
-            failpoints.reach("orchestrator-said")
+            if not self._sink.is_open:
+                await self._sink.ready(self._delta(piece))
+            if not self._say(piece):
+                await asyncio.sleep(0)
+
+    def say_now(self, text: str) -> Awaitable[None] | None:
+        """As `say`, at once where it can be: else what is returned is to be awaited."""
+        if len(text) > _FRAME_CHARACTERS or not self._sink.is_open:
+            return self.say(text)
+        return None if not text or self._say(text) else asyncio.sleep(0)
+
+    def _delta(self, piece: str) -> frames.Delta:
+        offset = self._before + self._length
+        return frames.Delta(
+            seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
+        )
+
+    def _say(self, piece: str) -> bool:
+        """Send a delta; False where its sender should leave others a turn."""
+        delta = self._delta(piece)
+        self._seq += 1
+        self._last_sent = self._loop.time()
+        has_room = self._sink.send_frame(self._trace_id, delta)
+        self._parts.append(piece)
+        self._length += len(piece)
+        self._cuts.append(self._length)
+        failpoints.reach("orchestrator-said")
+        return has_room
 
     @property
     def said(self) -> str:

@@ -1,6 +1,7 @@
 """The reply of a model: its text is said as it comes, and one that is broken off is gone on with."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -53,14 +54,14 @@ class Replies:
         sent = self._channel.said
         seam = Seam(sent)
 
-        async def say(text: str) -> None:
-            await self._channel.say(seam.join(text))
+        def say(text: str) -> Awaitable[None] | None:
+            return self._channel.say_now(seam.join(text))
 
         if sent:
             reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
             await self._channel.say(seam.rest())
         else:
-            reply = await self._request(call, self._channel.say, meter)
+            reply = await self._request(call, self._channel.say_now, meter)
         _refuse_unfit(reply)
         return reply
 

@@ -24,7 +24,7 @@ class AnthropicWire(SdkWire[anthropic.AsyncAnthropic]):
     timeout_error = anthropic.APITimeoutError
 
     def __init__(self, guard: Guard) -> None:
-        super().__init__(Clients(anthropic.DefaultAioHttpClient, _client, guard))
+        super().__init__(Clients(_client, guard))
 
     def builder(self) -> AnthropicReply:
         """For one stream."""

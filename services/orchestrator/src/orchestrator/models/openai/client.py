@@ -23,7 +23,7 @@ class OpenAIWire(SdkWire[openai.AsyncOpenAI]):
     timeout_error = openai.APITimeoutError
 
     def __init__(self, guard: Guard) -> None:
-        super().__init__(Clients(openai.DefaultAioHttpClient, _client, guard))
+        super().__init__(Clients(_client, guard))
 
     def builder(self) -> OpenAIReply:
         """For one stream."""

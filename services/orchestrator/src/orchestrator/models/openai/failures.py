@@ -5,7 +5,6 @@ Servers of this API agree on the statuses and on little else, so the tables hold
 
 from typing import Any
 
-import aiohttp
 import openai
 
 from orchestrator.models.http_failures import of_status
@@ -39,7 +38,7 @@ def from_sdk(error: openai.OpenAIError) -> ModelFailure:
     """What the SDK raises before a stream begins."""
     if isinstance(error, openai.APIStatusError):
         return _from_status(error.status_code, error.body, dict(error.response.headers))
-    if isinstance(error, openai.APITimeoutError) and not _was_refused(error):
+    if isinstance(error, openai.APITimeoutError):
         return timed_out("connect_timeout")
     if isinstance(error, openai.APIConnectionError):
         return ModelFailure("provider_error", kind="connection", transient=True)
@@ -69,12 +68,6 @@ def unfinished(finish_reason: str) -> ModelFailure | None:
     if finish_reason == "insufficient_system_resource":
         return ModelFailure("provider_overloaded", kind=finish_reason, transient=True)
     return cut_short("finish_error") if finish_reason == "error" else None
-
-
-def _was_refused(error: openai.APITimeoutError) -> bool:
-    """The SDK's aiohttp transport takes a refused or lost connection for one that timed out (3.54)."""
-    cause = error.__cause__.__cause__ if error.__cause__ else None
-    return isinstance(cause, aiohttp.ClientConnectionError) and not isinstance(cause, TimeoutError)
 
 
 def _from_status(status: int, body: Any, headers: dict[str, str]) -> ModelFailure:
