@@ -3,7 +3,6 @@
 import asyncio
 import re
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, Exchange
 from gateway.http.protocol import StrictProtocol
 from gateway.runs.event_stream import EventStream
+from gateway.runs.wake import Followed
 from runtime.web import serve
 from tests.gateway.client import slow_socket
 from tests.ports import free_port
@@ -20,17 +20,19 @@ from tests.ports import free_port
 pytestmark = pytest.mark.requirement("STREAM-SLOW-READER", "STREAM-CONCAT")
 
 
-class Numbers:
+class Numbers(Followed):
     """What is read: numbered pieces of 8 KiB, as many as the test says. `taken` is set by each `take`."""
 
     def __init__(self) -> None:
-        self.gone = self.ended = False
-        self.on_tick: Callable[[float], None] | None = None
-        self.on_updates: Callable[[], bool] | None = None
+        super().__init__()
         self.said = 0
         self.taken = asyncio.Event()
         self._sent = 0
-        self._wake = asyncio.Event()
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
 
     def say(self) -> bool:
         """One piece more; whether it was written at once."""
@@ -42,24 +44,13 @@ class Numbers:
         return False
 
     def end(self) -> None:
-        self.ended = True
+        self._ended = True
         self.nudge()
 
     def take(self) -> bytes:
         first, self._sent = self._sent, self.said
         self.taken.set()
         return b"".join(b"#%8191d" % number for number in range(first, self.said))
-
-    async def wait(self) -> None:
-        await self._wake.wait()
-        self._wake.clear()
-
-    def nudge(self) -> None:
-        self._wake.set()
-
-    def leave(self) -> None:
-        self.gone = True
-        self.nudge()
 
 
 async def test_a_piece_that_comes_when_the_client_reads_again_is_not_ahead_of_the_one_that_waits() -> None:

@@ -10,6 +10,7 @@
 """
 
 import asyncio
+import contextlib
 from typing import Any, cast
 
 import nats.errors
@@ -134,9 +135,10 @@ class DirectClient(Client):
             if self._flush_queue.empty():
                 self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
             return
-        waiting, self._pending, self._pending_data_size = self._pending, [], 0
-        writer.writelines(waiting)
-        self._flushed_at = asyncio.get_running_loop().time()
+        with contextlib.suppress(OSError, RuntimeError):  # it broke just now: it goes out after the reconnect
+            writer.writelines(self._pending)
+            self._pending, self._pending_data_size = [], 0
+            self._flushed_at = asyncio.get_running_loop().time()
 
     async def publish_soon(
         self, subject: str, payload: bytes, *, headers: bytes = b"", reply: str = ""

@@ -22,9 +22,9 @@ from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
 from gateway.parts import Parts
-from gateway.runs.event_stream import Followed
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Stopping
+from gateway.runs.wake import Followed
 from runtime import failpoints, logs
 
 TURN_SECONDS = LINE_SECONDS + LINE_SLACK_SECONDS

@@ -6,7 +6,7 @@ The run's subscription belongs to the caller, outside of anything that a disconn
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from litestar import Response
 from litestar.types import Scope
@@ -14,32 +14,8 @@ from litestar.types import Scope
 from contracts import sse
 from contracts.timings import PING_SECONDS
 from gateway.http.exchange import SEND_SECONDS, Exchange, of
+from gateway.runs.wake import Followed
 from runtime import failpoints
-
-
-class Followed(Protocol):
-    """What is read: `wait` for more of it. `gone` is set once nobody reads any more.
-
-    `on_updates`, where it is given, is called when there is something to take before the end: it says whether
-    it has been taken, so that nobody needs to be woken.
-    """
-
-    gone: bool
-    on_tick: Callable[[float], None] | None
-    on_updates: Callable[[], bool] | None
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is no more to take."""
-
-    async def wait(self) -> None:
-        """Return when there is something to take, or `gone` was set, or `nudge` was called."""
-
-    def nudge(self) -> None:
-        """Wake the reader."""
-
-    def leave(self) -> None:
-        """Set `gone`, and wake the reader."""
 
 
 class EventStream(Response[None]):

@@ -5,7 +5,7 @@ joining the pieces of text. Missing frames are fetched beside it, first from TRA
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 
 from bus import BusUnavailable, Traces
 from contracts import frames
@@ -16,7 +16,7 @@ from gateway.runs.behind import Behind
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_log import RunLog
 from gateway.runs.view import View
-from gateway.runs.wake import Wake
+from gateway.runs.wake import Followed
 from runtime import logs
 
 _SILENT_AGAIN_SECONDS = 5.0
@@ -28,11 +28,8 @@ _WAITING_CHARACTERS = 64 * 1024
 TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
 
 
-class LiveRun:
-    """The reader's side: `take` what there is, `wait` for more. `gone` is set once nobody reads any more.
-
-    `waiting`: the request stands in line.
-    """
+class LiveRun(Followed):
+    """The reader's side: `take` what there is, `wait` for more. `waiting`: the request stands in line."""
 
     def __init__(
         self,
@@ -46,11 +43,9 @@ class LiveRun:
         clock: asyncio.AbstractEventLoop,
         publication: int = 1,
     ) -> None:
+        super().__init__()
         self.trace_id = trace_id
         self.waiting = False
-        self.gone = False
-        self.on_tick: Callable[[float], None] | None = None
-        self.on_updates: Callable[[], bool] | None = None
         self._traces = traces
         self._log = run_log
         self._clock = clock
@@ -59,7 +54,6 @@ class LiveRun:
         self._behind = behind
         self._updates: list[Update] = []
         self._characters = 0
-        self._wake = Wake()
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
         self._ends = clock.time() + FOLLOW_SECONDS
@@ -92,19 +86,6 @@ class LiveRun:
         taken, self._updates = self._updates, []
         self._characters = 0
         return taken
-
-    async def wait(self) -> None:
-        """Return when there is something to take, or `gone` was set, or `nudge` was called."""
-        await self._wake.wait()
-
-    def nudge(self) -> None:
-        """Wake the reader."""
-        self._wake.set()
-
-    def leave(self) -> None:
-        """Nobody reads any more."""
-        self.gone = True
-        self._wake.set()
 
     def deliver(self, frame: frames.Frame) -> None:
         """Work one frame in."""

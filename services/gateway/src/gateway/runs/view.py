@@ -70,6 +70,8 @@ class View:
         if self.ended or (frame.seq and frame.attempt < self._attempt):
             return updates
         match frame:
+            case frames.Delta() if frame.seq:
+                self._take_numbered(frame, updates)
             case frames.Completed() | frames.Failed():
                 self._start(updates)
                 self._apply(frame, updates)

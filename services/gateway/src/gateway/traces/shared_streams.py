@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from contracts.cursors import Cursor
 from contracts.updates import Broken
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Runs
-from gateway.runs.wake import Wake
+from gateway.runs.wake import Followed
 from gateway.traces.replay_buffer import Entry, ReadPosition, ReplayBuffer
 from runtime import logs
 
@@ -17,16 +17,13 @@ _REST_SECONDS = 1.0
 _FAULT = Broken("internal_error", "", local=True)
 
 
-class Reader:
-    """One reader of a stream: `take` what there is, `wait` for more. `gone` is set once he is not there."""
+class Reader(Followed):
+    """One reader of a stream: `take` what there is, `wait` for more."""
 
     def __init__(self, buffer: ReplayBuffer, cursor: Cursor | None) -> None:
-        self.gone = False
-        self.on_tick: Callable[[float], None] | None = None
-        self.on_updates: Callable[[], bool] | None = None
+        super().__init__()
         self.buffer = buffer
         self._position = ReadPosition(buffer, cursor)
-        self._wake = Wake()
 
     @property
     def ended(self) -> bool:
@@ -41,19 +38,6 @@ class Reader:
     def take(self) -> list[Entry]:
         """What has come since the last call."""
         return self._position.take()
-
-    async def wait(self) -> None:
-        """Return when there may be something to take, or `gone` was set, or `nudge` was called."""
-        await self._wake.wait()
-
-    def nudge(self) -> None:
-        """Wake the reader."""
-        self._wake.set()
-
-    def leave(self) -> None:
-        """Nobody reads any more."""
-        self.gone = True
-        self._wake.set()
 
 
 class _Followed:

@@ -66,7 +66,7 @@ class HttpClient:
         idle = self._idle.get(origin)
         while idle:
             connection = idle.pop()
-            if not connection.is_closed:
+            if not connection.transport.is_closing():
                 return connection
         return None
 
