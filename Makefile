@@ -56,7 +56,7 @@ redelivered: $(READY) ## each request comes two to ten times (SEED= REQUESTS= MI
 	@$(BIN)/python -m tests.chaos.redelivered --seed $(or $(SEED),1) --requests $(or $(REQUESTS),10000) --minutes $(or $(MINUTES),8)
 
 step-matrix: $(READY) ## kill, stop, fail processes at each step of a request (SEED= ROUNDS=), and judge what came of it
-	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),95)
+	@$(BIN)/python -m tests.step_matrix.run --seed $(or $(SEED),1) --rounds $(or $(ROUNDS),113)
 
 soak: $(READY) ## 100,000 requests (REQUESTS=), 30 % of them left by their clients: nothing may grow (nightly)
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(REQUESTS),100000)

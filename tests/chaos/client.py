@@ -74,6 +74,12 @@ async def _read(exchange: Exchange, reader: asyncio.StreamReader, clock: Clock, 
     return "eof"
 
 
+async def body_of(reader: asyncio.StreamReader) -> tuple[int, str]:
+    """Status and body of an answer. Raises IncompleteReadError where it breaks off."""
+    status, headers = await read_head(reader)
+    return status, b"".join([piece async for piece in _pieces(reader, headers)]).decode()
+
+
 async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
     """Status and headers of an answer, names in lower case. Raises IncompleteReadError."""
     first, headers = await read_lines(reader)

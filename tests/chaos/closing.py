@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import nats
@@ -41,12 +41,16 @@ _AT_REST = {
 }
 
 
-async def settle(rig: Rig, final: Final) -> None:
-    """Wait until all is at rest, for so long at most; what is not is in `unsettled`."""
+async def settle(rig: Rig, final: Final, decide: Callable[[], Awaitable[None]]) -> None:
+    """Wait until all is at rest, for so long at most; what is not is in `unsettled`.
+
+    What runs wait for is decided: their clients may have gone.
+    """
     try:
         async with asyncio.timeout(QUIET_SECONDS):
             while unsettled := await _unsettled(rig.environment):
                 final.unsettled = unsettled
+                await decide()
                 await asyncio.sleep(0.25)
     except TimeoutError:
         return
@@ -118,7 +122,9 @@ def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[
     agents = {
         e.conversation: kinds[e.state["agent_id"]] for e in reversed(events) if e.kind == "message_saved"
     }
-    agents = {conversation: "short" if kind == "slow" else kind for conversation, kind in agents.items()}
+    agents = {
+        conversation: "short" if kind in ("slow", "asking") else kind for conversation, kind in agents.items()
+    }
     return {conversation: (owner, agents[conversation]) for conversation, owner in owners.items()}
 
 

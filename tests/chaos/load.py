@@ -9,6 +9,7 @@ import msgspec
 
 from tests.chaos.client import perform, read_head, request
 from tests.chaos.clock import Clock
+from tests.chaos.people import People, asked_in
 from tests.chaos.plan import Step, Talk
 from tests.chaos.records import Ask, Exchange
 from tests.chaos.tail import Tail
@@ -28,7 +29,10 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Load:
-    """Sends through `ports`, the client's links to the gateways; `asks`, `exchanges`: what came of it."""
+    """Sends through `ports`, the client's links to the gateways; `asks`, `exchanges`: what came of it.
+
+    `people` decide what its messages make runs wait for.
+    """
 
     def __init__(self, ports: Sequence[int], access: Mapping[str, Access], tail: Tail, clock: Clock) -> None:
         self.asks: list[Ask] = []
@@ -37,6 +41,7 @@ class Load:
         self._access = access
         self._tail = tail
         self._clock = clock
+        self.people = People(ports, {name: each.api_key for name, each in access.items()})
 
     async def run(self, talks: Sequence[Talk]) -> None:
         """Hold them all, each from its time on."""
@@ -78,7 +83,10 @@ class Load:
             conversation = await self._step(talk, step, conversation) or conversation
 
     async def _step(self, talk: Talk, step: Step, conversation: str | None) -> str | None:
-        """Say it, again under its key where no answer came; returns the thread that it is in, if known."""
+        """Say it, again under its key where no answer came, or once it was decided about what it waits for.
+
+        Returns the thread that it is in, if known.
+        """
         await asyncio.sleep(step.pause)
         ask = Ask(
             ask=step.ask,
@@ -104,7 +112,11 @@ class Load:
             )
             await self._with_going(exchange, step, leaves)
             found = conversation_of(exchange) or found
-            if not step.keyed or not _is_to_be_repeated(exchange) or self._clock.now() > give_up:
+            asked = asked_in(exchange)
+            for approval_id in asked:
+                await self.people.decide(talk.account, approval_id)
+            again = bool(asked) or _is_to_be_repeated(exchange)
+            if not step.keyed or not again or self._clock.now() > give_up:
                 return found
             gateway, leaves = 1 - gateway, None
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -25,14 +25,21 @@ MODELS = {
     "short": "demo-echo?delay_ms=15&repeat=2",
     "long": "demo-echo?delay_ms=25&repeat=12",
     "tools": "demo-echo?tool=look,mark,note&delay_ms=15&repeat=2",
+    "asking": "demo-echo?tool=look,note&delay_ms=15&repeat=2",
     "overloaded": "demo-echo?fail=529&times=1&retry_after=1&delay_ms=15",
     "slow": "demo-echo?delay_ms=400&repeat=6",
     "late": "demo-echo?first_ms=500&delay_ms=15",
 }
-"""The agents of each account, by the name of what they are like; `slow` replies take 4 to 14 s."""
+"""The agents of each account, by the name of what they are like; `slow` replies take 4 to 14 s.
+
+At `asking` a person has to allow each call of what writes.
+"""
 MIX = {"short": 4, "long": 2, "tools": 4, "overloaded": 1}
 """How often each agent is asked, in relation to the others."""
+_MIX_OF_3 = {**MIX, "asking": 3}
 TOOLS = {"look": {"readOnlyHint": True}, "mark": {"idempotentHint": True}, "note": {"readOnlyHint": False}}
+WRITES = "note"
+"""The one that may not run twice."""
 _WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jetty", "kelp")
 
 SERVICES = (
@@ -49,8 +56,10 @@ DISKS = ("nats", "postgres", "logs")
 """What has a disk of its own; `logs` is that of all processes' logs."""
 WRONG_BY = (-300.0, 300.0)
 """By how many seconds a wall clock may be off."""
-VERSION = 2
-"""A seed gives the same plan in each version; 2 has full disks and wrong clocks beside the faults of 1."""
+VERSION = 3
+"""A seed gives the same plan in each version; 2 has full disks and wrong clocks beside the faults of 1, and 3
+messages at which a person is asked.
+"""
 LINK_FAULTS = ("refuse", "freeze", "reset", "one_way", "delay")
 
 
@@ -118,7 +127,7 @@ def make_plan(
         if len(talks) % 25 == 0:
             talks.append(make_rush(chance, chance.uniform(0, seconds * 0.9) if talks else 0.0))
         else:
-            talks.append(make_talk(chance, seconds))
+            talks.append(make_talk(chance, seconds, _MIX_OF_3 if version >= 3 else MIX))
     shuffled = functools.partial(_deck, only=only, version=version)
     blows = _blows(random.Random(seed + 1), seconds, every, longest, shuffled)
     return Plan(seed=seed, seconds=seconds, talks=tuple(sorted(talks, key=lambda each: each.at)), blows=blows)

@@ -32,6 +32,7 @@ from tests.chaos.plan import (
     RATE_PER_MINUTE,
     SERVERS,
     SERVICES,
+    WRITES,
 )
 from tests.chaos.processes import Kin
 from tests.chaos.proxy import Proxy
@@ -236,9 +237,11 @@ def _drafts(account: str, tools_url: str) -> Iterator[tuple[str, dict[str, objec
             "system_prompt": f"You work for [[acct:{account}]].",
             "provider_key": provider_key(account),
         }
-        if kind == "tools":
+        if kind in ("tools", "asking"):
             authorization = {"Authorization": f"Bearer {server_key(account)}"}
-            draft["mcp_servers"] = [{"name": "rig", "url": tools_url, "headers": authorization}]
+            asks = {"always": {"tool_names": [WRITES]}} if kind == "asking" else "never"
+            server = {"name": "rig", "url": tools_url, "headers": authorization, "require_approval": asks}
+            draft["mcp_servers"] = [server]
         yield kind, draft
 
 

@@ -73,7 +73,7 @@ async def _carry_out(plan: Plan, rig: Rig, load: Load, history: History) -> None
 
 async def close(rig: Rig, load: Load, history: History, rebuilds: int) -> None:
     """Wait for rest, ask every conversation once more, and complete the history."""
-    await closing.settle(rig, history.final)
+    await closing.settle(rig, history.final, load.people.decide_all)
     await lift_limits(rig.environment)
     await load.probe(closing.conversations_of(await closing.all_events(rig), rig.access))
     history.seconds = rig.clock.now()

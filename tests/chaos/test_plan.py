@@ -15,7 +15,7 @@ def test_the_same_seed_gives_the_same_plan() -> None:
 def test_every_kind_of_message_is_sent() -> None:
     steps = [step for talk in make_plan(1, 300, 60).talks for step in talk.steps]
     assert {step.form for step in steps} == {"json", "form1", "form2"}
-    assert {step.agent for step in steps} == {"short", "long", "tools", "overloaded"}
+    assert {step.agent for step in steps} == {"short", "long", "tools", "overloaded", "asking"}
     assert {step.gateway for step in steps} == {0, 1}
     assert any(step.leave_after for step in steps)
     assert any(step.cancel_after for step in steps)
@@ -40,6 +40,9 @@ def test_a_plan_of_the_first_version_is_what_it_was() -> None:
         Blow(at=3.051, kind="eat", target="orchestrator-1>postgres", seconds=0.0),
     )
     assert blows[-1] == Blow(at=19.849, kind="kill", target="postgres", seconds=0.351)
+    for version in (1, 2):
+        steps = [step for talk in make_plan(1, 300, 60, version=version).talks for step in talk.steps]
+        assert "asking" not in {step.agent for step in steps}
     assert not {"fill", "clock"} & {blow.kind for blow in make_plan(1, 10, 400, version=1).blows}
 
 

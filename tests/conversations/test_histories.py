@@ -9,7 +9,7 @@ import pytest
 from contracts import events, wire
 from contracts.values import Usage
 from conversations.aggregate.canonical_stream import rendered
-from conversations.aggregate.conversation import Conversation, fold
+from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
@@ -31,6 +31,7 @@ STATES = {
     "taken_over": ["completed"],
     "approvals": ["completed", "completed"],
     "seeded": ["completed", "completed"],
+    "forked": ["completed", "completed"],
     "erased": [],
 }
 
@@ -39,13 +40,20 @@ def folded(found: Carried) -> Conversation:
     return fold(found.conversation_id, recorded.facts(found))
 
 
+def own_runs(found: Carried, conversation: Conversation) -> list[Run]:
+    """Those that are no copies of another conversation's: nobody heard of these by their own names."""
+    own = {fact.trace_id for fact in recorded.facts(found) if fact.inherited_from is msgspec.UNSET}
+    return [run for run in conversation.runs if run.trace_id in own]
+
+
 @pytest.mark.parametrize("name", recorded.WHOLE)
 def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
     conversation = folded(recorded.carried(name))
     assert [run.state for run in conversation.runs] == STATES[name]
     told = recorded.heard(name)
-    assert [each.trace_id for each in told] == [run.trace_id for run in conversation.runs]
-    for each, run in zip(told, conversation.runs, strict=True):
+    own = own_runs(recorded.carried(name), conversation)
+    assert [each.trace_id for each in told] == [run.trace_id for run in own]
+    for each, run in zip(told, own, strict=True):
         if each.form == "openai":  # rendered by the gateway alone
             assert run.reply is not None
             assert json.loads(each.body)["choices"][0]["message"]["content"] == run.reply.content
@@ -56,11 +64,7 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
 
 def test_what_the_histories_are_of_is_in_them() -> None:
     kinds = {type(fact) for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))}
-    never = {
-        *(events.ReplyLost, events.ConversationDescribed, events.ConversationForked),
-        events.ContextCompacted,
-    }
-    assert set(events.EVENTS) - kinds == never
+    assert set(events.EVENTS) - kinds == {events.ReplyLost, events.ContextCompacted}
     took_over = folded(recorded.carried("taken_over")).runs[0]
     assert took_over.attempt > 1
     shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
@@ -70,6 +74,16 @@ def test_what_the_histories_are_of_is_in_them() -> None:
     (erased,) = recorded.facts(recorded.carried("erased"))
     assert isinstance(erased, events.ConversationErased)
     assert [spent.usage.total > 0 for spent in erased.spent] == [True]
+
+
+def test_a_fork_has_copies_of_an_approval_and_is_described() -> None:
+    found = recorded.carried("forked")
+    copies = [fact for fact in recorded.facts(found) if fact.inherited_from is not msgspec.UNSET]
+    assert {type(fact) for fact in copies} >= {events.ApprovalRequested, events.ApprovalDecided}
+    fork = folded(found)
+    assert fork.forked_from is not None
+    assert (fork.title, dict(fork.metadata)) == ("A cancelled order", {"desk": "orders"})
+    assert [call.may_run for run in fork.runs for each in run.rounds for call in each.calls] == [True, False]
 
 
 def test_the_first_release_lacks_what_came_later_and_is_read_all_the_same() -> None:
@@ -95,15 +109,17 @@ async def test_histories_are_projected(store: ConversationStore, log: Log, pool:
         spent = await (await conn.execute(_SPENT)).fetchall()
         threads = await (await conn.execute("SELECT conversation_id FROM conversations")).fetchall()
     assert parked == []
-    conversations = [folded(carried) for carried in found.values()]
-    runs = [run for each in conversations for run in each.runs]
-    assert {row[0] for row in threads} == {each.conversation_id for each in conversations if not each.erased}
+    conversations = {name: folded(carried) for name, carried in found.items()}
+    runs = [run for each in conversations.values() for run in each.runs]
+    own = [run for name, each in conversations.items() for run in own_runs(found[name], each)]
+    listed = {each.conversation_id for each in conversations.values() if not each.erased}
+    assert {row[0] for row in threads} == listed
     replies = [(run.reply.id, "assistant", run.reply.content) for run in runs if run.reply]
     assert sorted(kept) == sorted([*((r.user_message_id, "user", r.user_text) for r in runs), *replies])
-    assert sorted(states) == sorted((run.trace_id, run.state) for run in runs)
+    assert sorted(states) == sorted((run.trace_id, run.state) for run in own)
     (erased,) = recorded.facts(found["erased"])
     assert isinstance(erased, events.ConversationErased)
-    usages = {run.trace_id: run.usage for run in runs} | {one.trace_id: one.usage for one in erased.spent}
+    usages = {run.trace_id: run.usage for run in own} | {one.trace_id: one.usage for one in erased.spent}
     names = Usage.__struct_fields__
     assert {row[0]: Usage(**dict(zip(names, row[1:], strict=True))) for row in spent} == usages
 

@@ -120,6 +120,16 @@ class Recorder:
         self._heard.append({"trace_id": waiting.json()["trace_id"], "form": "json", "body": reply.text})
         return str(reply.json()["conversation_id"])
 
+    async def fork(self, thread: str, **described: Any) -> str:
+        """A fork of a conversation of the shop's, which is then described; returns it."""
+        address, key = f"{self.env.base_url}/v1/conversations", {"X-Api-Key": self.env.api_key}
+        made = await self._http.post(f"{address}/{thread}/fork", headers=key)
+        assert made.is_success, made.text
+        fork = str(made.json()["conversation_id"])
+        assert (await self._http.patch(f"{address}/{fork}", json=described, headers=key)).is_success
+        self.forget()
+        return fork
+
     async def ask(self, method: str, path: str) -> None:
         """Of the account without limits."""
         headers = {"X-Api-Key": self.env.load_api_key}
@@ -155,6 +165,11 @@ async def record_all(recorder: Recorder) -> None:
     thread = await recorder.allow("Cancel ORD-1030", None, decision="approved", input=changed)
     await recorder.allow("Cancel ORD-1031", thread, decision="denied", reason="Too late.")
     await recorder.write("approvals", thread)
+
+    thread = await recorder.allow("Cancel ORD-1032", None, decision="approved")
+    thread = await recorder.fork(thread, title="A cancelled order", metadata={"desk": "orders"})
+    await recorder.allow("Cancel ORD-1033", thread, decision="denied", reason="Too late.")
+    await recorder.write("forked", thread)
 
     thread = await chat("policies", "May I return shoes that I have worn?")
     await chat("policies", "And how long does a refund take?", "json", conversation_id=thread)

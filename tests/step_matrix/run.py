@@ -33,12 +33,16 @@ _MODULES = {
 }
 
 
-def steps_of(seed: int, rounds: int) -> list[Step]:
-    """As many as asked for: the whole matrix, shuffled, before anything comes again."""
+def steps_of(seed: int, rounds: int, only: str = "") -> list[Step]:
+    """As many as asked for: the whole matrix, shuffled, before anything comes again.
+
+    Or of it those steps alone whose words have one of `only`, such as `decision,paused`.
+    """
     chance = random.Random(seed)
+    wanted = [step for step in MATRIX if any(word in str(step) for word in only.split(","))]
     steps: list[Step] = []
     while len(steps) < rounds:
-        steps += chance.sample(MATRIX, len(MATRIX))
+        steps += chance.sample(wanted, len(wanted))
     return steps[:rounds]
 
 
@@ -96,8 +100,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=len(MATRIX))
     parser.add_argument("--at-once", type=int, default=4)
+    parser.add_argument(
+        "--only", default="", help="words of the steps wanted, such as decision,paused; else all"
+    )
     given = parser.parse_args()
-    steps = steps_of(given.seed, given.rounds)
+    steps = steps_of(given.seed, given.rounds, given.only)
     with tempfile.TemporaryDirectory(prefix="agentchat-steps-") as name:
         history, done = asyncio.run(record(given.seed, steps, Path(name) / "run", at_once=given.at_once))
     report = judged(history, done)

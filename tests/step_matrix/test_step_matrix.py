@@ -12,6 +12,7 @@ STEPS = (
     "orchestrator-said kill",
     "orchestrator-appended eat",
     "orchestrator-before-completed stop",
+    "orchestrator-decided kill",
     "tool-runner-called kill",
     "projector-in-batch raise",
 )

@@ -16,7 +16,7 @@ _CHECKS = (
     *(streams.grammar, streams.ends_in_time, streams.named),
     *(rest.at_rest, rest.answers_again, rest.replays),
     *(runs.one_at_a_time, runs.shown_to_the_model, runs.stored_form, runs.seen_once),
-    *(tools.executed, tools.returned),
+    *(tools.executed, tools.returned, tools.allowed),
     *(tenants.kept_apart, tenants.secrets),
     *(cost.counted, cost.calls),
     *(limits.rate, limits.concurrent, limits.retry_after),

@@ -12,6 +12,7 @@ from tests.chaos.model_log import ALREADY_SENT
 from tests.chaos.records import Item, Violation
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
+_CHANGED = "A person changed the input of this call before it ran."
 _NO_RESULT = {"output": INTERRUPTED, "is_error": True}
 
 
@@ -75,7 +76,7 @@ def _question(run: Run) -> list[Item]:
 
 def _rounds(run: Run, *, in_words: bool) -> list[list[Item]]:
     """What each round of a run tells the model: a whole reply with its results, or the text that was cut."""
-    returned = {event.state["call_id"]: event.state for event in run.of("tool_returned")}
+    returned = {event.state["call_id"]: _told(run, event.state) for event in run.of("tool_returned")}
     rounds: dict[int, list[Item]] = {}
     for event in run.of("delta", "model_replied"):
         if event.kind == "delta":
@@ -88,6 +89,17 @@ def _rounds(run: Run, *, in_words: bool) -> list[list[Item]]:
             *(_result(block, returned.get(block["id"], _NO_RESULT), in_words=in_words) for block in called),
         ]
     return list(rounds.values())
+
+
+def _told(run: Run, returned: dict[str, Any]) -> dict[str, Any]:
+    """A result as the model is told it: of a call whose input a person has changed it is told that too."""
+    asked = {event.state["approval_id"]: event.state["call_id"] for event in run.of("approval_requested")}
+    for event in run.of("approval_decided"):
+        changed = event.state.get("input")
+        if changed is not None and asked[event.state["approval_id"]] == returned["call_id"]:
+            ran_with = msgspec.json.encode(changed).decode()
+            return returned | {"output": f"{_CHANGED} It ran with {ran_with}.\n{returned['output']}"}
+    return returned
 
 
 def _block(block: dict[str, Any], *, in_words: bool) -> list[Item]:

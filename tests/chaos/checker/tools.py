@@ -1,10 +1,14 @@
 """I10: a tool that writes runs once, no tool runs unasked, and a result that is told was there."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from tests.chaos.checker.view import View
+import msgspec
+
+from tests.chaos.checker.view import Run, View
 from tests.chaos.plan import TOOLS
-from tests.chaos.records import ToolRun, Violation
+from tests.chaos.records import Event, ToolRun, Violation
 
 
 def executed(view: View) -> Iterator[Violation]:
@@ -28,6 +32,37 @@ def returned(view: View) -> Iterator[Violation]:
             done = [each for each in view.tool_runs_of[run.ask] if each.tool == tool]
             if not event.state["is_error"] and not _any_answered(done):
                 yield _v(run.ask, f"{tool} has a result, and never ran: {event.state['output'][:80]}")
+
+
+def allowed(view: View) -> Iterator[Violation]:
+    """I10: what a person has to allow runs once with what was approved, and not before; or not at all."""
+    for ask, runs in view.runs_of_ask.items():
+        waited = {event.state["call_id"]: event for run in runs for event in run.of("approval_requested")}
+        if not waited:
+            continue
+        approved = Counter(_approvals(runs, waited))
+        for done in view.tool_runs_of[ask]:
+            if done.tool not in {event.state["tool"] for event in waited.values()}:
+                continue
+            given = _canonical(msgspec.json.decode(done.input))
+            if not approved[given]:
+                yield _v(ask, f"{done.tool} ran at {done.at:.2f} s with {given!r}, which nobody had approved")
+            approved[given] -= 1
+
+
+def _approvals(runs: Iterable[Run], waited: Mapping[str, Event]) -> Iterator[bytes]:
+    """What calls were approved with."""
+    call_of = {event.state["approval_id"]: call_id for call_id, event in waited.items()}
+    for run in runs:
+        inputs = {event.state["call_id"]: event.state["input"] for event in run.of("tool_called")}
+        for event in run.of("approval_decided"):
+            if event.state["decision"] == "approved":
+                changed = event.state.get("input")
+                yield _canonical(changed or inputs[call_of[event.state["approval_id"]]])
+
+
+def _canonical(given: Any) -> bytes:
+    return msgspec.json.encode(given, order="sorted")
 
 
 def _any_answered(done: list[ToolRun]) -> bool:

@@ -12,6 +12,7 @@ from directory.caller import Caller
 from gateway.admin.answering import refusal_of
 from gateway.http.problems import Refusal, invalid
 from gateway.parts import Parts
+from runtime import failpoints
 
 
 async def owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
@@ -25,6 +26,7 @@ async def owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
 
 async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: http.DecisionBody) -> None:
     """Have it decided so, if it was not before. Raises Refusal, BusUnavailable."""
+    failpoints.reach("gateway-before-decision")
     answer = await decide_approval(
         parts.bus.rpc,
         DecideApproval(
@@ -39,6 +41,7 @@ async def decide(parts: Parts, caller: Caller, approval: http.Approval, body: ht
             reason=body.reason,
         ),
     )
+    failpoints.reach("gateway-decided")
     if answer.code == "invalid_request":
         raise invalid("input", answer.detail or "It does not fit the tool.")
     if answer.code is not None:

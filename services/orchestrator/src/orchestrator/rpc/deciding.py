@@ -21,6 +21,7 @@ from orchestrator.parts import Parts
 from orchestrator.run.log import run_of
 from orchestrator.tools.listing import ToolsUnavailable
 from orchestrator.tools.requested import MAX_INPUT_BYTES
+from runtime import failpoints
 from runtime.postgres import DatabaseUnavailable
 
 _UNKNOWN = ApprovalAnswered(code="not_found", detail="There is no such approval.")
@@ -59,7 +60,9 @@ async def _decide(parts: Parts, command: DecideApproval, conversation: Conversat
     if isinstance(outcome, Decided):
         if problem := await _problem(parts, command, run):
             return ApprovalAnswered(code="invalid_request", detail=problem)
+        failpoints.reach("orchestrator-before-decision")
         conversation = await parts.store.append(conversation, outcome.events)
+        failpoints.reach("orchestrator-decided")
     await _go_on(parts, conversation, run_of(conversation, command.trace_id))
     return ApprovalAnswered()
 

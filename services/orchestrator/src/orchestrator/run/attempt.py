@@ -52,6 +52,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
         await attempt.fail("internal_error", "Something went wrong here.", "broke")
     run = attempt.log.run
     if run.pending:
+        failpoints.reach("orchestrator-paused")
         log.info("run_paused", approvals=[call.approval_id for call in run.pending])
         return opened.paused(attempt.channel)
     log.info(
