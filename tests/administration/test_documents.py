@@ -1,10 +1,12 @@
 """Knowledge bases and documents: what both doors share beyond what HTTP shows."""
 
 import pytest
+from msgspec.structs import replace
 
 from administration import Admin, documents, knowledge
 from administration.values import Account, DocumentBody, KnowledgeBase, NewDocument, NewKnowledgeBase
 from contracts.admin_errors import Invalid, NotFound
+from tests.knowledge.made_files import pdf
 
 pytestmark = pytest.mark.requirement("RETRIEVAL", "ADMIN-API")
 
@@ -35,7 +37,12 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
         (NewDocument(name=" ", text="a"), "name"),
         (NewDocument(name="n", text=" \n"), "text"),
         (NewDocument(name="n", text="a", url="javascript:alert(1)"), "url"),
-        (NewDocument(name="n", text="a", kind="pdf"), "kind"),  # type: ignore[arg-type]
+        (NewDocument(name="n", text="a", kind="rtf"), "kind"),  # type: ignore[arg-type]
+        (NewDocument(name="n", text="a", kind="pdf"), "content"),
+        (NewDocument(name="n", text="a", content=b"a"), "content"),
+        (NewDocument(name="n", text="a", kind="pdf", content=pdf("a")), "text"),
+        (NewDocument(name="n", kind="pdf", content=pdf("a", password="b")), "content"),
+        (NewDocument(name="n", kind="pdf", content=pdf("")), "content"),
     ):
         with pytest.raises(Invalid) as refused:
             await documents.put(admin, base.id, new)
@@ -47,6 +54,23 @@ async def test_a_document_that_cannot_be_one_is_named(admin: Admin, base: Knowle
         await knowledge.create(admin, other)
     with pytest.raises(Invalid, match="top_k"):
         await knowledge.search(admin, base.id, "a", top_k=51)
+
+
+@pytest.mark.requirement("KNOWLEDGE-FILES")
+async def test_a_file_is_read_cut_and_found_with_its_page_and_a_broken_one_changes_nothing(
+    admin: Admin, base: KnowledgeBase
+) -> None:
+    content = pdf("Welcome.", "Apples are returned within a week.", title="Handbook")
+    new = NewDocument(name="docs/handbook.pdf", kind="pdf", content=content)
+    made = await documents.put(admin, base.id, new)
+    assert (made.outcome, made.document.kind, made.document.title) == ("added", "pdf", "Handbook")
+    assert (await documents.put(admin, base.id, new)).outcome == "unchanged"
+    [found] = await knowledge.search(admin, base.id, "returned apples")
+    title = "Handbook \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} page 2"
+    assert (found.source.title, found.source.source_type) == (title, "pdf")
+    with pytest.raises(Invalid, match="is broken"):
+        await documents.put(admin, base.id, replace(new, content=content[:300]))
+    assert await knowledge.search(admin, base.id, "returned apples") == (found,)
 
 
 async def test_pages_of_documents_go_by_name(admin: Admin, base: KnowledgeBase) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from knowledge.errors import Unreadable
-from knowledge.importing.files import MOST_BYTES, Found, draft_of, find, piped
+from knowledge.importing.drafts import MOST_BYTES
+from knowledge.importing.files import Found, draft_of, find, piped
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 

@@ -212,11 +212,15 @@ class KnowledgeBase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewDocument(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`name` is its identity in the knowledge base; `title` and `url` come before what it says of itself."""
+    """`name` is its identity in the knowledge base; `title` and `url` come before what it says of itself.
+
+    `content` stands for `text` where `kind` is pdf or docx: the file, in Base64.
+    """
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
-    text: str
+    text: str = ""
     kind: Kind = "text"
+    content: bytes | None = None
     title: Name | None = None
     url: Url | None = None
 

@@ -12,7 +12,8 @@ from knowledge.documents.sections import Parsed, Section, plain_title, tidy, tri
 
 __all__ = ["Chunk", "Kind", "Parsed", "Section", "chunks_of", "parse", "plain_title", "tidy", "web_address"]
 
-Kind = Literal["text", "markdown", "html"]
+Kind = Literal["text", "markdown", "html", "pdf", "docx"]
+"""Of the last two the text is the HTML that `knowledge.reading` makes of a file."""
 
 
 def parse(text: str, kind: Kind) -> Parsed:
@@ -23,7 +24,7 @@ def parse(text: str, kind: Kind) -> Parsed:
             return Parsed(None, None, (Section((), whole),) if whole else ())
         case "markdown":
             return parse_markdown(tidy(text))
-        case "html":
+        case "html" | "pdf" | "docx":
             return parse_html(text)
         case _:
             assert_never(kind)

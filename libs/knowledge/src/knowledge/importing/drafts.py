@@ -12,6 +12,8 @@ from knowledge.documents import Chunk, Kind, chunks_of, parse, plain_title, tidy
 from knowledge.search import words
 
 MOST_CHARACTERS = 16_000_000
+MOST_BYTES = 16 * 1024 * 1024
+FILE_KINDS: tuple[Kind, ...] = ("pdf", "docx")
 _MOST_NAME = 500
 _FORM = "1"
 """Part of every digest: a new number lets unchanged documents be cut anew."""
@@ -20,12 +22,14 @@ _FORM = "1"
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A document to import. `name` is its identity in the knowledge base: a path or an address.
 
-    `title` and `url` come before what the document says of itself.
+    `title` and `url` come before what the document says of itself. `content` is a file of `kind` pdf or docx,
+    whose text is made of it when it is imported.
     """
 
     name: str
-    text: str
+    text: str = ""
     kind: Kind = "text"
+    content: bytes | None = None
     title: str | None = None
     url: str | None = None
 
@@ -64,6 +68,12 @@ def checked(draft: Draft) -> Draft:
         raise Invalid("name", f"must have 1 to {_MOST_NAME} characters")
     if len(draft.text) > MOST_CHARACTERS:
         raise Invalid("text", f"is longer than {MOST_CHARACTERS:,} characters")
+    if (draft.content is not None) != (draft.kind in FILE_KINDS):
+        raise Invalid("content", f"is needed for {' and '.join(FILE_KINDS)}, and for these alone")
+    if draft.content is not None and draft.text:
+        raise Invalid("text", "is made of the content")
+    if draft.content is not None and len(draft.content) > MOST_BYTES:
+        raise Invalid("content", f"is larger than {MOST_BYTES // 1024**2} MiB")
     if draft.url and web_address(draft.url) is None:
         raise Invalid("url", "must be an http or https address")
     return msgspec.structs.replace(draft, name=name, title=plain_title(draft.title or ""))
@@ -82,7 +92,7 @@ def digest(draft: Draft) -> bytes:
 
 
 def cut(knowledge_base_id: str, draft: Draft) -> CutDocument:
-    """Parse a checked draft and cut it into chunks. Raises Invalid where it holds no text.
+    """Parse a checked draft, whose text is there, and cut it into chunks. Raises Invalid without text in it.
 
     A chunk's id follows from its document, its title and its text, so that what a change leaves alone
     keeps its id. Takes some seconds for the longest documents: not for the event loop.
@@ -91,7 +101,7 @@ def cut(knowledge_base_id: str, draft: Draft) -> CutDocument:
     title = draft.title or parsed.title or _title_of(draft.name)
     chunks = chunks_of(title, parsed.sections)
     if not chunks:
-        raise Invalid("text", "holds no text")
+        raise Invalid("text" if draft.content is None else "content", "holds no text")
     own_id = document_id(knowledge_base_id, draft.name)
     return CutDocument(
         document_id=own_id,
@@ -125,7 +135,7 @@ def _rows(own_id: str, chunks: list[Chunk]) -> tuple[Row, ...]:
 
 
 def _bytes(draft: Draft) -> bytes:
-    return draft.text.encode("utf-8", "surrogatepass")
+    return draft.content or draft.text.encode("utf-8", "surrogatepass")
 
 
 def _title_of(name: str) -> str:

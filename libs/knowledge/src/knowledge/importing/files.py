@@ -12,9 +12,7 @@ import msgspec
 
 from knowledge.documents import Kind, tidy
 from knowledge.errors import Unreadable
-from knowledge.importing.drafts import Draft
-
-MOST_BYTES = 16 * 1024 * 1024
+from knowledge.importing.drafts import FILE_KINDS, MOST_BYTES, Draft
 
 KINDS: dict[str, Kind] = {
     ".md": "markdown",
@@ -26,6 +24,8 @@ KINDS: dict[str, Kind] = {
     ".text": "text",
     ".rst": "text",
     ".adoc": "text",
+    ".pdf": "pdf",
+    ".docx": "docx",
 }
 _DECLARED = re.compile(
     rb"<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE
@@ -73,10 +73,12 @@ def piped(stream: BinaryIO, name: str) -> Found:
 
 
 def draft_of(found: Found) -> Draft:
-    """The file's content. Raises Unreadable."""
+    """The file's content; of a PDF or DOCX as it is. Raises Unreadable."""
     if found.reason is not None:
         raise Unreadable(found.name, found.reason)
     kind = KINDS.get(Path(found.name).suffix.lower(), "text")
+    if kind in FILE_KINDS:
+        return Draft(name=found.name, kind=kind, content=_content(found))
     text = _decoded(found.name, _content(found), is_html=kind == "html")
     return Draft(name=found.name, text=text, kind=kind)
 

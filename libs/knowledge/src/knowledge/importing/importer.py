@@ -5,12 +5,15 @@ from typing import Literal
 
 import msgspec
 
+from contracts.admin_errors import Invalid
 from knowledge.audit import Note
 from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import EmbedderUnavailable
 from knowledge.importing import drafts, tables
 from knowledge.importing.drafts import Draft
+from knowledge.reading import reading
+from knowledge.reading.unfit import Unfit
 from runtime.postgres import Pool, connection
 
 _SECONDS = 120.0
@@ -28,6 +31,17 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     chunks: int
     lacking: str | None = None
+
+
+async def read(draft: Draft) -> Draft:
+    """With its text, if that is in a file. Raises Invalid."""
+    if draft.content is None:
+        return draft
+    try:
+        text = await reading.html_of(draft.content, draft.kind)
+    except Unfit as unfit:
+        raise Invalid("content", unfit.reason) from None
+    return msgspec.structs.replace(draft, text=text)
 
 
 async def import_document(
@@ -51,7 +65,7 @@ async def import_document(
     if known is not None and known.digest == (await asyncio.to_thread(drafts.digest, draft)).hex():
         done = Imported(document_id=own_id, title=known.title, outcome="unchanged", chunks=known.chunks)
     else:
-        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, draft)
+        document = await asyncio.to_thread(drafts.cut, knowledge_base_id, await read(draft))
         async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
             before = await tables.replace(conn, base, document, note)
         outcome: Outcome = "added" if before is None else "changed"

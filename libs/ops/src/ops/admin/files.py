@@ -12,9 +12,10 @@ import typer
 from administration import Admin, knowledge
 from administration.routes import BY_NAME
 from administration.values import Document, PutDocument
+from contracts.admin_errors import Invalid
 from knowledge.embedding import vectors
 from knowledge.errors import Unreadable
-from knowledge.importing import files
+from knowledge.importing import files, importer
 from knowledge.importing.files import Found
 from ops.admin import show
 from ops.admin.api import Call, every, session
@@ -62,7 +63,7 @@ def import_(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import text, Markdown and HTML: files, whole folders, or standard input.
+    """Import text, Markdown, HTML, PDF and DOCX: files, whole folders, or standard input.
 
     A document's name is its file's, with the folder that was named: docs/guide.md. The same name again is
     replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
@@ -129,16 +130,19 @@ async def _not_put(call: Call, base: str, file: Found, report: Report) -> str | 
     try:
         draft = await asyncio.to_thread(files.draft_of, file)
         if report.dry_run:
+            await importer.read(draft)
             report.added += 1
             return None
-        body = {"knowledge_base_id": base, "new": msgspec.structs.asdict(draft)}
+        body = {"knowledge_base_id": base, "new": msgspec.to_builtins(draft)}
         put: PutDocument = await call(BY_NAME[f"POST {_BASE}/documents"], body)
     except Unreadable as error:
+        return error.reason
+    except Invalid as error:
         return error.reason
     except RefusedError as error:
         if error.exit_code != 2:  # else what was given has to be another
             raise
-        return str(error).removeprefix("text: ")
+        return str(error).removeprefix("text: ").removeprefix("content: ")
     setattr(report, put.outcome, getattr(report, put.outcome) + 1)
     report.lacking += put.lacking is not None
     return None

@@ -1,0 +1,64 @@
+"""`python -m knowledge.reading.reader pdf|docx`: a file on standard input, an `Answer` on standard output.
+
+It bounds itself before it looks at a byte; who started it bounds its time.
+"""
+
+import contextlib
+import importlib
+import logging
+import resource
+import sys
+
+import msgspec
+
+from knowledge.reading.unfit import Unfit
+
+CPU_SECONDS = 20
+MEMORY = 1024 * 1024 * 1024
+
+_BROKEN = "is broken, or of another kind than its name says"
+_TOO_LARGE = "takes too much time or memory to be read"
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was made of the file, or why nothing was."""
+
+    html: str = ""
+    problem: str = ""
+
+
+def main() -> None:
+    """Answer, and end."""
+    bound()
+    logging.disable()  # of what is odd in a file, nobody wants to know
+    sys.stdout.buffer.write(msgspec.json.encode(_answer(sys.argv[1], sys.stdin.buffer.read())))
+
+
+def bound() -> None:
+    """This process has no more from now on."""
+    bounds = {
+        resource.RLIMIT_CPU: (CPU_SECONDS, CPU_SECONDS + 1),
+        resource.RLIMIT_AS: (MEMORY, MEMORY),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+    for kind, bound in bounds.items():
+        with contextlib.suppress(ValueError, OSError):  # not every system has each
+            resource.setrlimit(kind, bound)
+
+
+def _answer(kind: str, content: bytes) -> Answer:
+    # Imported behind the bounds, and only the one that is needed.
+    made = importlib.import_module(f"knowledge.reading.{kind}").html_of
+    try:
+        return Answer(html=made(content))
+    except Unfit as unfit:
+        return Answer(problem=unfit.reason)
+    except MemoryError:
+        return Answer(problem=_TOO_LARGE)
+    except Exception:  # noqa: BLE001 - whatever a library makes of bytes that were made to break it
+        return Answer(problem=_BROKEN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""PDF and DOCX files: what becomes of them, and of those that are broken, locked, or made to harm."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from knowledge.documents import Section, parse
+from knowledge.reading import pdf as pdf_reading
+from knowledge.reading import reading
+from knowledge.reading.unfit import Unfit
+from tests.knowledge.made_files import docx, pdf, swollen_pdf
+
+pytestmark = pytest.mark.requirement("KNOWLEDGE-FILES")
+
+_LAUGHS = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+_ENTITIES = f'<!DOCTYPE w [<!ENTITY l0 "ha">{_LAUGHS}]>'
+
+
+async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
+    content = pdf(
+        *(
+            "Welcome.",
+            "Tents come back\nwithin 14 days, un-\ndamaged.",
+            "Stoves do not.",
+            "Call <us> & write.",
+        ),
+        title="Handbook",
+        outline=(("Returns", 1, False), ("Stoves", 2, True), ("Contact", 3, False)),
+    )
+    parsed = parse(await reading.html_of(content, "pdf"), "pdf")
+    assert parsed.title == "Handbook"
+    assert parsed.sections == (
+        Section(("page 1",), "Welcome."),
+        Section(("Returns", "page 2"), "Tents come back within 14 days, undamaged."),
+        Section(("Returns", "Stoves", "page 3"), "Stoves do not."),
+        Section(("Contact", "page 4"), "Call <us> & write."),
+    )
+
+
+async def test_a_pdf_that_opens_without_a_password_is_read() -> None:
+    assert "Open to all" in await reading.html_of(pdf("Open to all", password=""), "pdf")
+
+
+async def test_a_docx_has_its_headings_and_no_pictures() -> None:
+    content = docx(
+        ("Heading1", "Returns"), ("Normal", "Tents <here>."), ("Heading2", "Stoves"), ("Normal", "No.")
+    )
+    parsed = parse(await reading.html_of(content, "docx"), "docx")
+    assert parsed.title == "Returns"
+    assert parsed.sections == (Section(("Returns",), "Tents <here>."), Section(("Returns", "Stoves"), "No."))
+
+
+@pytest.mark.parametrize(
+    ("kind", "made", "reason"),
+    [
+        ("pdf", lambda: b"", "is broken"),
+        ("pdf", lambda: b"%PDF-1.7 and nothing else", "is broken"),
+        ("pdf", lambda: pdf("Whole")[:200], "is broken"),
+        ("pdf", lambda: docx(("Normal", "x")), "is broken"),
+        ("pdf", lambda: pdf("Secret", password="geheim"), "is encrypted"),
+        ("pdf", lambda: swollen_pdf(100 * 2**20), "unpacks to more"),
+        ("pdf", lambda: pdf("", ""), "holds no text"),
+        ("docx", lambda: b"PK\x03\x04 and nothing else", "is broken"),
+        ("docx", lambda: pdf("Whole"), "is broken"),
+        ("docx", lambda: bytes.fromhex("d0cf11e0a1b11ae1") + bytes(512), "is encrypted"),
+        ("docx", lambda: docx(("Normal", "x"), swollen=257 * 2**20), "unpacks to more"),
+        ("docx", lambda: docx(("Normal", "&l9;"), prolog=_ENTITIES), "is broken"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_refused_in_words(
+    kind: str, made: Callable[[], bytes], reason: str
+) -> None:
+    with pytest.raises(Unfit, match=reason):
+        await reading.html_of(made(), kind)
+
+
+def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
+    """Either is more than a file of the largest size needs."""
+    begins = "from knowledge.reading import reader; reader.bound(); "
+    for work, ended in (("bytearray(2 << 30)", 1), ("exec('while True: pass')", -signal.SIGXCPU)):
+        fast = begins.replace("reader.bound", "reader.CPU_SECONDS = 1; reader.bound")
+        done = subprocess.run([sys.executable, "-c", fast + work], stderr=subprocess.DEVNULL, check=False)
+        assert done.returncode == ended
+
+
+async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_reading, "MOST_PAGES", 2)
+    with pytest.raises(Unfit, match="more than 2 pages"):
+        pdf_reading.html_of(pdf("1", "2", "3"))
+
+
+async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "SECONDS", 0.0)
+    with pytest.raises(Unfit, match="too much time or memory"):
+        await reading.html_of(pdf("x"), "pdf")
