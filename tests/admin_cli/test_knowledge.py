@@ -68,6 +68,11 @@ def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
     assert "30 days" in best["source"]["snippet"]
     assert "30 days" in cli("knowledge", "search", base, "returning a tent").out
     assert cli.json("knowledge", "show", base)["documents"] == 2
+    why = cli("knowledge", "why", base, "returning a tent", "--top-k", "1").out
+    for part in ("WORD", "return", "found: 1 by full text, no embedder", "place 1, ", "holds: "):
+        assert part in why, part
+    (reasons,) = cli.json("knowledge", "why", base, "returning a tent")["found"]
+    assert reasons["passage"] == best
     nothing = cli("knowledge", "import", base, str(docs / "picture.png.md"))
     assert nothing.code == 1
 

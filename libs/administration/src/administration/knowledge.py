@@ -18,6 +18,8 @@ from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges
 from knowledge.embedding.vectors import usable
+from knowledge.search.explaining import Explanation
+from knowledge.search.explaining import explain as explain_search
 from knowledge.search.passages import Passage
 from knowledge.search.search import search as find_passages
 from runtime.postgres import Connection
@@ -127,6 +129,20 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
                 admin.pool, base.account_id, base.id, query, top_k, embedder, disabled_too=True
             )
         )
+
+
+async def explain(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> Explanation:
+    """Find as `search` does, and show why: words, weights, places.
+
+    Raises NotFound, Invalid.
+    """
+    if not 1 <= top_k <= 50:
+        raise Invalid("top_k", "must be from 1 to 50")
+    base = await get(admin, knowledge_base_id)
+    embedder = await usable(admin.pool, admin.embedder)
+    with outcomes():
+        query = query.replace("\x00", "\ufffd")
+        return await explain_search(admin.pool, base.account_id, base.id, query, top_k, embedder)
 
 
 async def _check_language(conn: Connection, language: str) -> None:

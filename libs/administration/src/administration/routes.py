@@ -71,6 +71,7 @@ ROUTES: tuple[Route, ...] = (
     route("PATCH", _BASE, knowledge.change),
     route("DELETE", _BASE, knowledge.delete),
     route("GET", f"{_BASE}/search", knowledge.search),
+    route("GET", f"{_BASE}/search/why", knowledge.explain),
     route("POST", f"{_BASE}/documents", documents.put, status=201, max_bytes=MAX_DOCUMENT_BYTES),
     route("GET", f"{_BASE}/documents", documents.page),
     route("GET", _DOCUMENT, documents.get),

@@ -9,6 +9,8 @@ By embeddings too, where there is an embedder: the two rankings are joined by re
 
 from collections.abc import Sequence
 
+import msgspec
+
 from contracts.admin_errors import NotFound
 from contracts.values import Source
 from knowledge.embedding import vectors
@@ -26,6 +28,15 @@ MOST = 50
 EMBED_SECONDS = 3.0
 """How long a search waits for the embedder."""
 _LEAST = 0.25  # of the best one's score, by full text: below that a passage shares a common word, no more
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """Ids of chunks, best first: with their shares by full text, by embeddings (None: without), joined."""
+
+    question: words.Question
+    by_text: list[tuple[str, float]]
+    by_meaning: list[str] | None
+    joined: list[tuple[str, float]]
 
 
 async def search(
@@ -49,13 +60,51 @@ async def search(
 
     Raises NotFound (for another account's knowledge base too), Disabled, DatabaseUnavailable.
     """
+    ranking = await rank(
+        *(pool, account_id, knowledge_base_id, query, embedder),
+        disabled_too=disabled_too,
+        embed_seconds=embed_seconds,
+    )
+    return await passages(pool, knowledge_base_id, ranking, top_k)
+
+
+async def rank(
+    pool: Pool,
+    account_id: str,
+    knowledge_base_id: str,
+    query: str,
+    embedder: Embedder | None,
+    *,
+    disabled_too: bool,
+    embed_seconds: float = EMBED_SECONDS,
+) -> Ranking:
+    """All that fits, best first. Raises as `search` does."""
     question = words.question(query)
     by_text = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
     by_meaning = (
         await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds) if embedder else None
     )
-    ranked = by_text if by_meaning is None else fuse([[found for found, _ in by_text], by_meaning])
-    return await _passages(pool, knowledge_base_id, question, ranked[: max(0, min(top_k, MOST))])
+    joined = by_text if by_meaning is None else fuse([[found for found, _ in by_text], by_meaning])
+    return Ranking(question, by_text, by_meaning, joined)
+
+
+async def passages(pool: Pool, knowledge_base_id: str, ranking: Ranking, top_k: int) -> list[Passage]:
+    """The best of them, without those that were deleted meanwhile. Raises DatabaseUnavailable."""
+    question, ranked = ranking.question, ranking.joined[: max(0, min(top_k, MOST))]
+    if not ranked:
+        return []
+    ids = [chunk_id for chunk_id, _ in ranked]
+    async with connection(pool) as conn:
+        rows = await (await conn.execute(_CHUNKS, {"base": knowledge_base_id, "ids": ids})).fetchall()
+        held = {
+            word for row in rows if len(row[2]) > MOST_SNIPPET for word in words.searchable(row[2]).split()
+        }
+        matched = await _matching(conn, knowledge_base_id, question, held)
+    shown = {row[0]: row[1:] for row in rows}
+    return [
+        _passage(index, chunk_id, score, shown[chunk_id], matched)
+        for index, (chunk_id, score) in enumerate((entry for entry in ranked if entry[0] in shown), start=1)
+    ]
 
 
 async def load_passages(
@@ -109,26 +158,6 @@ async def _by_meaning(
         return None
 
 
-async def _passages(
-    pool: Pool, knowledge_base_id: str, question: words.Question, ranked: Sequence[tuple[str, float]]
-) -> list[Passage]:
-    """In the order of `ranked`, without those that were deleted meanwhile."""
-    if not ranked:
-        return []
-    ids = [chunk_id for chunk_id, _ in ranked]
-    async with connection(pool) as conn:
-        rows = await (await conn.execute(_CHUNKS, {"base": knowledge_base_id, "ids": ids})).fetchall()
-        held = {
-            word for row in rows if len(row[2]) > MOST_SNIPPET for word in words.searchable(row[2]).split()
-        }
-        matched = await _matching(conn, knowledge_base_id, question, held)
-    shown = {row[0]: row[1:] for row in rows}
-    return [
-        _passage(index, chunk_id, score, shown[chunk_id], matched)
-        for index, (chunk_id, score) in enumerate((entry for entry in ranked if entry[0] in shown), start=1)
-    ]
-
-
 async def _matching(
     conn: Connection, knowledge_base_id: str, question: words.Question, held: set[str]
 ) -> frozenset[str]:
@@ -157,7 +186,7 @@ def _passage(
 # One row with nulls where nothing is found, none where there is no such knowledge base. Which chunks hold a
 # word comes out of the index alone (OFFSET 0 keeps it so, whatever the planner expects), and the words of the
 # many that hold a common one are not read: only the best 100, by the words that they hold, are weighed.
-_RANKED = """
+WEIGHED = """
 WITH base AS MATERIALIZED (
     SELECT knowledge_base_id, ('pg_catalog.' || language)::regconfig AS language,
            quote_literal('#' || number)::tsquery AS mark, disabled_at IS NOT NULL AS disabled
@@ -171,9 +200,12 @@ WITH base AS MATERIALIZED (
     SELECT lexeme, place FROM word CROSS JOIN LATERAL (
         SELECT ctid AS place FROM chunks WHERE words @@ marked OFFSET 0) AS held
 ), weight AS MATERIALIZED (
-    SELECT lexeme, ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
+    SELECT lexeme, count(place) AS chunks,
+           ln(1 + (total - count(place) + 0.5) / (count(place) + 0.5))::float8 AS idf
       FROM size, word LEFT JOIN hit USING (lexeme) GROUP BY lexeme, total
-), best AS (
+)"""
+
+_RANKED = f"""{WEIGHED}, best AS (
     SELECT place FROM hit JOIN weight USING (lexeme) GROUP BY place ORDER BY sum(idf) DESC LIMIT 100
 ), scored AS (
     SELECT chunk_id, position, words, sum(idf * often / (often + 1)) / (SELECT sum(idf) FROM weight) AS score
@@ -188,7 +220,7 @@ SELECT chunk_id, score, phrase IS NOT NULL AND words @@ phrase, disabled
   FROM base LEFT JOIN scored ON true
        CROSS JOIN LATERAL (SELECT nullif(websearch_to_tsquery(language, %(phrases)s), '')) AS phrases (phrase)
  ORDER BY score DESC, position, chunk_id LIMIT 50
-"""
+"""  # noqa: S608 - constants
 
 _CHUNKS = """
 SELECT c.chunk_id, c.title, c.text, d.url, d.kind FROM chunks c JOIN documents d USING (document_id)

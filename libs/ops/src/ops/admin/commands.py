@@ -125,6 +125,7 @@ GROUPS: dict[str, Group] = {
             "documents": Command(route=f"GET {_BASE}/documents"),
             "forget": Command(route=f"DELETE {_BASE}/documents/{{document_id}}"),
             "search": Command(route=f"GET {_BASE}/search"),
+            "why": Command(route=f"GET {_BASE}/search/why"),
         },
     ),
     "approvals": Group(

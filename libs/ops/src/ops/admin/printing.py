@@ -1,7 +1,7 @@
 """What came of an operation, for people or as JSON."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from administration.usage import MonthUsage
 from administration.values import Agent, AuditRow, Document, IssuedKey, KnowledgeBase
 from contracts.messages import AgentCheck
+from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
 from ops.admin import show
 
@@ -45,6 +46,29 @@ def _passages(found: Sequence[Passage]) -> None:
     show.things([passage.source for passage in found], "index score title snippet")
 
 
+def _explanation(found: Explanation) -> None:
+    """What the question came to, then each passage with its reasons."""
+    show.things(found.words, "word weight passages")
+    for phrase in found.phrases:
+        sys.stdout.write(f'together: "{show.cell(phrase)}"\n')
+    meaning = f"{found.by_meaning} by {show.cell(found.embedder)}" if found.embedder else "no embedder"
+    sys.stdout.write(f"\nfound: {found.by_text} by full text, {meaning}\n")
+    for each in found.found:
+        source = each.passage.source
+        sys.stdout.write(f"\n{source.index}. {show.cell(source.title)}  score {source.score:.3g}\n")
+        sys.stdout.writelines(f"   {line}\n" for line in _reasons(each))
+
+
+def _reasons(each: Reasons) -> Iterator[str]:
+    if each.place_by_text is not None:
+        yield f"full text: place {each.place_by_text}, {each.share:.0%} of the question's weight"
+    if each.place_by_meaning is not None:
+        yield f"embeddings: place {each.place_by_meaning}"
+    words = [f"{word} (title)" if word in each.in_title else word for word in each.words]
+    yield f"holds: {show.cell(', '.join(words)) or 'none of the words'}"
+    yield show.cell(each.passage.source.snippet)
+
+
 def _audit(found: Sequence[AuditRow]) -> None:
     rows = [
         [row.at, row.actor, f"{row.action} {row.kind}", row.subject, _change(row.before, row.after)]
@@ -71,6 +95,7 @@ def _check(found: AgentCheck) -> None:
 _BY_TYPE: dict[type, Callable[[Any], None]] = {
     IssuedKey: _issued,
     Passage: _passages,
+    Explanation: _explanation,
     AuditRow: _audit,
     AgentCheck: _check,
 }
