@@ -13,7 +13,8 @@ from ops.prepare import migrate
 from ops.servers.logins import LOGINS, OWNER
 from ops.servers.postgres import Cluster
 from ops.supervisor import Supervisor
-from runtime.roles import OPERATOR, SERVICES, acting_as, role_of
+from runtime.postgres import acting_as
+from runtime.roles import OPERATOR, SERVICES, role_of
 from tests.harness import Quiet
 
 _KEY = "a-key"

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from runtime.roles import SERVICE_ROLE, names_role
+from runtime.roles import SERVICE_ROLE, Service, names_role, role_of
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
 Cursor: TypeAlias = AsyncCursor[TupleRow]
@@ -52,7 +52,7 @@ async def open_pool(
     durable: bool = True,
     options: str = "",
 ) -> AsyncIterator[Pool]:
-    """A pool of autocommit connections acting as `role`, or as the URL says (`roles.acting_as`).
+    """A pool of autocommit connections acting as `role`, or as the URL says (`acting_as`).
 
     `options` are for the server, behind ours: `-c name=value`. Without `durable` a commit does not wait for
     the disk: a crash of the server may lose the last ones, each with all that came behind it. That is for
@@ -78,6 +78,15 @@ async def open_pool(
         yield pool
     finally:
         await pool.close(timeout=CALL_SECONDS)
+
+
+def acting_as(database_url: str, service: Service) -> str:
+    """The same database for a service: a login that may do more takes the service's role and no other.
+
+    A login that is the service's own role, or a member of it, has nothing to go back to.
+    """
+    options = conninfo_to_dict(database_url).get("options") or ""
+    return make_conninfo(database_url, options=f"{options} -c role={role_of(service)}".strip())
 
 
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:

@@ -6,8 +6,6 @@ nothing, and there is no other role that it could go back to. What each may do s
 
 from typing import Literal, TypeAlias
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
 Service: TypeAlias = Literal["gateway", "orchestrator", "tool_runner", "projector", "notifier"]
 
 SERVICES: tuple[Service, ...] = ("gateway", "orchestrator", "tool_runner", "projector", "notifier")
@@ -37,15 +35,6 @@ MEMBERS = {
     SERVICE_ROLE: (OPERATOR,),
 }
 """Whose members are who."""
-
-
-def acting_as(database_url: str, service: Service) -> str:
-    """The same database for a service: a login that may do more takes the service's role and no other.
-
-    A login that is the service's own role, or a member of it, has nothing to go back to.
-    """
-    options = conninfo_to_dict(database_url).get("options") or ""
-    return make_conninfo(database_url, options=f"{options} -c role={role_of(service)}".strip())
 
 
 def names_role(options: str) -> bool:

@@ -26,7 +26,7 @@ from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from runtime import postgres, telemetry, web
 from runtime.health import Health
-from runtime.roles import acting_as
+from runtime.postgres import acting_as
 
 POSTGRES_CONNECTIONS = 8
 

@@ -19,6 +19,7 @@ from model_demo.wire.errors import STATUSES, ApiError, too_long
 from model_demo.wire.protocol import Wire
 from model_demo.wire.replies import Answer
 from runtime import logs
+from runtime.imports import without
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a request body, as the API bounds it."""
@@ -93,6 +94,7 @@ def wire_of(request: Plain) -> Wire:
     return openai if request.url.path.startswith("/v1/chat/") else anthropic
 
 
+@without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
 def build() -> Litestar:
     """The application."""
     attempts = Attempts()

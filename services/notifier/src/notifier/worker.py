@@ -11,8 +11,7 @@ from conversations.leadership import RETRY_SECONDS, Leadership, Office
 from notifier.settings import Settings
 from runtime.health import Health, serve_health
 from runtime.logs import get_logger
-from runtime.postgres import DatabaseUnavailable, Pool, open_pool
-from runtime.roles import acting_as
+from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import outbox
 from webhooks.rows import CHANNEL

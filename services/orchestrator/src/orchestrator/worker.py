@@ -34,8 +34,7 @@ from orchestrator.timings import DEFAULT, Timings
 from orchestrator.tools.listing import ToolListings
 from runtime import logs
 from runtime.health import Health, serve_health
-from runtime.postgres import open_pool
-from runtime.roles import acting_as
+from runtime.postgres import acting_as, open_pool
 from runtime.web import within_open_files
 
 _POOL = 8

@@ -23,8 +23,7 @@ from projector.settings import Settings
 from projector.sweeper import Sweeper
 from runtime.health import Health, serve_health
 from runtime.logs import get_logger
-from runtime.postgres import Pool, open_pool
-from runtime.roles import acting_as
+from runtime.postgres import Pool, acting_as, open_pool
 from runtime.worker import until_stopped
 
 _CONNECTIONS = 5

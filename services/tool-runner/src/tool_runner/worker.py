@@ -18,8 +18,7 @@ from journal import Journal
 from net_guard import Guard
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
-from runtime.postgres import DatabaseUnavailable, Pool, open_pool, ping
-from runtime.roles import acting_as
+from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
 from tool_runner.calls.result_quota import ResultQuota

@@ -1,6 +1,7 @@
-"""Anthropic's Messages API, streamed. Nothing else imports `anthropic`, which takes over a second."""
+"""Anthropic's Messages API, streamed. Nothing else imports `anthropic`, which takes half a second."""
 
 from net_guard import Guard
+from orchestrator.models.anthropic import _sdk  # noqa: F401 - before all that imports anthropic
 from orchestrator.models.anthropic.client import AnthropicWire
 from orchestrator.models.port import Model
 from orchestrator.models.streaming import StreamingModel
