@@ -1,7 +1,7 @@
 """An HTTP/1.1 connection that asks for one stream after the other, at little cost beside what it measures.
 
 It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
-(`bench.upstream.DELTA`), and `"type":"done"` where all went well.
+(`bench.upstream.DELTA`), and `"type":"done"`, or what it is told, where all went well.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from bench.upstream import DELTA, LENGTH
 from ops.errors import StackError
 
 _END = b"\r\n0\r\n\r\n"
-_DONE = b'"type":"done"'
+DONE = '"type":"done"'
 _ERROR = b'"type":"error"'
 _CODE = re.compile(rb'"code":"(\w+)"')
-_KEPT = 16
+_KEPT = 32
 """Bytes that may be the beginning of what is looked for: a marker or a number that two packets share."""
 
 
@@ -66,21 +66,27 @@ def request(url: str, headers: Mapping[str, str], body: object) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """Of one server; `every` notes the time of each delta, else only the first is timed."""
+    """Of one server; `every` notes the time of each delta, else only the first is timed.
 
-    def __init__(self, *, every: bool = False) -> None:
+    `done` is in what ends a stream where all went well.
+    """
+
+    def __init__(self, *, every: bool = False, done: str = DONE) -> None:
         self._every = every
+        self._done = done.encode()
         self._reply: Reply | None = None
         self._ended: asyncio.Future[Reply] | None = None
         self._tail = b""
 
     @classmethod
-    async def to(cls, url: str, *, every: bool = False) -> "Connection":
+    async def to(cls, url: str, *, every: bool = False, done: str = DONE) -> "Connection":
         """Raises OSError."""
         parts = urlsplit(url)
         assert parts.hostname is not None
         loop = asyncio.get_running_loop()
-        _, made = await loop.create_connection(lambda: cls(every=every), parts.hostname, parts.port or 80)
+        _, made = await loop.create_connection(
+            lambda: cls(every=every, done=done), parts.hostname, parts.port or 80
+        )
         return made
 
     async def ask(self, asked: bytes) -> Reply:
@@ -117,7 +123,7 @@ class Connection(asyncio.Protocol):
         self._tail = data[max(counted, len(data) - _KEPT) :]
         if _ERROR in data:
             reply.tail = data
-        if _DONE in data:
+        if self._done in data:
             reply.done = True
         if data.endswith(_END):
             self._end()

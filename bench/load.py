@@ -6,11 +6,12 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import uvloop
 
-from bench.client import Connection, Reply, request
+from bench.client import DONE, Connection, Reply, request
 from bench.processes import ROOT
 from bench.statistics import share
 from runtime.web import raise_open_files
@@ -20,17 +21,18 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """`chats` in all, `at_once` of them on as many connections, which begin spread over `ramp` seconds.
 
     `bodies` are sent in turn. `spacing` is that of the provider's deltas, in seconds, of which each stream
-    has `deltas`; 0.0: they are not looked at one by one.
+    has `deltas`; 0.0: they are not looked at one by one. `done` is in the last event where all went well.
     """
 
     url: str
     headers: dict[str, str]
-    bodies: tuple[dict[str, str], ...]
+    bodies: tuple[dict[str, Any], ...]
     chats: int
     at_once: int
     ramp: float = 0.0
     spacing: float = 0.0
     deltas: int = 0
+    done: str = DONE
 
 
 class Loaded(msgspec.Struct, kw_only=True):
@@ -83,9 +85,7 @@ async def _process(load: Load) -> Loaded:
 
 async def _load(load: Load) -> Loaded:
     requests = [request(load.url, load.headers, body) for body in load.bodies]
-    connections = [
-        await Connection.to(load.url, every=bool(load.spacing)) for _ in range(min(load.at_once, load.chats))
-    ]
+    connections = [await _connection(load) for _ in range(min(load.at_once, load.chats))]
     turns = iter(range(load.chats))
     cpu, began = time.process_time(), time.perf_counter()
 
@@ -95,12 +95,16 @@ async def _load(load: Load) -> Loaded:
         for turn in turns:
             replies.append(await connection.ask(requests[turn % len(requests)]))
             if replies[-1].failed:
-                connection = await Connection.to(load.url, every=bool(load.spacing))
+                connection = await _connection(load)
         return replies
 
     each = await asyncio.gather(*map(client, range(len(connections))))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return _loaded(load, [reply for replies in each for reply in replies], seconds, cpu)
+
+
+async def _connection(load: Load) -> Connection:
+    return await Connection.to(load.url, every=bool(load.spacing), done=load.done)
 
 
 def _loaded(load: Load, replies: Sequence[Reply], seconds: float, cpu: float) -> Loaded:

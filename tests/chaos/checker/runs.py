@@ -13,7 +13,7 @@ from tests.chaos.records import Item, Violation
 
 INTERRUPTED = "The call was interrupted; its outcome is unknown."
 _CHANGED = "A person changed the input of this call before it ran."
-_NO_RESULT = {"output": INTERRUPTED, "is_error": True}
+_NOT_RUN = "The call was not run: nobody had approved it."
 
 
 def one_at_a_time(view: View) -> Iterator[Violation]:
@@ -86,9 +86,25 @@ def _rounds(run: Run, *, in_words: bool) -> list[list[Item]]:
         called = [block for block in blocks if block["type"] == "tool_use"]
         rounds[event.state["round"]] = [
             *(item for block in blocks for item in _block(block, in_words=in_words)),
-            *(_result(block, returned.get(block["id"], _NO_RESULT), in_words=in_words) for block in called),
+            *(
+                _result(block, returned.get(block["id"]) or _no_result(run, block["id"]), in_words=in_words)
+                for block in called
+            ),
         ]
     return list(rounds.values())
+
+
+def _no_result(run: Run, call_id: str) -> dict[str, Any]:
+    """What is told of a call without a result: whether it may have been run is known of some."""
+    needs = any(
+        e.state["call_id"] == call_id and e.state.get("needs_approval") for e in run.of("tool_called")
+    )
+    asked = {event.state["approval_id"]: event.state["call_id"] for event in run.of("approval_requested")}
+    approved = any(
+        event.state["decision"] == "approved" and asked[event.state["approval_id"]] == call_id
+        for event in run.of("approval_decided")
+    )
+    return {"output": _NOT_RUN if needs and not approved else INTERRUPTED, "is_error": True}
 
 
 def _told(run: Run, returned: dict[str, Any]) -> dict[str, Any]:
