@@ -1,6 +1,7 @@
 """The HTTP client of model calls: what is read, whatever the cuts, and which connections are used again."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -89,6 +90,7 @@ async def test_an_answer_is_the_same_wherever_it_is_cut(
         (HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi", False),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", False),
         (HEAD + b"Content-Length: 2\r\n\r\nhi" + HEAD, False),
+        (HEAD + b"Content-Length: 2\r\n\r\nhi" + HEAD + b"Content-Length: 3\r\n\r\nyou", False),
     ],
 )
 async def test_a_connection_is_used_again_where_both_sides_know_that_it_may_be(
@@ -97,6 +99,32 @@ async def test_a_connection_is_used_again_where_both_sides_know_that_it_may_be(
     server.answers = [[answer], [answer]]
     assert [await whole(client, origin) for _ in range(2)] == [(200, b"hi")] * 2
     assert server.requests == ([2] if used_again else [1, 1])
+
+
+async def test_a_connection_whose_request_was_answered_before_it_was_read_is_not_used_again(
+    client: HttpClient,
+) -> None:
+    """Whoever does not read the rest would not read the next request either."""
+    asked: list[int] = []
+    let_go = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(len(await reader.readuntil(b"\r\n\r\n")))
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\nhi")
+        await let_go.wait()
+        writer.close()
+
+    size = 64 << 20
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % size
+    async with await asyncio.start_server(serve, "127.0.0.1") as listening:
+        origin = Origin("127.0.0.1", listening.sockets[0].getsockname()[1], False)
+        async with asyncio.timeout(20):
+            for request in ((head, b"x" * size), REQUEST):
+                async with client.call(origin, request) as answer:
+                    await answer.rest(20)
+                    assert answer.is_complete
+        let_go.set()
+    assert len(asked) == 2
 
 
 async def test_a_body_without_a_length_ends_with_its_connection(
@@ -152,6 +180,35 @@ async def test_what_is_broken_is_said_and_its_connection_not_used_again(
         await whole(client, origin)
     assert await whole(client, origin) == (200, b"Hello world")
     assert server.requests == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (HEAD + b"x: ", b"y"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        (CHUNKED + b"5;x=", b"y"),
+        (CHUNKED + HELLO[:-4], b"y"),
+    ],
+    ids=["head", "interim", "extension", "trailer"],
+)
+async def test_what_goes_on_without_end_and_without_a_body_is_given_up(
+    client: HttpClient, begin: bytes, more: bytes
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(begin)
+        with contextlib.suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(more * 1024)
+                await writer.drain()
+                await asyncio.sleep(0)
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as listening:
+        origin = Origin("127.0.0.1", listening.sockets[0].getsockname()[1], False)
+        with pytest.raises(HttpBroken):
+            async with asyncio.timeout(20):
+                await whole(client, origin)
 
 
 class Slow:

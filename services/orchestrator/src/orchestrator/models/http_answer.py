@@ -8,7 +8,7 @@ import httptools
 
 from orchestrator.models.body import Taker
 
-_MAX_HEAD_BYTES = 128 * 1024
+_MAX_BARE_BYTES = 128 * 1024  # without a byte of the body: a head, what is around chunks, trailers
 _MAX_HELD_BYTES = 256 * 1024
 
 
@@ -31,7 +31,7 @@ class HttpAnswer:
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._head: asyncio.Future[None] = self._loop.create_future()
-        self._head_bytes = 0
+        self._bare_bytes = 0
         self._pieces: list[bytes] = []
         self._paused = False
         self._taker: Taker | None = None
@@ -75,14 +75,16 @@ class HttpAnswer:
 
     def received(self, data: bytes) -> None:
         """Bytes of the connection; a callback of `asyncio.Protocol`."""
+        if self.is_complete or self._fault is not None:
+            self.is_reusable = False  # what nobody asked for
+            return
+        self._bare_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.break_off(HttpBroken(f"the answer is not HTTP: {error}"))
-        if not self.status:
-            self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self.break_off(HttpBroken("the answer has a head without an end"))
+        if self._bare_bytes > _MAX_BARE_BYTES:
+            self.break_off(HttpBroken("the answer has a head or a trailer without an end"))
         self._hand_over()
 
     def lost(self, error: Exception | None) -> None:
@@ -116,10 +118,12 @@ class HttpAnswer:
 
     def on_headers_complete(self) -> None:
         """Of httptools. What is below 200 comes before the answer (RFC 9110 section 15.2)."""
+        if self.status:
+            return
         status = self._parser.get_status_code()
         if status < 200:
             self.headers.clear()
-        elif not self.status:
+        else:
             self.status = status
             if any(name == b"content-encoding" and value != b"identity" for name, value in self.headers):
                 self.break_off(HttpBroken("the answer is compressed, which was not asked for"))
@@ -128,7 +132,9 @@ class HttpAnswer:
 
     def on_body(self, piece: bytes) -> None:
         """Of httptools."""
-        self._pieces.append(piece)
+        if not self.is_complete:
+            self._bare_bytes = 0
+            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         """Of httptools."""

@@ -125,9 +125,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the answer was read to its end, and another may follow."""
+        """Whether the request was sent and the answer read to their ends, and others may follow."""
         answer = self._answer
-        return not self.is_closed and answer is not None and answer.is_complete and answer.is_reusable
+        if self.is_closed or answer is None or not (answer.is_complete and answer.is_reusable):
+            return False
+        return not self.transport.get_write_buffer_size()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
