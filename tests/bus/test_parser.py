@@ -28,6 +28,7 @@ class Client:
 
     def deliver(self, _receive: Receive, *message: Any) -> None:
         self.heard.append((DIRECT, *message))
+        assert len(self.heard) < 100, "it hears the same for ever"
 
     async def _process_msg(self, number: int, *message: Any) -> None:
         self.heard.append((number, *message))
@@ -72,7 +73,19 @@ async def test_both_parsers_hear_the_same(sent: list[bytes], cuts: list[int]) ->
     assert [_told(each) for each in ours.heard] == [_told(each) for each in theirs.heard]
 
 
-@pytest.mark.parametrize("line", [b"MSG a.b seven 1\r\nx\r\n", b"MSG a.b 7 1 2 3 4\r\nx\r\n", b"NO a b\r\n"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"MSG a.b seven 1\r\nx\r\n",
+        b"MSG a.b 7 1 2 3 4\r\nx\r\n",
+        b"MSG a.b 7 1_0\r\n0123456789\r\n",
+        b"MSG a.b 7 -17\r\nx\r\n",
+        b"HMSG a.b 7 -1 1\r\nx\r\n",
+        b"MSG a.b 7 %b\r\nx\r\n" % (b"1" * 5000),
+        b"NO a b\r\n",
+    ],
+    ids=lambda line: line[:24].decode(),
+)
 async def test_what_is_no_protocol_is_an_error_behind_what_came_before(line: bytes) -> None:
     client = Client()
     with pytest.raises(ProtocolError):

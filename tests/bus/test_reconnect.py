@@ -1,13 +1,15 @@
 """What is said while a follower's connection is away reaches it when the connection is back."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import nats
 import pytest
+from nats.aio.transport import TcpTransport
 
 from bus import Bus, BusUnavailable
-from contracts import examples, ids, messages
+from contracts import examples, frames, ids, messages, subjects
 from tests.bus.nats_server import NatsServer
 from tests.orchestrator.link import Link
 
@@ -57,6 +59,49 @@ async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: B
     async with asyncio.timeout(40):
         assert await got.get() == finished
     await following.close()
+
+
+async def test_what_is_published_on_a_connection_that_just_broke_is_sent_on_the_next(
+    bus: Bus, cut_off: Bus, shared_nats: NatsServer
+) -> None:
+    client = await nats.connect(shared_nats.url)
+    heard = await client.subscribe("chat.traces.*")
+    await client.request("$JS.API.INFO")
+    trace_id = ids.new_id().replace("-", "")
+    transport = cut_off._connection.client._transport
+    assert isinstance(transport, TcpTransport)
+    assert transport._io_writer is not None
+    transport._io_writer.transport.abort()
+    assert cut_off.traces.send_frame(trace_id, examples.FRAME_EXAMPLES[0])
+    assert (await heard.next_msg(timeout=40)).subject == subjects.trace(trace_id)
+    await client.close()
+
+
+async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
+    bus: Bus, cut_off: Bus, link: Link
+) -> None:
+    client = cut_off._connection.client
+    trace_ids = [ids.new_id().replace("-", "") for _ in range(3)]
+    got: asyncio.Queue[frames.Frame] = asyncio.Queue()
+    await lose(cut_off, link)
+    waiting = client.pending_data_size
+    for trace_id in trace_ids:
+        await cut_off.traces.follow_trace(trace_id, got.put_nowait).close()
+    following = cut_off.traces.follow_trace(trace_ids[0], got.put_nowait)
+    assert client.pending_data_size == waiting, "a long outage would fill the memory"
+    link.mend()
+    async with asyncio.timeout(40):
+        await cut_off._connection.up.wait()
+        while True:
+            with contextlib.suppress(BusUnavailable):
+                await cut_off.ping()
+                break
+    frame = frames.Delta(seq=1, attempt=1, round=1, text="x")
+    await bus.traces.publish_frame(trace_ids[0], frame)
+    async with asyncio.timeout(40):
+        assert await got.get() == frame
+    await following.close()
+    assert got.empty()
 
 
 async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Link) -> None:

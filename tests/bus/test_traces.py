@@ -262,6 +262,22 @@ async def test_a_reader_that_breaks_down_stops_no_other(bus: Bus) -> None:
 
 
 @pytest.mark.requirement("FRAMES")
+async def test_a_subject_that_is_no_text_ends_no_connection(bus: Bus) -> None:
+    trace_id, reader = new_trace(), Reader()
+    cancels = await bus.traces.follow_cancels(lambda _: None)
+    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
+    client = bus._connection.client
+    reading = client._reading_task
+    assert reading is not None
+    client._send_soon(b"PUB chat.control.cancel.\xff 1\r\nx\r\n")
+    await bus.traces.publish_frame(trace_id, delta(1))
+    await reader.until(1)
+    assert not reading.done()
+    await subscription.close()
+    await cancels.close()
+
+
+@pytest.mark.requirement("FRAMES")
 async def test_a_delta_goes_at_once_and_those_just_behind_it_together(bus: Bus) -> None:
     trace_id, reader = new_trace(), Reader()
     subscription = bus.traces.follow_trace(trace_id, reader.deliver)

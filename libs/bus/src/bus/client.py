@@ -38,10 +38,12 @@ class DirectSubscription(Subscription):
     _wait_for_msgs_task = _message_iterator = None
     _pending_next_msgs_calls = None  # type: ignore[assignment]  # as nats-py has it for callbacks
 
-    def __init__(self, number: int, subject: str, queue: str) -> None:
+    def __init__(self, number: int, subject: str, queue: str, announced: bool) -> None:
+        """`announced`: it is on its way to the server, and not only once that is connected again."""
         self._id = number
         self._subject = subject
         self._queue = queue
+        self.announced = announced
 
 
 class DirectClient(Client):
@@ -66,9 +68,11 @@ class DirectClient(Client):
         if self.is_closed:
             raise nats.errors.ConnectionClosedError
         self._sid += 1
-        subscription = self._subs[self._sid] = DirectSubscription(self._sid, subject, queue)
+        announced = self.is_connected  # else nats-py does it with the reconnect
+        subscription = self._subs[self._sid] = DirectSubscription(self._sid, subject, queue, announced)
         self._receivers[self._sid] = receive
-        self._send_soon(command.sub_cmd(subject, queue, self._sid))
+        if announced:
+            self._send_soon(command.sub_cmd(subject, queue, self._sid))
         return subscription
 
     def unsubscribe_direct(self, subscription: DirectSubscription) -> None:
@@ -76,7 +80,7 @@ class DirectClient(Client):
         self._receivers.pop(subscription._id, None)
         if subscription._id in self._subs and not self.is_closed:
             self._remove_sub(subscription._id)
-            if self.is_connected:
+            if self.is_connected or subscription.announced:  # which may still be in the buffer
                 self._send_soon(command.unsub_cmd(subscription._id, 0))
 
     async def drain_direct(self, subscription: DirectSubscription, seconds: float) -> None:
@@ -129,8 +133,8 @@ class DirectClient(Client):
             self._flush_later.cancel()
             self._flush_later = None
         writer = cast(TcpTransport, self._transport)._io_writer if self.is_connected else None
-        if writer is None or not self._pending or self._flush_queue is None:
-            return
+        if writer is None or writer.is_closing() or not self._pending or self._flush_queue is None:
+            return  # a socket that is closing takes all and sends nothing
         if writer.transport.get_write_buffer_size():
             if self._flush_queue.empty():
                 self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
@@ -193,7 +197,7 @@ class DirectClient(Client):
         try:
             receive(subject.decode(), reply.decode(), data, block)
         except Exception:  # noqa: BLE001 - it would end the read loop, and with it what all others receive
-            logs.get_logger("bus").exception("receiver_failed", subject=subject.decode())
+            logs.get_logger("bus").exception("receiver_failed", subject=subject.decode("utf-8", "replace"))
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Any) -> None:
         receive = self._receivers.get(sid)

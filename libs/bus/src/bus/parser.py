@@ -45,11 +45,14 @@ class DirectParser(Parser):
             with_block = operation == b"HMSG"
             if not (with_block or operation == b"MSG") or not 3 + with_block <= len(fields) <= 4 + with_block:
                 return place
-            try:
-                size, block_size = int(fields[-1]), int(fields[-2]) if with_block else 0
-                receive = self._client.receiver_of(int(fields[1]))
-            except ValueError:
+            numbers = (fields[1], fields[-1], fields[-2] if with_block else b"0")
+            if not all(map(bytes.isdigit, numbers)):  # a sign would lead back in `data`, for ever
                 return place
+            try:
+                number, size, block_size = map(int, numbers)
+            except ValueError:  # longer than Python reads
+                return place
+            receive = self._client.receiver_of(number)
             begin = line_end + 2
             end = begin + size
             if receive is None or len(data) < end + 2:
