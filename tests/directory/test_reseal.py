@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from administration import Admin, authorizations
+from administration.authorizations import AuthorizationBody
 from administration.reseal import reseal
 from administration.versions import change_agent, create_agent
 from contracts.webhooks import IssuedEndpoint, NewEndpoint
@@ -15,6 +17,7 @@ from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import SealBroken
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer, sealer_of
+from directory.tool_authorizations import Client, PendingLink, Place, find, keep_link, take_link
 from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
 from tests.blocking import until_blocked_by
@@ -160,6 +163,34 @@ async def test_changes_that_go_on_meanwhile_leave_nothing_under_the_old_key(
     assert done.unopened == ()
     for agent, version in versions.items():
         assert all([await _opens(pool, account, agent, n + 1, "sk-ant-one") for n in range(version)])
+
+
+async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
+    pool: Pool, conn: Connection, account: str
+) -> None:
+    agent = await _make(conn, account)
+    admin = Admin(pool=pool, sealer=BEFORE, actor="test")
+    body = AuthorizationBody(
+        grant="client_credentials", issuer="https://auth.example", client_id="c", client_secret="s"
+    )
+    await authorizations.put(admin, agent, "shop", body)
+    place = Place(account, agent, "shop")
+    present = await find(conn, BEFORE, place)
+    assert present is not None
+    link = PendingLink(
+        verifier="v",
+        redirect_uri="https://chat.example",
+        client=Client(id="c", secret="s"),
+        endpoint="https://auth.example/token",
+        resource="https://shop.example/mcp",
+        issuer="https://auth.example",
+        names_issuer=False,
+        scope=None,
+    )
+    await keep_link(conn, BEFORE, place, present.id, "state", link, 600)
+    assert (await reseal(pool, BOTH, actor="test")).resealed == 4
+    assert await find(conn, AFTER, place) == present
+    assert await take_link(conn, AFTER, "state") == (place, present.id, link)
 
 
 async def test_without_the_previous_key_nothing_opens(pool: Pool, conn: Connection, account: str) -> None:

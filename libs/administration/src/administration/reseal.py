@@ -15,9 +15,10 @@ from administration.rows import record
 from directory.agents import seal_owner
 from directory.errors import SealBroken
 from directory.secrets import Sealer
+from directory.tool_authorizations import PENDING, SECRETS, Place
 from runtime.postgres import Connection, Pool, connection
 
-Secret: TypeAlias = Literal["provider_key", "mcp_headers"]
+Secret: TypeAlias = Literal["provider_key", "mcp_headers", "mcp_authorization", "mcp_authorization_link"]
 
 _SECONDS = 30.0
 _AGENTS = 20
@@ -26,7 +27,10 @@ _PASSES = 10
 
 
 class Unopened(msgspec.Struct, frozen=True):
-    """A value that no key at hand opens; `reason` says why, and nothing of the value."""
+    """A value that no key at hand opens; `reason` says why, and nothing of the value.
+
+    `version` is 0 for what belongs to no version: how the agent is authorised at a tool server.
+    """
 
     account_id: str
     agent_id: str
@@ -124,6 +128,7 @@ class _Batch:
                 if not self._dry_run and (new_key is not key or new_headers is not headers):
                     await self._conn.execute(_UPDATE, [new_key, new_headers, agent_id, version])
             after = rows[-1][:2]
+        await self._authorizations()
         return Resealed(
             agents=len(self._agents),
             values=self._counts["values"],
@@ -131,16 +136,31 @@ class _Batch:
             unopened=tuple(self._unopened),
         )
 
+    async def _authorizations(self) -> None:
+        """Their rows are locked: a worker that has got a token meanwhile stores it before or after."""
+        cursor = await self._conn.execute(_AUTHORIZATIONS, [list(self._agents)])
+        for agent_id, server, secrets, link in await cursor.fetchall():
+            place = Place(self._agents[agent_id], agent_id, server)
+            new_secrets = self._opened_anew(agent_id, 0, SECRETS, secrets, place.owner(SECRETS))
+            new_link = self._opened_anew(agent_id, 0, PENDING, link, place.owner(PENDING))
+            if not self._dry_run and (new_secrets is not secrets or new_link is not link):
+                await self._conn.execute(_UPDATE_AUTHORIZATION, [new_secrets, new_link, agent_id, server])
+
     async def _versions(self, after: tuple[str, int]) -> list[tuple[str, int, bytes | None, bytes | None]]:
         asked = {"agents": list(self._agents), "agent": after[0], "version": after[1], "limit": _VERSIONS}
         return await (await self._conn.execute(_STORED, asked)).fetchall()
 
     def _anew(self, agent_id: str, version: int, secret: Secret, sealed: bytes | None) -> bytes | None:
+        owner = seal_owner(self._agents[agent_id], agent_id, secret)
+        return self._opened_anew(agent_id, version, secret, sealed, owner)
+
+    def _opened_anew(
+        self, agent_id: str, version: int, secret: Secret, sealed: bytes | None, owner: str
+    ) -> bytes | None:
         """The value under the current key; the very same bytes where nothing is to be done."""
         if sealed is None:
             return None
         self._counts["values"] += 1
-        owner = seal_owner(self._agents[agent_id], agent_id, secret)
         try:
             plain = self._sealer.open(sealed, owner=owner)
         except SealBroken as error:
@@ -174,6 +194,15 @@ SELECT agent_id, version, provider_key, mcp_headers FROM agent_versions
  WHERE agent_id = ANY(%(agents)s) AND (agent_id, version) > (%(agent)s, %(version)s)
    AND (provider_key IS NOT NULL OR mcp_headers IS NOT NULL)
  ORDER BY agent_id, version LIMIT %(limit)s
+"""
+
+_AUTHORIZATIONS = """
+SELECT agent_id, server, secrets, link FROM mcp_authorizations WHERE agent_id = ANY(%s)
+ ORDER BY agent_id, server FOR UPDATE
+"""
+
+_UPDATE_AUTHORIZATION = """
+UPDATE mcp_authorizations SET secrets = %s, link = %s WHERE agent_id = %s AND server = %s
 """
 
 _UPDATE = """

@@ -8,6 +8,7 @@ from administration import (
     agents,
     approvals,
     audit,
+    authorizations,
     conversations,
     documents,
     keys,
@@ -24,6 +25,7 @@ _PLAN = "/plans/{name}"
 _AGENT = "/agents/{agent_id}"
 _VERSION = f"{_AGENT}/versions/{{version}}"
 _SERVER = f"{_AGENT}/mcp_servers/{{name}}"
+_AUTHORIZATION = f"{_SERVER}/authorization"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 _DOCUMENT = f"{_BASE}/documents/{{document_id}}"
 _APPROVAL = "/approvals/{approval_id}"
@@ -65,6 +67,10 @@ ROUTES: tuple[Route, ...] = (
     route("PUT", _SERVER, mcp_servers.put),
     route("PATCH", _SERVER, mcp_servers.change),
     route("DELETE", _SERVER, mcp_servers.remove),
+    route("GET", _AUTHORIZATION, authorizations.get),
+    route("PUT", _AUTHORIZATION, authorizations.put),
+    route("DELETE", _AUTHORIZATION, authorizations.remove),
+    route("POST", f"{_AUTHORIZATION}/link", authorizations.link, bus="needed"),
     route("POST", "/knowledge_bases", knowledge.create, status=201),
     route("GET", "/knowledge_bases", knowledge.page),
     route("GET", _BASE, knowledge.get),

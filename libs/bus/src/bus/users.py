@@ -20,6 +20,8 @@ from contracts.subjects import (
     REQUESTS,
     RESULTS,
     TOOLS,
+    TOOLS_AUTHORIZE,
+    TOOLS_AUTHORIZED,
     TOOLS_CHECK,
     TOOLS_LIST,
     TRACES,
@@ -77,6 +79,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         "gateway": User(
             publish=(
                 *("chat.requests.*", "chat.control.cancel.*", "chat.commands.*", TOOLS_CHECK, MODELS_CHECK),
+                *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
                 *_read(TRACES),
             ),
             subscribe=("chat.traces.*",),
@@ -101,7 +104,10 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *_work(TOOLS),
                 *_read(RESULTS, CANCELS),
             ),
-            subscribe=("chat.control.cancel.*", TOOLS_LIST, TOOLS_CHECK),
+            subscribe=(
+                *("chat.control.cancel.*", TOOLS_LIST, TOOLS_CHECK),
+                *(TOOLS_AUTHORIZE, TOOLS_AUTHORIZED),
+            ),
         ),
         "projector": User(
             publish=(
@@ -113,7 +119,7 @@ USERS: Mapping[str, User] = MappingProxyType(
         ),
         OPERATOR: User(
             publish=(
-                *("chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF),
+                *("chat.commands.*", TOOLS_CHECK, MODELS_CHECK, WHAT_IF, TOOLS_AUTHORIZE),
                 *("$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.STREAM.MSG.GET.*"),
                 *_read(*(stream["name"] for stream in STREAMS)),
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),

@@ -175,6 +175,10 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
             ),
         )
     ),
+    messages.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
+    messages.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
+    messages.FinishAuthorization(state="s", code="c", issuer="https://auth.example"),
+    messages.AuthorizationFinished(ok=True),
     messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
     messages.ModelChecked(provider=messages.ProviderCheck(ok=True, code="ok", ms=412)),
     messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),

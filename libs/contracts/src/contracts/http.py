@@ -6,6 +6,9 @@ import msgspec
 
 from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Message, Source, ToolCall
 
+OAUTH_CALLBACK = "/v1/oauth/callback"
+"""Where authorization servers send a browser back to, below the public address of the gateways."""
+
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Body of both chat endpoints; a null or absent conversation_id starts a new conversation."""

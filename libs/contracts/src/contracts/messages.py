@@ -131,6 +131,39 @@ class ToolsChecked(BusMessage, frozen=True, kw_only=True):
     servers: tuple[ServerCheck, ...]
 
 
+class AuthorizeServer(BusMessage, frozen=True, kw_only=True):
+    """Ask for the link that authorises an agent at a tool server, on `chat.tools.authorize`."""
+
+    account_id: str
+    agent_id: str
+    server: str
+
+
+class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
+    """What an authorization server has answered to a link, on `chat.tools.authorized`.
+
+    `code` is of no use without what the link kept. It is None where the authorization was refused.
+    """
+
+    state: str
+    code: str | None = None
+    issuer: str | None = None
+
+
+class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):
+    """The link that was asked for; without one `detail` says what is wrong."""
+
+    url: str = ""
+    detail: str = ""
+
+
+class AuthorizationFinished(BusMessage, frozen=True, kw_only=True):
+    """Whether the agent is authorised now; `detail` says why it is not."""
+
+    ok: bool
+    detail: str = ""
+
+
 class CheckModel(BusMessage, frozen=True, kw_only=True):
     """Ask for one small model call with an agent version's key and parameters, on `chat.models.check`."""
 
@@ -389,6 +422,10 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     ToolsListed,
     CheckTools,
     ToolsChecked,
+    AuthorizeServer,
+    AuthorizationLinked,
+    FinishAuthorization,
+    AuthorizationFinished,
     CheckModel,
     ModelChecked,
     CancelRequested,

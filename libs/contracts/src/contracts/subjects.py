@@ -14,6 +14,8 @@ DEAD = "DEAD"
 
 TOOLS_LIST = "chat.tools.list"
 TOOLS_CHECK = "chat.tools.check"
+TOOLS_AUTHORIZE = "chat.tools.authorize"
+TOOLS_AUTHORIZED = "chat.tools.authorized"
 MODELS_CHECK = "chat.models.check"
 WHAT_IF = "chat.replay.what_if"
 

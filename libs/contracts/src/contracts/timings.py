@@ -104,6 +104,9 @@ CHECK_SECONDS = 15.0
 CHECK_ANSWER_SECONDS = 20.0
 """The administrator waits so long for the checks of an agent."""
 
+AUTHORIZE_SECONDS = 45.0
+"""An administrator waits so long for a link, or for what came of it: some requests to strangers."""
+
 COMMAND_SECONDS = 12.0
 """A worker may take so long to obey a command; to erase, it has to stop a run first."""
 

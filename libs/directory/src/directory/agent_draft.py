@@ -89,7 +89,7 @@ def _check_servers(servers: tuple[McpServer, ...]) -> None:
         path = f"mcp_servers[{position}]"
         if server.name in names[:position]:
             raise Invalid(f"{path}.name", "is the name of another server too")
-        _check_url(server.url, f"{path}.url")
+        check_url(server.url, f"{path}.url")
         for tool in server.allowed_tools or ():
             _check_line(tool, f"{path}.allowed_tools")
         check_headers(server.headers, f"{path}.headers")
@@ -105,7 +105,7 @@ def _check_approval(server: McpServer, field: str) -> None:
             raise Invalid(field, f"names a tool that is not in allowed_tools: {min(unknown)}")
 
 
-def _check_url(url: str, field: str) -> None:
+def check_url(url: str, field: str) -> None:
     """Its form only; whether the address may be reached is judged at each call, where it can change."""
     try:
         parts = urlsplit(url)
@@ -119,7 +119,7 @@ def _check_url(url: str, field: str) -> None:
 
 
 def _check_base_url(url: str) -> None:
-    _check_url(url, "base_url")
+    check_url(url, "base_url")
     if "?" in url:
         raise Invalid("base_url", "must carry no query: paths are put behind it")
 

@@ -77,7 +77,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     """One version of an agent. `created_at` tells it from that of a deleted agent of the same id.
 
-    `sealed_key`: its provider key, as it is stored.
+    `sealed_key`: its provider key, as it is stored. `authorizations` are found with its headers alone: the id
+    of each tool server's, by the server's name.
     """
 
     agent_id: str
@@ -85,6 +86,7 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
     version: int
     created_at: str = ""
     sealed_key: bytes | None = None
+    authorizations: dict[str, str] = {}
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -106,10 +108,10 @@ async def load_agent(
     version and keeps it. With `sealer`, the MCP servers' headers are unsealed.
     Raises DatabaseUnavailable, SealBroken.
     """
-    row = await _version_row(pool, account_id, agent_id, version)
+    row = await _version_row(pool, _VERSION if sealer is None else _UNSEALED, account_id, agent_id, version)
     if row is None:
         return None
-    number, config, sealed_key, sealed_headers, created_at = row
+    number, config, sealed_key, sealed_headers, created_at, authorizations = row
     settings: dict[str, Any] = msgspec.json.decode(config)
     if sealer is not None and sealed_headers is not None:
         owner = seal_owner(account_id, agent_id, "mcp_headers")
@@ -117,7 +119,8 @@ async def load_agent(
         for server in settings["mcp_servers"]:
             server["headers"] = headers.get(server["name"], {})
     identity = {"agent_id": agent_id, "account_id": account_id, "version": number, "created_at": created_at}
-    return msgspec.convert(settings | identity | {"sealed_key": sealed_key}, AgentConfig)
+    own = {"sealed_key": sealed_key, "authorizations": authorizations or {}}
+    return msgspec.convert(settings | identity | own, AgentConfig)
 
 
 async def provider_key(
@@ -144,22 +147,28 @@ def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
 
 
 async def _version_row(
-    pool: Pool, account_id: str, agent_id: str, version: int | None
-) -> tuple[int, str, bytes | None, bytes | None, str] | None:
+    pool: Pool, query: LiteralString, account_id: str, agent_id: str, version: int | None
+) -> tuple[int, str, bytes | None, bytes | None, str, dict[str, str] | None] | None:
     async with connection(pool) as conn:
         cursor = await conn.execute(
-            _VERSION, {"agent": agent_id, "account": account_id, "version": version}, prepare=True
+            query, {"agent": agent_id, "account": account_id, "version": version}, prepare=True
         )
         return await cursor.fetchone()
 
 
-_VERSION = """
-SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text
+_ROW: LiteralString = """
+SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text, {authorizations}
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND v.version = coalesce(%(version)s::integer, g.current_version)
   AND (%(version)s::integer IS NOT NULL OR g.disabled_at IS NULL)
 """
+
+_VERSION: LiteralString = _ROW.format(authorizations="NULL")
+_UNSEALED: LiteralString = _ROW.format(
+    authorizations="(SELECT json_object_agg(a.server, a.authorization_id) "
+    "FROM mcp_authorizations a WHERE a.agent_id = g.agent_id)"
+)
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"
 """SQL for a boolean[]: whether each is its account's agent still, not disabled, at this current version and

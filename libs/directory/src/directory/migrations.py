@@ -1,6 +1,6 @@
 """The directory's tables, step by step. Steps are only ever added."""
 
-from directory import agents
+from directory import agents, tool_authorizations
 from runtime.migrations import apply, migrating
 
 COMPONENT = "directory"
@@ -99,7 +99,7 @@ CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 # A key that opens nothing for a while; one that is revoked never does again.
 _DISABLED_KEYS = "ALTER TABLE api_keys ADD COLUMN disabled_at timestamptz"
 
-STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ, _DISABLED_KEYS, agents.FUNCTION)
+STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ, _DISABLED_KEYS, agents.FUNCTION, tool_authorizations.TABLE)
 
 
 async def migrate(database_url: str) -> None:

@@ -56,6 +56,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
         "orchestrator": _READ,
         "tool_runner": _READ,
     },
+    "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
     "audit_log": {"gateway": _APPEND},
     # Webhooks.
     "webhook_endpoints": {"gateway": _WRITE, "notifier": "SELECT, UPDATE"},

@@ -1,6 +1,6 @@
 """All handlers of the public API, by feature."""
 
-from gateway import approvals, conversations, docs, doors, status, webhooks
+from gateway import approvals, conversations, docs, doors, oauth_callback, status, webhooks
 from gateway.traces.cancel import cancel
 from gateway.traces.events import events
 
@@ -11,6 +11,7 @@ ROUTES = (
     conversations.ROUTER,
     approvals.ROUTER,
     webhooks.ROUTER,
+    *oauth_callback.HANDLERS,
     *status.HANDLERS,
     *docs.HANDLERS,
 )

@@ -19,6 +19,7 @@ Kind = Literal[
     "oversized",
     "redirect",
     "credentials",
+    "authorization",
     "expired",
     "status",
     "protocol",
@@ -43,6 +44,7 @@ _WORDS: dict[Kind, str] = {
     "oversized": "The tool's answer was larger than 2 MiB and was not read.",
     "redirect": "The tool server has moved; its configured address must be changed.",
     "credentials": "The tool server refused this agent's credentials.",
+    "authorization": "The tool server needs authorisation by an administrator.",
     "expired": "The tool server has ended the session.",
     "status": "The tool server failed.",
     "protocol": "The tool server's answer was not valid MCP.",
@@ -61,7 +63,7 @@ _AMBIGUOUS: frozenset[Kind] = frozenset(
 # A later fault of the same exchange says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
 # Another request of the same exchange would meet these again.
-_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized"})
+_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized", "authorization"})
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import msgspec
 
+from contracts.http import OAUTH_CALLBACK
 from directory.secrets import Sealer, sealer_of
 from net_guard import Guard
 from net_guard.settings import guard_of
@@ -14,7 +15,10 @@ Slots = Annotated[int, msgspec.Meta(ge=1, le=1024)]
 
 
 class Settings(ServiceSettings, frozen=True, kw_only=True):
-    """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https."""
+    """`mcp_allow` lists host:port pairs that may be called though they are not public, or not https.
+
+    `public_url` is where browsers reach the gateways: authorization servers send them back there.
+    """
 
     database_url: Annotated[str, Setting("AGENTCHAT_DATABASE_URL", secret=True)]
     nats_url: Annotated[str, Setting("AGENTCHAT_NATS_URL", secret=True)]
@@ -25,6 +29,7 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
+    public_url: Annotated[str | None, Setting("AGENTCHAT_PUBLIC_URL")] = None
     slots: Annotated[Slots, Setting("AGENTCHAT_TOOL_SLOTS")] = 64
     log_level: Annotated[str, Setting("AGENTCHAT_LOG_LEVEL")] = "info"
     otlp_endpoint: Annotated[str | None, Setting("OTEL_EXPORTER_OTLP_ENDPOINT")] = None
@@ -32,6 +37,11 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
     def guard(self) -> Guard:
         """What judges the addresses of tool servers. Raises SettingsError."""
         return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
+
+    @property
+    def redirect_uri(self) -> str | None:
+        """Where the answer to a link goes, if that is known."""
+        return None if not self.public_url else self.public_url.rstrip("/") + OAUTH_CALLBACK
 
     def sealer(self) -> Sealer:
         """What opens the agents' headers. Raises SettingsError."""

@@ -14,11 +14,15 @@ from contracts import subjects
 from contracts.ids import new_id
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer
+from directory.tool_authorizations import LOCKED_SECONDS
 from journal import Journal
 from net_guard import Guard
 from runtime import logs, telemetry
 from runtime.health import Health, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
+from tool_runner.authorization.links import Links
+from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.tokens import AT_ONCE, Authorizations
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
 from tool_runner.calls.result_quota import ResultQuota
@@ -55,11 +59,16 @@ async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop
     async with (
         _directory(settings, sealer) as pool,
         Bus.connect(settings.nats_url, name=SERVICE, on_lost=on_lost) as bus,
-        _servers(guard) as servers,
+        _authorizations(settings, sealer, guard) as authorizations,
+        _servers(guard, authorizations) as servers,
         _health(settings, bus, pool),
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
-        await _consume(settings, bus, journal, DatabaseClock(pool), AgentServers(pool, sealer), servers, stop)
+        links = Links(authorizations, settings.redirect_uri)
+        async with _links(bus, links):
+            await _consume(
+                settings, bus, journal, DatabaseClock(pool), AgentServers(pool, sealer), servers, stop
+            )
     if lost.is_set():
         raise NatsLostError
 
@@ -126,8 +135,37 @@ async def _forget(journal: Journal) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _servers(guard: Guard) -> AsyncIterator[ServerPool]:
-    servers = ServerPool(guard, _tls())
+async def _authorizations(settings: Settings, sealer: Sealer, guard: Guard) -> AsyncIterator[Authorizations]:
+    """On connections of their own: one is held while an authorization server is waited for."""
+    http = AuthorizationHttp(guard, _tls())
+    async with open_pool(
+        settings.database_url,
+        min_size=0,
+        max_size=2 * AT_ONCE,
+        options=f"-c statement_timeout={round(LOCKED_SECONDS * 1000)}",
+    ) as pool:
+        try:
+            yield Authorizations(pool, sealer, http)
+        finally:
+            await http.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _links(bus: Bus, links: Links) -> AsyncIterator[None]:
+    followed = [
+        await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
+        await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
+    ]
+    try:
+        yield
+    finally:
+        for subscription in followed:
+            await subscription.close()
+
+
+@contextlib.asynccontextmanager
+async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterator[ServerPool]:
+    servers = ServerPool(guard, _tls(), authorizations)
     try:
         yield servers
     finally:

@@ -40,6 +40,7 @@ def _switch(route: str, about: str) -> dict[str, Command]:
 
 _ACCOUNT, _PLAN, _KEY = "/accounts/{account_id}", "/plans/{name}", "/keys/{key_id}"
 _AGENT, _SERVERS = "/agents/{agent_id}", "/agents/{agent_id}/mcp_servers"
+_AUTHORIZATION = f"{_SERVERS}/{{name}}/authorization"
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 
 GROUPS: dict[str, Group] = {
@@ -109,6 +110,15 @@ GROUPS: dict[str, Group] = {
             "add": Command(route=f"POST {_SERVERS}", arguments=("name", "url")),
             "change": Command(route=f"PATCH {_SERVERS}/{{name}}"),
             "remove": Command(route=f"DELETE {_SERVERS}/{{name}}"),
+        },
+    ),
+    "agents mcp-servers authorization": Group(
+        "How an agent is authorised at a tool server by OAuth 2.1.",
+        {
+            "set": Command(route=f"PUT {_AUTHORIZATION}", arguments=("grant",)),
+            "show": Command(route=f"GET {_AUTHORIZATION}"),
+            "link": Command(route=f"POST {_AUTHORIZATION}/link"),
+            "delete": Command(route=f"DELETE {_AUTHORIZATION}"),
         },
     ),
     "knowledge": Group(

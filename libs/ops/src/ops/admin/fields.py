@@ -16,11 +16,15 @@ from ops.errors import SetupError
 Given = dict[str, Any]
 """What the user gave, by the names of options; None where he gave nothing."""
 
-_SECRETS = frozenset({"provider_key"})
+_SECRETS = frozenset({"provider_key", "client_secret"})
 _FLAGS = {"allowed_tools": "--allow", "headers": "--header"}
 _ABOUT = {
     "allowed_tools": ("TOOL|all", "Only this tool; may be repeated."),
     "headers": ("'Name: @env:VARIABLE'|none", "Or 'Name: @file:PATH'; may be repeated."),
+    "client_secret": (
+        "@env:VARIABLE|@file:PATH|@ask|none",
+        "Never the secret itself: arguments can be seen.",
+    ),
     "provider_key": ("@env:VARIABLE|@file:PATH|@ask|none", "Never the key itself: arguments can be seen."),
 }
 

@@ -97,16 +97,17 @@ class CallHandler:
         failpoints.reach("tool-runner-received")
         began = time.perf_counter()
         outcome: CallToolResult | Fault | None
-        secrets: Sequence[str] = ()
+        server: Server | None = None
         try:
             left = await self._seconds_left(request)
             server = await self._executor.server(request)
-            secrets = server.secrets
             with server.in_use():
                 outcome = await self._in_turn(delivery, request, server, left)
         except ToolFailed as failed:
             outcome = await self._unless_begun(delivery, request, failed.fault)
         if outcome is not None:
+            # Asked for now: a token may have been got for this very call.
+            secrets: Sequence[str] = () if server is None else server.secrets
             finished = self._executor.finished(request, outcome, began, secrets)
             size = len(wire.encode(finished))
             if not self._quota.take(request.account_id, size, time.monotonic()):

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Sequence
 
 import httpcore2
 import httpx2
@@ -17,7 +17,8 @@ import msgspec
 from net_guard import Guard
 from net_guard.network import CONNECT_SECONDS, ERRORS, GuardedBackend
 from runtime.fair_slots import KeySlots
-from tool_runner.faults import Fault
+from tool_runner.authorization.tokens import AccessTokens
+from tool_runner.faults import Fault, ToolFailed
 from tool_runner.http.body import BoundedBody
 from tool_runner.http.exchange import Exchange, current
 from tool_runner.http.network import fault_of
@@ -41,8 +42,16 @@ class _Sent(msgspec.Struct):
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
 
-    def __init__(self, guard: Guard, account_id: str, tls: ssl.SSLContext, large: KeySlots) -> None:
+    def __init__(
+        self,
+        guard: Guard,
+        account_id: str,
+        tls: ssl.SSLContext,
+        large: KeySlots,
+        tokens: AccessTokens | None = None,
+    ) -> None:
         self.session_lost = False
+        self._tokens = tokens
         self._guard = guard
         self._large = large
         self._notices: set[asyncio.Task[None]] = set()
@@ -54,12 +63,19 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             network_backend=GuardedBackend(guard, account_id),
         )
 
+    @property
+    def secrets(self) -> Sequence[str]:
+        """The tokens that were sent."""
+        return () if self._tokens is None else self._tokens.secrets
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request of the MCP client. Raises nothing but cancellation."""
         if request.method == "GET" and "last-event-id" not in request.headers:
             # The standing stream for a server's own messages: nothing here listens to them.
             return httpx2.Response(405)
         await request.aread()
+        if self._tokens is not None and not await self._authorized(request, self._tokens):
+            return httpx2.Response(502)
         sent = _sent(request)
         if sent.method == "notifications/cancelled":
             # Not awaited: the client sends nothing else meanwhile, and this server may hang.
@@ -75,6 +91,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._answer(request, sent, exchange)
+        except ToolFailed as failed:
+            exchange.fail(failed.fault)
         except ERRORS as error:
             fault = fault_of(error)
             if deadline == exchange.deadline or fault.final:
@@ -90,18 +108,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: Exchange) -> httpx2.Response:
         url = request.url
-        self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
-        response = await self._pool.handle_async_request(
-            httpcore2.Request(
-                method=request.method,
-                url=httpcore2.URL(
-                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-                ),
-                headers=request.headers.raw,
-                content=request.content,
-                extensions={"timeout": {"connect": CONNECT_SECONDS}},
-            )
-        )
+        response = await self._response(request)
+        if response.status == 401 and self._tokens is not None:
+            # A server that does not take the token has not looked at the message: it may be sent again.
+            refused = request.headers["authorization"].removeprefix("Bearer ")
+            if (token := await self._tokens.instead_of(refused)) is not None:
+                await response.aclose()
+                request.headers["authorization"] = f"Bearer {token}"
+                response = await self._response(request)
         received = httpx2.Headers(response.headers)
         fault = _judged(sent, response.status, _media_type(received))
         if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
@@ -119,10 +133,39 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             stream=BoundedBody(response.stream, exchange, self._large, received.get("content-encoding", "")),
         )
 
+    async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
+        """Give the request its token; where there is none, the fault is left in the exchange."""
+        exchange = current()
+        try:
+            async with asyncio.timeout_at(exchange.deadline):
+                request.headers["authorization"] = f"Bearer {await tokens.current()}"
+        except ToolFailed as failed:
+            exchange.fail(failed.fault)
+        except TimeoutError:
+            exchange.fail(Fault("timeout", "no token in time"))
+        else:
+            return True
+        return False
+
+    async def _response(self, request: httpx2.Request) -> httpcore2.Response:
+        url = request.url
+        self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
+        return await self._pool.handle_async_request(
+            httpcore2.Request(
+                method=request.method,
+                url=httpcore2.URL(
+                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+                ),
+                headers=request.headers.raw,
+                content=request.content,
+                extensions={"timeout": {"connect": CONNECT_SECONDS}},
+            )
+        )
+
     def _post_aside(self, request: httpx2.Request) -> None:
         async def post() -> None:
             exchange = Exchange(asyncio.get_running_loop().time() + CONNECT_SECONDS)
-            with contextlib.suppress(*ERRORS):
+            with contextlib.suppress(ToolFailed, *ERRORS):
                 async with asyncio.timeout_at(exchange.deadline):
                     response = await self._answer(request, _Sent(), exchange)
                     await response.aclose()

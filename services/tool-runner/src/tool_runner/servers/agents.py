@@ -4,11 +4,20 @@ They are read each time: an id that was deleted may come again, with the same ve
 Nothing of them goes to the bus or the log.
 """
 
-from directory.agents import McpServer, load_agent
+import msgspec
+
+from directory.agents import AgentConfig, McpServer, load_agent
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 from runtime.postgres import Pool
 from tool_runner.faults import ToolFailed
+
+
+class AuthorizedServer(McpServer, frozen=True, kw_only=True):
+    """A tool server at which the agent is authorised by OAuth: it is asked with a token, or not at all."""
+
+    agent_id: str
+    authorization_id: str
 
 
 class AgentServers:
@@ -29,4 +38,12 @@ class AgentServers:
             raise ToolFailed("credentials", f"headers do not open: {error}") from error
         if agent is None:
             raise ToolFailed("not_offered", "no such agent")
-        return tuple(server for server in agent.mcp_servers if not server.disabled)
+        return tuple(_authorized(agent, server) for server in agent.mcp_servers if not server.disabled)
+
+
+def _authorized(agent: AgentConfig, server: McpServer) -> McpServer:
+    found = agent.authorizations.get(server.name)
+    if found is None:
+        return server
+    fields = msgspec.structs.asdict(server)
+    return AuthorizedServer(agent_id=agent.agent_id, authorization_id=found, **fields)

@@ -1,17 +1,16 @@
 """The way to one tool server: an open session, opened again after it ended, with back-off after failures."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable
 
 from runtime import logs
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.session import Session
+from tool_runner.shared_task import shared
 
 MakeSession = Callable[[bool], Session]
 """A new session; True for a server that is known to want a handshake."""
 
-T = TypeVar("T")
 _BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -80,10 +79,3 @@ class ServerConnection:
         task = asyncio.create_task(session.retire())
         self._retiring[session] = task
         task.add_done_callback(lambda _: self._retiring.pop(session, None))
-
-
-def shared(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that several await, shielded; if they have all gone, its failure is nobody's."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return task

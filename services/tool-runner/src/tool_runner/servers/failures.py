@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import anyio
 import httpx2
@@ -36,17 +36,17 @@ ERRORS = (
 
 
 @contextlib.asynccontextmanager
-async def asking(deadline: float, secrets: Sequence[str]) -> AsyncIterator[Exchange]:
+async def asking(deadline: float, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[Exchange]:
     """Ask a server within this block, until `deadline` on the loop's clock.
 
-    Raises ToolFailed only, as `failure` makes it.
+    Raises ToolFailed only, as `failure` makes it; `secrets` are asked for then.
     """
     with exchange_until(deadline) as exchange:
         try:
             async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 yield exchange
         except ERRORS as error:
-            raise failure(exchange, error, secrets) from error
+            raise failure(exchange, error, secrets()) from error
 
 
 def failure(exchange: Exchange, error: Exception, secrets: Sequence[str]) -> ToolFailed:

@@ -13,16 +13,20 @@ from typing import Any
 from mcp_types import CallToolResult
 
 from directory.agents import McpServer
+from directory.tool_authorizations import Place
 from net_guard import Guard
 from runtime import logs
 from runtime.fair_slots import FairSlots, KeySlots
+from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
 from tool_runner.http.exchange import LARGE_AT_ONCE
 from tool_runner.http.transport import GuardedTransport
 from tool_runner.redaction import secrets_of
-from tool_runner.servers.connection import MakeSession, ServerConnection, shared
+from tool_runner.servers.agents import AuthorizedServer
+from tool_runner.servers.connection import MakeSession, ServerConnection
 from tool_runner.servers.failures import GRACE_SECONDS
 from tool_runner.servers.session import Session
+from tool_runner.shared_task import shared
 from tool_runner.tools.tool import LeftOut, Tool, checked_tools
 
 LISTING_SECONDS = 60.0
@@ -33,7 +37,7 @@ _TIDY_SECONDS = 30.0
 _NAMED = 5
 
 Tools = Mapping[str, Tool]
-_Key = tuple[str, str, tuple[tuple[str, str], ...]]  # account, address, headers
+_Key = tuple[str, str, tuple[tuple[str, str], ...], str]  # account, address, headers, authorisation
 
 
 class Server:
@@ -45,9 +49,11 @@ class Server:
         make_session: MakeSession,
         secrets: Sequence[str] = (),
         *,
+        tokens: AccessTokens | None = None,
         listing_seconds: float = LISTING_SECONDS,
     ) -> None:
-        self.secrets = secrets
+        self._secrets = secrets
+        self._tokens = tokens
         self.users = 0
         self.used_at = _now()
         self._connection = ServerConnection(name, make_session)
@@ -57,6 +63,11 @@ class Server:
         self._listing_seconds = listing_seconds
         self._fresh_until = 0.0
         self._log = logs.get_logger("servers").bind(server=name)
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What it is sent and is not to repeat."""
+        return self._secrets if self._tokens is None else (*self._tokens.secrets, *self._secrets)
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -140,12 +151,14 @@ class ServerPool:
         self,
         guard: Guard,
         tls: ssl.SSLContext,
+        authorizations: Authorizations | None = None,
         *,
         max_servers: int = MAX_SERVERS,
         listing_seconds: float = LISTING_SECONDS,
     ) -> None:
         self._guard = guard
         self._tls = tls
+        self._authorizations = authorizations
         self._max_servers = max_servers
         self._listing_seconds = listing_seconds
         self._large = FairSlots(LARGE_AT_ONCE)
@@ -154,13 +167,19 @@ class ServerPool:
 
     def get(self, account_id: str, config: McpServer) -> Server:
         """The server that an agent's configuration names. Raises ToolFailed if too many are in use."""
-        key = (account_id, config.url, tuple(sorted(config.headers.items())))
+        authorized = config.authorization_id if isinstance(config, AuthorizedServer) else ""
+        key = (account_id, config.url, tuple(sorted(config.headers.items())), authorized)
         server = self._servers.get(key)
         if server is None:
             self._make_room(account_id)
-            make = self._maker(account_id, config)
+            tokens = self._tokens(account_id, config)
+            make = self._maker(account_id, config, tokens)
             server = self._servers[key] = Server(
-                config.name, make, secrets_of(config.headers), listing_seconds=self._listing_seconds
+                config.name,
+                make,
+                secrets_of(config.headers),
+                tokens=tokens,
+                listing_seconds=self._listing_seconds,
             )
         return server
 
@@ -169,11 +188,12 @@ class ServerPool:
 
         Raises ToolFailed.
         """
-        session = self._maker(account_id, config)(False)
+        tokens = self._tokens(account_id, config)
+        session = self._maker(account_id, config, tokens)(False)
         try:
             await session.open()
             listed = await session.list_tools(_now() + _LIST_SECONDS)
-            return await checked_tools(listed, secrets_of(config.headers))
+            return await checked_tools(listed, session.secrets())
         finally:
             await session.close()
 
@@ -216,10 +236,15 @@ class ServerPool:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _maker(self, account_id: str, config: McpServer) -> MakeSession:
+    def _tokens(self, account_id: str, config: McpServer) -> AccessTokens | None:
+        if not isinstance(config, AuthorizedServer) or self._authorizations is None:
+            return None
+        return self._authorizations.tokens(Place(account_id, config.agent_id, config.name), config.url)
+
+    def _maker(self, account_id: str, config: McpServer, tokens: AccessTokens | None) -> MakeSession:
         def make(handshake: bool) -> Session:
             large = KeySlots(self._large, account_id)
-            transport = GuardedTransport(self._guard, account_id, self._tls, large)
+            transport = GuardedTransport(self._guard, account_id, self._tls, large, tokens)
             return Session(config.url, config.headers, transport, handshake=handshake)
 
         return make

@@ -4,7 +4,7 @@ The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ class Session:
     ) -> None:
         """`handshake`: the server is known to want one, so it is not probed for the stateless protocol."""
         self._url = url
-        self._secrets = secrets_of(headers)
+        self._header_secrets = secrets_of(headers)
         self._transport = transport
         self._http = httpx2.AsyncClient(
             transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
@@ -65,6 +65,10 @@ class Session:
         self._results: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
             CallToolResult | InputRequiredResult
         )
+
+    def secrets(self) -> Sequence[str]:
+        """What the server is sent and is not to repeat."""
+        return (*self._transport.secrets, *self._header_secrets)
 
     @property
     def alive(self) -> bool:
@@ -106,7 +110,7 @@ class Session:
         session = self._opened.result().session
         found: list[Entry] = []
         cursor: str | None = None
-        async with asking(deadline, self._secrets):
+        async with asking(deadline, self.secrets):
             for _ in range(_PAGES):
                 page, cursor = await page_of_tools(session, cursor, OPEN_SECONDS)
                 found += page
@@ -123,7 +127,7 @@ class Session:
         seconds = max(deadline - asyncio.get_running_loop().time(), 0.001)
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
-            async with asking(deadline, self._secrets):
+            async with asking(deadline, self.secrets):
                 result = await session.send_request(
                     mcp_types.CallToolRequest(params=params),
                     self._results,
@@ -155,7 +159,7 @@ class Session:
                 await self._closing.wait()
                 exchange = begin_exchange(loop.time() + _CLOSE_SECONDS)
         except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
-            failed = failures.failure(exchange, error, self._secrets)
+            failed = failures.failure(exchange, error, self.secrets())
             if self._opened.done():
                 logs.get_logger("session").warning("session_ended", fault=str(failed))
             else:

@@ -1,0 +1,70 @@
+"""GET /v1/oauth/callback: what an authorization server answers to a link that an administrator opened.
+
+Nobody is authenticated here: the state, made for this one link and taken once, says what it is about.
+"""
+
+import re
+from typing import Any
+
+from litestar import Request, get
+
+from contracts import subjects
+from contracts.http import OAUTH_CALLBACK
+from contracts.messages import AuthorizationFinished, FinishAuthorization
+from contracts.timings import AUTHORIZE_SECONDS
+from gateway.http import query
+from gateway.http.exchange import of
+from gateway.http.problems import Refusal, invalid
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.parts import parts_of
+
+_STATE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
+_MOST = 4096
+_DONE = b"The agent is authorised at its tool server. This window can be closed.\n"
+_HEADERS = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+
+def _parameter(name: str, description: str, *, required: bool = False) -> dict[str, Any]:
+    schema = {"type": "string"}
+    return {"name": name, "in": "query", "required": required, "schema": schema, "description": description}
+
+
+@get(
+    OAUTH_CALLBACK,
+    operation_id="getOauthCallback",
+    summary="Where authorization servers of tool servers send an administrator's browser back to.",
+    response_description="The agent is authorised.",
+    media_type="text/plain",
+    tags=["service"],
+)
+@described(
+    "invalid_request",
+    "overloaded",
+    parameters=(
+        _parameter("state", "Of the link; taken once.", required=True),
+        _parameter("code", "What tokens are issued for; absent where the authorization was refused."),
+        _parameter("iss", "Who answers (RFC 9207)."),
+    ),
+    content={"text/plain": {"type": "string"}},
+    examples={"authorised": _DONE.decode()},
+)
+async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
+    """200 where the agent is authorised now, else 400, also for a link that is over or was used."""
+    given = query.parameters(of(request.scope), "state", "code", "iss")
+    if not _STATE.match(given.get("state", "")):
+        raise invalid("state", "This is the state of no link.")
+    for name, value in given.items():
+        if len(value) > _MOST:
+            raise invalid(name, f"This has more than {_MOST} characters.")
+    asked = FinishAuthorization(
+        state=given["state"], code=given.get("code") or None, issuer=given.get("iss") or None
+    )
+    rpc = parts_of(request).bus.rpc
+    answer = await rpc.ask(subjects.TOOLS_AUTHORIZED, asked, AuthorizationFinished, timeout=AUTHORIZE_SECONDS)
+    if not answer.ok:
+        raise Refusal("invalid_request", f"The agent was not authorised: {answer.detail}.")
+    return Answer(_DONE, media_type="text/plain", headers=_HEADERS)
+
+
+HANDLERS = (get_oauth_callback,)

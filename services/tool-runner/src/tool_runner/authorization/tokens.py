@@ -1,0 +1,182 @@
+"""The access token of one agent at one tool server: kept while it is fresh, then got anew under one lock.
+
+The lock is Postgres', so that no two workers send one refresh token: an authorization server that rotates
+them takes the second use for a theft, and revokes what it has issued.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from directory.errors import SealBroken
+from directory.secrets import Sealer
+from directory.tool_authorizations import (
+    Authorization,
+    Place,
+    Secrets,
+    Tokens,
+    find,
+    keep_tokens,
+    locked,
+    need_authorization,
+)
+from runtime import logs
+from runtime.fair_slots import FairSlots
+from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
+from tool_runner.authorization import grants
+from tool_runner.authorization.discovery import discover
+from tool_runner.authorization.grants import Issued
+from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.faults import ToolFailed
+from tool_runner.shared_task import shared
+
+AT_ONCE = 4
+"""Tokens that one process asks for at a time, each with two connections to Postgres; accounts take turns."""
+
+_EARLY_SECONDS = 20.0
+_AGAIN_SECONDS = 15.0
+_SAVES = 5
+_SAVE_AGAIN_SECONDS = 0.5
+_SECRETS_KEPT = 4
+
+
+class Authorizations:
+    """What all tokens of this process work with."""
+
+    def __init__(self, pool: Pool, sealer: Sealer, http: AuthorizationHttp) -> None:
+        self.pool = pool
+        self.sealer = sealer
+        self.http = http
+        self.turns = FairSlots(AT_ONCE)
+
+    def tokens(self, place: Place, url: str) -> "AccessTokens":
+        """Those for the server at `url`."""
+        return AccessTokens(self, place, url)
+
+
+class AccessTokens:
+    """`current` is asked before each request; `instead_of` after the server has refused one."""
+
+    def __init__(self, authorizations: Authorizations, place: Place, url: str) -> None:
+        self._all = authorizations
+        self._place = place
+        self._url = url
+        self._token: str | None = None
+        self._fresh_until = 0.0
+        self._getting: asyncio.Task[str] | None = None
+        self._failed: ToolFailed | None = None
+        self._again_at = 0.0
+        self._seen: list[str] = []
+        self._log = logs.get_logger("authorization").bind(agent_id=place.agent_id, server=place.server)
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What is not to be repeated: the tokens that were sent last."""
+        return tuple(self._seen)
+
+    async def current(self) -> str:
+        """A token that is not known to be over. Raises ToolFailed, at once for some time after a failure."""
+        if self._token is not None and _now() < self._fresh_until:
+            return self._token
+        if self._failed is not None and _now() < self._again_at:
+            raise self._failed
+        return await self._get(refused=None)
+
+    async def instead_of(self, refused: str) -> str | None:
+        """Another token than `refused`; None where the last one was got so shortly before that one is no use.
+
+        Raises ToolFailed.
+        """
+        if self._token not in (refused, None):
+            return self._token
+        if _now() < self._again_at:
+            return None
+        return await self._get(refused=refused)
+
+    async def _get(self, refused: str | None) -> str:
+        """One attempt for all who wait. It goes on where they have gone: a token may be issued by now."""
+        if self._getting is None or self._getting.done():
+            self._getting = shared(self._in_turn(refused))
+        return await asyncio.shield(self._getting)
+
+    async def _in_turn(self, refused: str | None) -> str:
+        self._token = None
+        try:
+            async with (
+                self._all.turns.turn(self._place.account_id),
+                locked(self._all.pool, self._place) as conn,
+            ):
+                token = await self._found(conn, refused)
+        except (DatabaseUnavailable, SealBroken) as error:
+            raise self._failure(ToolFailed("not_started", f"its authorisation: {error}")) from error
+        except ToolFailed as failed:
+            raise self._failure(failed) from None
+        self._failed = None
+        self._token = token
+        if token not in self._seen:
+            self._seen = [token, *self._seen][:_SECRETS_KEPT]
+        return token
+
+    def _failure(self, failed: ToolFailed) -> ToolFailed:
+        self._failed, self._again_at = failed, _now() + _AGAIN_SECONDS
+        self._log.warning("no_token", fault=str(failed))
+        return failed
+
+    async def _found(self, conn: Connection, refused: str | None) -> str:
+        """The stored token, which another worker may have got meanwhile, or a new one."""
+        found = await find(conn, self._all.sealer, self._place)
+        if found is None or found.url != self._url:
+            raise ToolFailed("authorization", "nothing authorises the agent at this address")
+        tokens = found.secrets.tokens
+        left = float("inf") if found.seconds_left is None else found.seconds_left
+        if tokens is not None and tokens.access != refused and left > _EARLY_SECONDS:
+            self._fresh_until = _now() + left - _EARLY_SECONDS
+            return tokens.access
+        if tokens is None and found.settings.grant == "authorization_code":
+            raise ToolFailed("authorization", "an administrator has to open the link")
+        try:
+            issued = await self._issued(found, tokens)
+        except ToolFailed as failed:
+            if failed.fault.kind == "authorization":
+                detail = failed.fault.detail
+                await need_authorization(conn, self._all.sealer, self._place, found, detail)
+            raise
+        await self._keep(found, issued)
+        # Not earlier than now, however short it lasts: its own request takes it.
+        self._fresh_until = _now() + max((issued.expires_in or float("inf")) - _EARLY_SECONDS, 1.0)
+        self._again_at = _now() + _AGAIN_SECONDS
+        self._log.info("token_issued", expires_in=issued.expires_in)
+        return issued.tokens.access
+
+    async def _issued(self, found: Authorization, tokens: Tokens | None) -> Issued:
+        client = found.secrets.client
+        if found.settings.grant == "client_credentials" and client is not None:
+            return await grants.by_credentials(
+                self._all.http, client, await discover(self._all.http, self._url, found.settings)
+            )
+        if tokens is None or client is None or tokens.refresh is None:
+            raise ToolFailed("authorization", "the token is over, and there is none to refresh it")
+        return await grants.by_refresh(self._all.http, client, tokens)
+
+    async def _keep(self, found: Authorization, issued: Issued) -> None:
+        """Store it by a connection of its own, again where Postgres breaks off: the old one may be dead."""
+        secrets: Secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
+        for left in reversed(range(_SAVES)):
+            try:
+                async with connection(self._all.pool) as conn:
+                    kept = await keep_tokens(
+                        conn, self._all.sealer, self._place, found.id, secrets, issued.expires_in
+                    )
+            except DatabaseUnavailable:
+                if not left:
+                    raise
+                await asyncio.sleep(_SAVE_AGAIN_SECONDS)
+            else:
+                if not kept:
+                    raise ToolFailed("authorization", "it was authorised anew meanwhile")
+                return
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

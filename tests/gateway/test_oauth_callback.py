@@ -1,0 +1,66 @@
+"""Where authorization servers send browsers back to, with a tool-runner that the test plays."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contracts import subjects, wire
+from contracts.messages import AuthorizationFinished, FinishAuthorization
+from tests.gateway.client import Client, check_problem
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
+
+STATE = "s" * 43
+
+
+@contextlib.asynccontextmanager
+async def answering(
+    worker: Worker, answer: AuthorizationFinished
+) -> AsyncIterator[list[FinishAuthorization]]:
+    """Whatever comes back is answered so; yields what comes."""
+    heard: list[FinishAuthorization] = []
+
+    async def finish(data: bytes) -> bytes:
+        heard.append(wire.decode_message(FinishAuthorization, data))
+        return wire.encode(answer)
+
+    serving = await worker.bus.rpc.serve(subjects.TOOLS_AUTHORIZED, "test", finish)
+    await worker.bus.ping()  # the server knows of it now
+    try:
+        yield heard
+    finally:
+        await serving.close()
+
+
+async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Client, worker: Worker) -> None:
+    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
+        answer = await client.http.get(
+            f"{client.url}/v1/oauth/callback?code=c%2Fd&state={STATE}&iss=https%3A%2F%2Fauth.example&x=y"
+        )
+    assert answer.status_code == 200
+    assert answer.text == "The agent is authorised at its tool server. This window can be closed.\n"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert heard == [FinishAuthorization(state=STATE, code="c/d", issuer="https://auth.example")]
+
+
+async def test_what_failed_is_a_bad_request(client: Client, worker: Worker) -> None:
+    async with answering(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
+        answer = await client.http.get(f"{client.url}/v1/oauth/callback?error=access_denied&state={STATE}")
+    assert "the link is over" in check_problem(answer, 400, "invalid_request")["detail"]
+    assert heard == [FinishAuthorization(state=STATE)]
+
+
+async def test_what_can_be_no_state_is_asked_about_nowhere(client: Client, worker: Worker) -> None:
+    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
+        for query in (
+            "",
+            "state=",
+            f"state={STATE}!",
+            f"state={STATE}&state={STATE}",
+            f"state={STATE}&code={'c' * 5000}",
+        ):
+            answer = await client.http.get(f"{client.url}/v1/oauth/callback?{query}")
+            check_problem(answer, 400, "invalid_request")
+    assert heard == []

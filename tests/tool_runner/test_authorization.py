@@ -1,0 +1,314 @@
+"""OAuth 2.1 at tool servers, tried on the SDK's own authorization server and resource server."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import msgspec
+import pytest
+
+from administration import Admin, authorizations
+from administration.authorizations import AuthorizationBody, ShownAuthorization
+from bus import Bus
+from contracts import wire
+from contracts.admin_errors import Invalid
+from contracts.messages import (
+    AuthorizationFinished,
+    AuthorizationLinked,
+    AuthorizeServer,
+    FinishAuthorization,
+)
+from directory.agents import McpServer
+from directory.secrets import Sealer
+from directory.tool_authorizations import Place
+from net_guard import Guard
+from runtime.postgres import Connection, Pool, open_pool
+from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
+from tests.tool_runner.conftest import Connections
+from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
+from tool_runner.authorization.links import Links
+from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.tokens import AccessTokens, Authorizations
+from tool_runner.faults import ToolFailed
+
+pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
+
+SEALER = Sealer.from_setting(SECRET_KEY)
+CALLBACK = "https://chat.example/v1/oauth/callback"
+NO_SUCH_LINK = "the link is over, or was used"
+
+
+class Scene:
+    """An agent whose tool server wants tokens, and one worker's share of the work with them."""
+
+    def __init__(self, server: Protected, agent: Agent, pool: Pool, database_url: str) -> None:
+        self.server = server
+        self.database_url = database_url
+        self.agent = agent
+        self.admin = Admin(pool=pool, sealer=SEALER, actor="test")
+        self.place = Place(agent.account_id, agent.agent_id, "shop")
+
+    async def set(self, **settings: str) -> ShownAuthorization:
+        body = msgspec.convert(settings, AuthorizationBody)
+        return await authorizations.put(self.admin, self.agent.agent_id, "shop", body)
+
+    async def set_credentials(self, secret: str = SECRET) -> ShownAuthorization:
+        return await self.set(
+            grant="client_credentials", issuer=self.server.origin, client_id=CLIENT, client_secret=secret
+        )
+
+    async def shown(self) -> ShownAuthorization:
+        return await authorizations.get(self.admin, self.agent.agent_id, "shop")
+
+    @asynccontextmanager
+    async def worker(self, *allow: str) -> AsyncIterator[Authorizations]:
+        guard = Guard(allow or [f"127.0.0.1:{self.server.port}"])
+        http = AuthorizationHttp(guard, httpx2.create_ssl_context())
+        async with open_pool(self.database_url, role=None, min_size=0, max_size=8) as pool:
+            yield Authorizations(pool, SEALER, http)
+            await http.aclose()
+
+    def tokens(self, worker: Authorizations) -> AccessTokens:
+        return worker.tokens(self.place, self.server.url)
+
+    async def link(self, worker: Authorizations) -> AuthorizationLinked:
+        asked = AuthorizeServer(account_id=self.agent.account_id, agent_id=self.agent.agent_id, server="shop")
+        answer = await Links(worker, CALLBACK).begin(wire.encode(asked))
+        return wire.decode_message(AuthorizationLinked, answer)
+
+    async def opened(self, worker: Authorizations) -> FinishAuthorization:
+        """What comes back once a person has opened the link and agreed."""
+        link = await self.link(worker)
+        assert link.url, link.detail
+        async with httpx2.AsyncClient() as browser:
+            answer = await browser.get(link.url)
+        given = parse_qs(urlsplit(answer.headers["location"]).query)
+        assert answer.headers["location"].startswith(CALLBACK)
+        return FinishAuthorization(state=given["state"][0], code=given["code"][0])
+
+    async def authorize(self, worker: Authorizations) -> None:
+        await self.set(grant="authorization_code")
+        assert (await finish(worker, await self.opened(worker))).ok
+
+
+async def finish(worker: Authorizations, asked: FinishAuthorization) -> AuthorizationFinished:
+    answer = await Links(worker, CALLBACK).finish(wire.encode(asked))
+    return wire.decode_message(AuthorizationFinished, answer)
+
+
+@pytest.fixture
+async def scene(migrated_database_url: str, pool: Pool) -> AsyncIterator[Scene]:
+    async with protected() as server:
+        agent = await make_agent(migrated_database_url, McpServer(name="shop", url=server.url))
+        yield Scene(server, agent, pool, migrated_database_url)
+
+
+async def test_tools_are_called_with_a_token_for_the_client_which_nobody_sees(
+    scene: Scene, fresh_nats_url: str, migrated_database_url: str, conn: Connection
+) -> None:
+    await scene.set_credentials()
+    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
+        calls = Calls(bus)
+        (found,) = await calls.checked(scene.agent)
+        assert found.ok, found.detail
+        first, second = [await calls.finish(scene.agent.call("whoami", "shop")) for _ in range(2)]
+    assert not first.is_error
+    assert "asked with [hidden]" in first.output
+    assert "access-" not in first.output + second.output
+    assert scene.server.issuer.grants == ["client_credentials"]
+    assert set(scene.server.seen) == set(scene.server.issuer.access)
+    shown = await scene.shown()
+    assert (shown.status, shown.detail) == ("authorized", "")
+    assert shown.expires_at is not None
+    stored = await (await conn.execute("SELECT mcp_authorizations::text FROM mcp_authorizations")).fetchall()
+    assert stored
+    assert not any(secret in str(stored) for secret in (SECRET, SECRET.encode().hex(), "access-"))
+
+
+async def test_a_refused_client_is_an_error_of_the_tool_and_a_state_of_the_check(
+    scene: Scene, fresh_nats_url: str, migrated_database_url: str
+) -> None:
+    await scene.set_credentials("another-secret")
+    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
+        calls = Calls(bus)
+        (found,) = await calls.checked(scene.agent)
+        finished = await calls.finish(scene.agent.call("whoami", "shop"))
+    assert not found.ok
+    assert found.detail == "Needs authorisation: the authorization server refused it: invalid_client."
+    assert finished.is_error
+    assert "The tool server needs authorisation by an administrator." in finished.output
+    assert (await scene.shown()).status == "needs_authorization"
+
+
+async def test_a_link_authorises_once_and_its_state_is_taken_once(scene: Scene) -> None:
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker, scene.worker() as another:
+        answer = await scene.opened(worker)
+        assert (await finish(another, answer)).ok, "whichever worker is asked"
+        assert (await scene.shown()).status == "authorized"
+        assert (await finish(worker, answer)).detail == NO_SUCH_LINK
+        assert (await scene.tokens(worker).current()) in scene.server.issuer.access
+    assert scene.server.issuer.grants == ["authorization_code"]
+
+
+async def test_of_two_who_bring_one_state_one_is_heard(scene: Scene) -> None:
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker, scene.worker() as another:
+        answer = await scene.opened(worker)
+        both = await asyncio.gather(finish(worker, answer), finish(another, answer))
+    assert sorted(each.ok for each in both) == [False, True]
+    assert scene.server.issuer.grants == ["authorization_code"]
+
+
+async def test_a_link_ends_with_its_time_with_the_next_one_and_with_other_settings(
+    scene: Scene, conn: Connection
+) -> None:
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker:
+        first = await scene.opened(worker)
+        second = await scene.opened(worker)
+        assert (await finish(worker, first)).detail == NO_SUCH_LINK
+        await conn.execute("UPDATE mcp_authorizations SET link_until = clock_timestamp()")
+        assert (await finish(worker, second)).detail == NO_SUCH_LINK
+        third = await scene.opened(worker)
+        await scene.set(grant="authorization_code")
+        assert (await finish(worker, third)).detail == NO_SUCH_LINK
+        refused = msgspec.structs.replace(await scene.opened(worker), code=None)
+        assert not (await finish(worker, refused)).ok
+        stranger = msgspec.structs.replace(await scene.opened(worker), issuer="https://other.example")
+        assert (await finish(worker, stranger)).detail == "another authorization server has answered"
+    assert scene.server.issuer.grants == []
+
+
+async def test_two_workers_that_refresh_at_once_use_a_refresh_token_once(scene: Scene) -> None:
+    scene.server.issuer.expires_in = 5
+    async with scene.worker() as worker, scene.worker() as another:
+        await scene.authorize(worker)
+        scene.server.issuer.expires_in = 3600
+        got = await asyncio.gather(scene.tokens(worker).current(), scene.tokens(another).current())
+    assert got[0] == got[1]
+    assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
+    assert scene.server.issuer.thefts == 0
+
+
+async def test_a_rotated_refresh_token_is_the_one_for_the_next_time(scene: Scene) -> None:
+    scene.server.issuer.expires_in = 5
+    async with scene.worker() as worker, scene.worker() as another:
+        await scene.authorize(worker)
+        first = await scene.tokens(worker).current()
+        second = await scene.tokens(another).current()
+    assert first != second
+    assert scene.server.issuer.grants == ["authorization_code", "refresh_token", "refresh_token"]
+    assert scene.server.issuer.thefts == 0
+
+
+async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> None:
+    async with scene.worker() as worker:
+        await scene.authorize(worker)
+        tokens = scene.tokens(worker)
+        refused = await tokens.current()
+        instead = await tokens.instead_of(refused)
+        assert instead not in (refused, None)
+        assert await tokens.instead_of(str(instead)) is None, "not at each refusal: it is of no use"
+    assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_link(scene: Scene) -> None:
+    scene.server.issuer.expires_in = 5
+    async with scene.worker() as worker:
+        await scene.authorize(worker)
+        scene.server.issuer.refresh.clear()
+        for _ in range(2):
+            with pytest.raises(ToolFailed) as failed:
+                await scene.tokens(worker).current()
+            assert failed.value.fault.kind == "authorization"
+        shown = await scene.shown()
+        assert shown.status == "needs_authorization"
+        assert shown.detail == "the authorization server refused it: invalid_grant"
+        scene.server.issuer.expires_in = 3600
+        assert (await finish(worker, await scene.opened(worker))).ok
+        assert await scene.tokens(worker).current() in scene.server.issuer.access
+
+
+async def test_a_runner_killed_while_it_refreshes_leaves_the_lock_and_the_token_to_the_next(
+    scene: Scene, fresh_nats_url: str, migrated_database_url: str
+) -> None:
+    issuer = scene.server.issuer
+    issuer.expires_in = 5
+    async with scene.worker() as worker:
+        await scene.authorize(worker)
+    issuer.may_answer.clear()
+    issuer.asked.clear()
+    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with Bus.connect(fresh_nats_url, name="test") as bus:
+        async with running(env) as first:
+            doomed = asyncio.create_task(Calls(bus).finish(scene.agent.call("whoami", "shop")))
+            async with asyncio.timeout(SECONDS):
+                await issuer.asked.wait()
+            first.signal(signal.SIGKILL)
+            await first.ended()
+            doomed.cancel()
+        issuer.loses_answers = True
+        issuer.may_answer.set()
+        async with running(env):
+            issuer.loses_answers = False
+            issuer.expires_in = 3600
+            finished = await Calls(bus).finish(scene.agent.call("whoami", "shop"))
+    assert not finished.is_error, finished.output
+    assert issuer.thefts == 0
+
+
+async def test_metadata_lead_to_no_private_address(scene: Scene, connections: Connections) -> None:
+    await scene.set(grant="authorization_code")
+    trap = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = trap.sockets[0].getsockname()[1]
+    async with trap, scene.worker() as worker:
+        for address in ("https://169.254.169.254", f"http://127.0.0.1:{port}", "https://[::ffff:127.0.0.1]"):
+            scene.server.resource_metadata = {
+                "resource": scene.server.url,
+                "authorization_servers": [address],
+            }
+            link = await scene.link(worker)
+            assert not link.url
+            assert link.detail
+    reached = {address[1] for address in connections.tried if len(address) > 1 and address[0] == "127.0.0.1"}
+    assert port not in reached
+    assert not any(address[0].startswith("169.254") for address in connections.tried if address)
+
+
+async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: Scene) -> None:
+    async with (
+        protected() as other,
+        scene.worker(f"127.0.0.1:{scene.server.port}", f"127.0.0.1:{other.port}") as worker,
+    ):
+        await scene.set_credentials()
+        scene.server.resource_metadata = {
+            "resource": scene.server.url,
+            "authorization_servers": [other.origin],
+        }
+        with pytest.raises(ToolFailed, match="another issuer"):
+            await scene.tokens(worker).current()
+    assert other.issuer.grants == []
+
+
+async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Scene) -> None:
+    await scene.set_credentials()
+    async with scene.worker() as worker:
+        elsewhere = worker.tokens(scene.place, f"{scene.server.origin}/other")
+        with pytest.raises(ToolFailed, match="at this address"):
+            await elsewhere.current()
+    assert scene.server.issuer.grants == []
+
+
+async def test_settings_that_cannot_work_are_refused(scene: Scene) -> None:
+    with pytest.raises(Invalid, match="client_secret"):
+        await scene.set(grant="client_credentials", issuer="https://auth.example", client_id="c")
+    with pytest.raises(Invalid, match="issuer"):
+        await scene.set(grant="authorization_code", client_id="c")
+    with pytest.raises(Invalid, match="issuer"):
+        await scene.set(grant="authorization_code", issuer="file:///etc/passwd", client_id="c")
