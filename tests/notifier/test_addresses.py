@@ -1,5 +1,6 @@
 """What endpoints may not be, at each attempt: private, or elsewhere by redirect or by their name."""
 
+import httpx2
 import pytest
 from standardwebhooks import Webhook
 
@@ -18,7 +19,7 @@ SIGNER = Webhook("whsec_" + "c2VjcmV0" * 4)
 
 
 async def _attempt(guard: Guard, url: str) -> Attempt:
-    courier = Courier(guard, Clock(1_790_000_000.0))
+    courier = Courier(guard, httpx2.create_ssl_context(), Clock(1_790_000_000.0))
     try:
         return (await courier.send(url, [SIGNER], "msg_1", b"{}")).attempt
     finally:

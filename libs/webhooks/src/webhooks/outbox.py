@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from contracts import wire
 from contracts.webhooks import (
@@ -97,11 +98,9 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     gone: bool = False
 
 
-async def any_enabled(pool: Pool) -> bool:
-    """Whether there is an endpoint to serve. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        row = await (await conn.execute(_ANY)).fetchone()
-    return row == (True,)
+async def any_enabled(conn: Connection) -> bool:
+    """Whether there is an endpoint to serve. Raises psycopg.Error."""
+    return await (await conn.execute(_ANY)).fetchone() == (True,)
 
 
 async def now(pool: Pool) -> float:
@@ -139,11 +138,12 @@ async def record(
     *,
     cursor: Cursor | None = None,
     health: Health | None = None,
-) -> tuple[DisabledReason | None, float | None]:
+) -> tuple[DisabledReason | None, float | UnsetType | None]:
     """Write down what became of attempts, that a cursor has come further, and how the endpoint does.
 
-    Returns why the endpoint has been disabled by it, and in how many seconds its next delivery is due. A
-    cursor never goes back, so one who was stopped meanwhile spoils nothing. Raises DatabaseUnavailable.
+    Returns why the endpoint has been disabled by it, and in how many seconds its next delivery is due, where
+    that may have changed. A cursor never goes back, so one who was stopped meanwhile spoils nothing. Raises
+    DatabaseUnavailable.
     """
     given = {
         "endpoint": endpoint_id,
@@ -152,6 +152,11 @@ async def record(
         "cursor": cursor and cursor.id,
         "position": cursor and cursor.position,
     }
+    is_replay = cursor is not None and cursor.until is not None
+    if cursor and not is_replay and health is None and all(each.wait is None for each in outcomes):
+        async with connection(pool, seconds=_SECONDS) as conn:
+            await conn.execute(_RECORD, given)
+        return None, UNSET
     async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
         await conn.execute(_RECORD, given)
         if cursor is not None and cursor.until is not None and cursor.position >= cursor.until:
@@ -304,5 +309,5 @@ UPDATE webhook_cursors c SET position = r.position
 _FORGET = """
 DELETE FROM webhook_deliveries WHERE delivery_id IN (
     SELECT delivery_id FROM webhook_deliveries
-     WHERE next_attempt_at IS NULL AND created_at < clock_timestamp() - make_interval(days => %s) LIMIT %s)
+     WHERE created_at < clock_timestamp() - make_interval(days => %s) AND next_attempt_at IS NULL LIMIT %s)
 """

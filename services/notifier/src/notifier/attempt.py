@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -50,13 +51,11 @@ class _Failure(Exception):  # noqa: N818 - an outcome
 
 
 class Courier:
-    """Sends requests; one for all endpoints of a process."""
+    """Sends requests to one endpoint: what a request costs the pool grows with the connections in it."""
 
-    def __init__(self, guard: Guard, clock: Clock) -> None:
+    def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock) -> None:
         self._clock = clock
-        self._transport = GuardedTransport(
-            guard, httpx2.create_ssl_context(), keepalive_seconds=_KEEPALIVE_SECONDS
-        )
+        self._transport = GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS)
 
     async def send(self, url: str, signers: Sequence[Webhook], message_id: str, body: bytes) -> Answered:
         """Post a message, signed by each of `signers`. Whatever goes wrong is in the answer."""

@@ -5,6 +5,7 @@ under the same ids. Of an endpoint that fails the log itself is the queue: its c
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +17,9 @@ from conversations.errors import StoreUnavailable, UnreadableEvent
 from conversations.event_store.log import Log
 from directory.errors import SealBroken
 from directory.secrets import Sealer
+from net_guard import Guard
 from notifier.attempt import Answered, Courier
+from notifier.clock import Clock
 from notifier.pages import Page, Pages
 from notifier.schedule import FAILURES_IN_A_ROW, pause_of, retry_in
 from runtime import telemetry
@@ -45,7 +48,9 @@ class Post(msgspec.Struct, frozen=True):
     pool: Pool
     log: Log
     pages: Pages
-    courier: Courier
+    guard: Guard
+    tls: ssl.SSLContext
+    clock: Clock
     sealer: Sealer
 
 
@@ -63,6 +68,7 @@ class Sender:
         self.position = target.position
         """Up to here the log holds nothing more for the endpoint, or it is recorded."""
         self._post = post
+        self._courier = Courier(post.guard, post.tls, post.clock)
         self._target = target
         self._wake = asyncio.Event()
         self._is_idle = False
@@ -100,17 +106,23 @@ class Sender:
     async def run(self) -> None:
         """Until cancelled, or the endpoint is disabled."""
         with bound(endpoint_id=self._target.id):
-            while not self._is_disabled:
-                try:
-                    self._wake.clear()
-                    if not await self._round():
-                        await self._rest()
-                except* (DatabaseUnavailable, StoreUnavailable) as errors:
-                    self._logger.warning("cannot_send", reason=str(errors.exceptions[0]))
-                    await asyncio.sleep(_RETRY_SECONDS)
-                except* Exception:  # the outermost loop of an endpoint: the others go on
-                    self._logger.exception("sender_failed")
-                    await asyncio.sleep(_AFTER_A_FAULT_SECONDS)
+            try:
+                await self._send_on()
+            finally:
+                await self._courier.aclose()
+
+    async def _send_on(self) -> None:
+        while not self._is_disabled:
+            try:
+                self._wake.clear()
+                if not await self._round():
+                    await self._rest()
+            except* (DatabaseUnavailable, StoreUnavailable) as errors:
+                self._logger.warning("cannot_send", reason=str(errors.exceptions[0]))
+                await asyncio.sleep(_RETRY_SECONDS)
+            except* Exception:  # the outermost loop of an endpoint: the others go on
+                self._logger.exception("sender_failed")
+                await asyncio.sleep(_AFTER_A_FAULT_SECONDS)
 
     async def _round(self) -> bool:
         """A batch of each kind that has one, while the endpoint is not left in peace; False for none."""
@@ -206,7 +218,8 @@ class Sender:
                 self._logger.warning("cannot_record", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            self._set_due(due)
+            if due is not msgspec.UNSET:
+                self._set_due(due)
             if disabled is not None:
                 self._is_disabled = True
                 self._logger.warning("endpoint_disabled", reason=disabled)
@@ -220,7 +233,7 @@ class Sender:
         if body is None:
             return None
         signers = self._signers if time.monotonic() < self._previous_until else self._signers[:1]
-        return await self._post.courier.send(self._target.url, signers, job.due.id, body)
+        return await self._courier.send(self._target.url, signers, job.due.id, body)
 
     async def _body_of(self, notice: Notice) -> bytes:
         target, reply = self._target, None

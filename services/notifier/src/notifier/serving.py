@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection
 
+import httpx2
+
 from conversations.database import EVENTS_TABLE, DatabaseError, bounded, listen, notifications, open_session
 from conversations.errors import StoreUnavailable
 from conversations.event_store.log import Log
-from conversations.leadership import GATHER_SECONDS, REST_SECONDS, RETRY_SECONDS
+from conversations.leadership import GATHER_SECONDS, RETRY_SECONDS
 from directory.secrets import Sealer
 from net_guard import Guard
-from notifier.attempt import Courier
 from notifier.clock import Clock
 from notifier.pages import Pages
 from notifier.sender import Post, Sender
@@ -19,6 +20,9 @@ from runtime.postgres import DatabaseUnavailable, Pool
 from runtime.web import raise_open_files
 from webhooks import outbox
 from webhooks.outbox import Target
+
+REST_SECONDS = 0.25
+"""So long after an append others are left to gather: what is sent together is read and recorded together."""
 
 _TIDY_SECONDS = 30.0
 _FORGET_ROUNDS = 120
@@ -50,8 +54,8 @@ class Serving:
         log = Log(self._pool)
         clock = Clock(await outbox.now(self._pool))
         pages = Pages(log, await log.head())
-        courier = Courier(self._guard, clock)
-        self._post = Post(self._pool, log, pages, courier, self._sealer)
+        tls = httpx2.create_ssl_context()
+        self._post = Post(self._pool, log, pages, self._guard, tls, clock, self._sealer)
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
@@ -68,7 +72,6 @@ class Serving:
                     task.cancel()
         finally:
             self._senders.clear()
-            await courier.aclose()
 
     async def _load(self, ids: Collection[str] | None) -> None:
         found = await outbox.load(self._pool, None if ids is None else list(ids))

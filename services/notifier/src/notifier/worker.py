@@ -5,13 +5,13 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from conversations.database import NOTIFIER_LOCK
+from conversations.database import NOTIFIER_LOCK, DatabaseError, bounded, open_session
 from conversations.errors import StoreUnavailable
 from conversations.leadership import RETRY_SECONDS, Leadership, Office
 from notifier.settings import Settings
 from runtime.health import Health, serve_health
 from runtime.logs import get_logger
-from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool
+from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import outbox
 from webhooks.rows import CHANNEL
@@ -23,21 +23,18 @@ _OFFICE = Office(lock=NOTIFIER_LOCK, channel=CHANNEL, silence_seconds=30)
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
     """Stand by or lead until `stop` is set."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "notifier"))
-    # All that it commits is done again, should the server lose it.
-    async with open_pool(settings.database_url, min_size=0, max_size=_CONNECTIONS, durable=False) as pool:
-        notifier = Notifier(settings, name, pool)
-        async with serve_health(notifier.health, settings.host, settings.health_port) as port:
-            get_logger("notifier").info("ready", health_port=port)
-            await until_stopped(stop, notifier.run)
+    notifier = Notifier(settings, name)
+    async with serve_health(notifier.health, settings.host, settings.health_port) as port:
+        get_logger("notifier").info("ready", health_port=port)
+        await until_stopped(stop, notifier.run)
 
 
 class Notifier:
     """One process's share: everything if it leads, nothing else than being ready to if it does not."""
 
-    def __init__(self, settings: Settings, name: str, pool: Pool) -> None:
+    def __init__(self, settings: Settings, name: str) -> None:
         self._settings = settings
         self._name = name
-        self._pool = pool
         self._changed: set[str] = set()
         self._ringing = asyncio.Event()
         self._logger = get_logger("notifier")
@@ -53,20 +50,28 @@ class Notifier:
             self._changed.clear()
             self._ringing.clear()
             try:
-                if await outbox.any_enabled(self._pool):
+                if await self._has_endpoints():
                     await self._serve()
                 else:
                     await self._ringing.wait()
-            except* (DatabaseUnavailable, StoreUnavailable) as errors:
+            except* (DatabaseUnavailable, StoreUnavailable, DatabaseError) as errors:
                 self._logger.warning("cannot_serve", reason=str(errors.exceptions[0]))
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def _has_endpoints(self) -> bool:
+        """On a session that ends with the question: one that idles is of no use, and takes memory."""
+        async with open_session(self._settings.database_url, self._name) as session:
+            with bounded(session):
+                return await outbox.any_enabled(session)
 
     async def _serve(self) -> None:
         from notifier.serving import Serving
 
         settings = self._settings
-        serving = Serving(settings.database_url, self._name, self._pool, settings.sealer(), settings.guard())
-        await serving.run(self._changes)
+        # All that it commits is done again, should the server lose it.
+        async with open_pool(settings.database_url, max_size=_CONNECTIONS, durable=False) as pool:
+            serving = Serving(settings.database_url, self._name, pool, settings.sealer(), settings.guard())
+            await serving.run(self._changes)
 
     async def _changes(self) -> Collection[str]:
         await self._ringing.wait()
