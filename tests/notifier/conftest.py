@@ -34,6 +34,7 @@ from tests.notifier.receiver import Receiver, receiving
 from webhooks import deliveries, endpoints
 
 HURRY: dict[str, Any] = {
+    "notifier.__main__._NICENESS": 0,
     "notifier.schedule.RETRY_SECONDS": [0.05] * 9,
     "notifier.schedule.LONGEST_PAUSE": 0.2,
     "notifier.attempt.ATTEMPT_SECONDS": 60.0,

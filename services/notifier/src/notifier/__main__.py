@@ -7,7 +7,7 @@ from notifier.settings import Settings
 from runtime import worker
 from runtime.settings import load_or_exit
 
-_NICENESS = 19
+_NICENESS = 10
 
 
 def main() -> None:
