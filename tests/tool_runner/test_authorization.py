@@ -27,12 +27,14 @@ from directory.tool_authorizations import Place
 from net_guard import Guard
 from runtime.postgres import Connection, Pool, open_pool
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
-from tests.tool_runner.conftest import Connections
+from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
 from tool_runner.authorization.links import Links
 from tool_runner.authorization.requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
+from tool_runner.servers.agents import AuthorizedServer
+from tool_runner.servers.pool import ServerPool
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
@@ -216,6 +218,28 @@ async def test_a_token_that_the_server_refuses_is_refreshed(scene: Scene) -> Non
         assert instead not in (refused, None)
         assert await tokens.instead_of(str(instead)) is None, "not at each refusal: it is of no use"
     assert scene.server.issuer.grants == ["authorization_code", "refresh_token"]
+
+
+async def test_a_message_that_meets_an_ended_token_is_sent_again_with_the_next_one(scene: Scene) -> None:
+    issuer = scene.server.issuer
+    async with scene.worker() as worker:
+        await scene.authorize(worker)
+        guard = Guard([f"127.0.0.1:{scene.server.port}"])
+        servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
+        config = AuthorizedServer(
+            name="shop", url=scene.server.url, agent_id=scene.agent.agent_id, authorization_id="1"
+        )
+        server = servers.get(scene.agent.account_id, config)
+        assert not (await call(server, "whoami")).is_error
+        issuer.access.clear()
+        assert not (await call(server, "whoami")).is_error
+        assert scene.server.seen[-1] in issuer.access
+        issuer.access.clear()
+        with pytest.raises(ToolFailed) as failed:
+            await call(server, "whoami")
+        assert failed.value.fault.kind == "credentials", "not a token for each refusal"
+        await servers.close(5.0)
+    assert issuer.grants == ["authorization_code", "refresh_token"]
 
 
 async def test_a_revoked_refresh_token_needs_an_administrator_who_makes_a_new_link(scene: Scene) -> None:
