@@ -223,11 +223,11 @@ class Slow:
     def done(self) -> bool:
         return self.taken >= self._until
 
-    def take(self, piece: bytes) -> Awaitable[None]:
+    def take(self, piece: bytes) -> Callable[[], Awaitable[None]]:
         assert not self.busy, "it has the piece before in hand"
         self.busy = True
         self.taken += len(piece)
-        return self._rest()
+        return self._rest
 
     async def _rest(self) -> None:
         await self._hurry()
@@ -301,6 +301,31 @@ async def test_a_call_that_is_cancelled_drops_its_connection(
     assert reading.cancelled()
     async with asyncio.timeout(10):
         assert await server.closed.get() == 0
+
+
+async def test_what_a_taker_would_do_is_not_begun_behind_a_cancellation() -> None:
+    """The piece and the cancellation come in one turn: a coroutine would be left that nobody awaits."""
+    left: list[int] = []
+
+    class Taker:
+        done = False
+
+        def take(self, piece: bytes) -> Callable[[], Awaitable[None]]:
+            left.append(len(piece))
+            return self._rest
+
+        async def _rest(self) -> None:
+            left.clear()
+
+    answer = HttpAnswer(lambda: None, lambda: None)
+    answer.received(HEAD + b"Content-Length: 9\r\n\r\n")
+    reading = asyncio.create_task(answer.each(Taker()))
+    await asyncio.sleep(0)
+    answer.received(b"Hello")
+    reading.cancel()
+    await asyncio.wait([reading])
+    assert reading.cancelled()
+    assert left == [5]
 
 
 async def test_it_speaks_tls_and_knows_whom_it_speaks_to(server: Server) -> None:

@@ -7,6 +7,7 @@ In the order of a call: `providers` (the table of them), `port`, `continuation` 
 
 from orchestrator.models.port import (
     Credentials,
+    Later,
     Meter,
     Model,
     ModelCall,
@@ -19,6 +20,7 @@ from orchestrator.models.providers import PROVIDERS, Models, defaults_of
 __all__ = [
     "PROVIDERS",
     "Credentials",
+    "Later",
     "Meter",
     "Model",
     "ModelCall",

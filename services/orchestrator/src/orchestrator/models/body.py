@@ -5,8 +5,10 @@ A task that is woken for each piece would be half of what a delta costs (docs/pe
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from typing import Protocol
+
+from orchestrator.models.port import Later
 
 
 class Taker(Protocol):
@@ -15,8 +17,8 @@ class Taker(Protocol):
     @property
     def done(self) -> bool: ...
 
-    def take(self, piece: bytes) -> Awaitable[None] | None:
-        """Called on the loop. What it returns is awaited before there is more. May raise anything."""
+    def take(self, piece: bytes) -> Later | None:
+        """Called on the loop. What it returns is done before there is more. May raise anything."""
 
 
 class Body(Protocol):
@@ -43,9 +45,9 @@ class IteratedBody:
     async def each(self, taker: Taker) -> None:
         """As `Body.each`."""
         async for piece in self._pieces:
-            pending = taker.take(piece)
-            if pending is not None:
-                await pending
+            later = taker.take(piece)
+            if later is not None:
+                await later()
             if taker.done:
                 break
 

@@ -2,11 +2,12 @@
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import httptools
 
 from orchestrator.models.body import Taker
+from orchestrator.models.port import Later
 
 _MAX_BARE_BYTES = 128 * 1024  # without a byte of the body: a head, what is around chunks, trailers
 _MAX_HELD_BYTES = 256 * 1024
@@ -36,7 +37,7 @@ class HttpAnswer:
         self._paused = False
         self._taker: Taker | None = None
         self._context = contextvars.copy_context()
-        self._pending: Awaitable[None] | None = None
+        self._pending: Later | None = None
         self._fault: Exception | None = None
         self._wake: asyncio.Future[None] | None = None
 
@@ -51,7 +52,7 @@ class HttpAnswer:
             self._hand_over()
             while True:
                 if (pending := self._pending) is not None:
-                    await pending
+                    await pending()
                     self._pending = None
                     self._hand_over()
                 elif self._fault is not None:

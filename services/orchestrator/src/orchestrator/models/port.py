@@ -13,8 +13,11 @@ from contracts.text import short_line
 from contracts.values import ToolSpec, Usage
 from conversations.aggregate.history import Settled
 
-OnText = Callable[[str], Awaitable[None] | None]
-"""Takes the next piece of a reply's text, on the loop. What it returns is awaited before there is more."""
+Later = Callable[[], Awaitable[None]]
+"""What is left to do, in the task: a cancellation may come before it is begun."""
+
+OnText = Callable[[str], Later | None]
+"""Takes the next piece of a reply's text, on the loop. What it returns is done before there is more."""
 
 StopReason = Literal[
     "end_turn",

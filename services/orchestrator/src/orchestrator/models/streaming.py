@@ -5,8 +5,8 @@ A provider adds its `Wire`: how a call is sent, how the bytes of a reply are rea
 
 import asyncio
 import random
-from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any, Protocol
 
 import httpx2
@@ -16,6 +16,7 @@ from net_guard import AddressRefused
 from orchestrator.models.body import Body
 from orchestrator.models.port import (
     Credentials,
+    Later,
     Meter,
     ModelCall,
     ModelFailure,
@@ -201,18 +202,18 @@ class _Sent:
         self.any = False
         self.under_way = False
 
-    def __call__(self, text: str) -> Awaitable[None] | None:
+    def __call__(self, text: str) -> Later | None:
         if self._on_text is None:
             return None
         self.any = self.under_way = True
-        pending = self._on_text(text)
-        if pending is not None:
-            return self._taken(pending)
+        later = self._on_text(text)
+        if later is not None:
+            return partial(self._taken, later)
         self.under_way = False
         return None
 
-    async def _taken(self, pending: Awaitable[None]) -> None:
-        await pending
+    async def _taken(self, later: Later) -> None:
+        await later()
         self.under_way = False
 
 
@@ -230,7 +231,7 @@ class _Read:
         """Whether the reply is whole."""
         return self._builder.finished
 
-    def take(self, piece: bytes) -> Awaitable[None] | None:
+    def take(self, piece: bytes) -> Later | None:
         """As `Taker.take`. Raises what `StreamedReply.feed` raises, and what takes the text."""
         self._bytes += len(piece)
         if self._bytes > MAX_REPLY_BYTES:

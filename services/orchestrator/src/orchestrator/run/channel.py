@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.conversation import Run
+from orchestrator.models import Later
 from orchestrator.run.resume import AlreadySent
 from runtime import failpoints
 
@@ -122,11 +124,11 @@ class TraceChannel:
             if not self._say(piece):
                 await asyncio.sleep(0)
 
-    def say_now(self, text: str) -> Awaitable[None] | None:
-        """As `say`, at once where it can be: else what is returned is to be awaited."""
+    def say_now(self, text: str) -> Later | None:
+        """As `say`, at once where it can be: else what is returned is to be done."""
         if len(text) > _FRAME_CHARACTERS or not self._sink.is_open:
-            return self.say(text)
-        return None if not text or self._say(text) else asyncio.sleep(0)
+            return partial(self.say, text)
+        return None if not text or self._say(text) else _leave_a_turn
 
     def _delta(self, piece: str) -> frames.Delta:
         offset = self._before + self._length
@@ -167,6 +169,10 @@ class TraceChannel:
         """To be called every second or so: a quiet run is heard of every `alive_seconds`."""
         if self._loop.time() - self._last_sent >= self._alive_seconds:
             await self.send(frames.Alive(seq=0, attempt=0))
+
+
+async def _leave_a_turn() -> None:
+    await asyncio.sleep(0)
 
 
 def _called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:

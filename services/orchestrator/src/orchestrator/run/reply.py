@@ -1,11 +1,10 @@
 """The reply of a model: its text is said as it comes, and one that is broken off is gone on with."""
 
 import asyncio
-from collections.abc import Awaitable
 
 import msgspec
 
-from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
+from orchestrator.models import Credentials, Later, Meter, Model, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.continuation import Seam
 from orchestrator.output.output import Output
 from orchestrator.run import model_span
@@ -54,7 +53,7 @@ class Replies:
         sent = self._channel.said
         seam = Seam(sent)
 
-        def say(text: str) -> Awaitable[None] | None:
+        def say(text: str) -> Later | None:
             return self._channel.say_now(seam.join(text))
 
         if sent:
