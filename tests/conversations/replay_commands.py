@@ -27,11 +27,10 @@ class Commands:
         self.url = url
         self.admin = Cli(url)
 
-    def __call__(self, *arguments: str, stdin: bytes | None = None) -> Done:
-        kept = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
-        result = CliRunner().invoke(
-            app, ["replay", *arguments], input=stdin, env=kept | {"AGENTCHAT_DATABASE_URL": self.url}
-        )
+    def __call__(self, *arguments: str, stdin: bytes | None = None, **environ: str) -> Done:
+        given: dict[str, str | None] = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
+        given |= {"AGENTCHAT_DATABASE_URL": self.url, **environ}
+        result = CliRunner().invoke(app, ["replay", *arguments], input=stdin, env=given)
         if isinstance(result.exception, StackError):
             return Done(result.exception.exit_code, result.stdout, str(result.exception))
         if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -45,6 +45,12 @@ async def using(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[C
         raise StoreUnavailable(str(error)) from error
 
 
+async def unbounded(conn: Connection) -> None:
+    """Let the transaction take as long as its caller does. Raises psycopg.Error."""
+    await conn.execute("SET LOCAL statement_timeout TO 0")
+    await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
+
+
 @contextlib.asynccontextmanager
 async def open_session(
     database_url: str, name: str, *, silence_seconds: int | None = None

@@ -1,11 +1,13 @@
 """The tables of this package, made once by the database's owner before any service starts.
 
-The event table and the type of its rows are as the eventsourcing library's recorder would create them. What
-services may do with each table is granted here: events they may read and append, never change or remove. To
-append ConversationErased removes the conversation's other events (`erasures`); nothing else does.
+The event table and the type of its rows are as the eventsourcing library's recorder would create them, but
+for the column of hashes (`chain`). What services may do with each table is granted here: events they may read
+and append, never change or remove. To append ConversationErased removes the conversation's other events
+(`erasures`); nothing else does.
 """
 
 from conversations import erasures
+from conversations.chain import links
 from conversations.claims import idempotency, tries
 from conversations.event_store import appending, feed_reader
 from conversations.leases import abandoned_runs, availability, waiting_line
@@ -117,6 +119,7 @@ STEPS = (
     shadow.APPROVALS,
     conversations.FORKED,
     _INDEXED_FIELDS,
+    links.TABLES,
 )
 
 

@@ -16,12 +16,18 @@ _KEY_BYTES = 32
 
 def check_key(text: str, name: str = "AGENTCHAT_SECRET_KEY") -> None:
     """Raises SetupError, with its `name` and without the value, where it cannot be a secret key."""
+    key_bytes(text, name)
+
+
+def key_bytes(text: str, name: str) -> bytes:
+    """What a key of 32 bytes in base64 stands for. Raises SetupError, as `check_key`."""
     try:
-        size = len(base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
+        key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
-        size = 0
-    if size != _KEY_BYTES:
+        key = b""
+    if len(key) != _KEY_BYTES:
         raise SetupError(f"{name} must be {_KEY_BYTES} bytes in base64")
+    return key
 
 
 def _secret_key() -> str:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from psycopg import sql
 
-from conversations.database import EVENTS_TABLE, using
+from conversations.database import EVENTS_TABLE, unbounded, using
 from conversations.event_store.log import Log
 from conversations.projections.comparing import Difference, compare, different_layout
 from conversations.projections.projection import Projection
@@ -79,7 +79,7 @@ async def _verify(pool: Pool, build: Build, projection: Projection) -> Verified:
             return _told(projection, stored, position, 0, None, ())
         await build.advance(position, only=projection)
         async with using(pool, seconds=_COMPARE_SECONDS) as scratch, scratch.transaction():
-            await _unbounded(scratch)
+            await unbounded(scratch)
             difference = await different_layout(live, scratch, projection.name)
             rows = 0
             if difference is None:
@@ -124,17 +124,12 @@ async def _snapshot(pool: Pool, projection: Projection) -> AsyncIterator[Connect
     """The live table and its position at one moment, for as long as the block takes."""
     async with using(pool, seconds=_COMPARE_SECONDS) as conn, conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        await _unbounded(conn)
+        await unbounded(conn)
         # The lock comes before the snapshot: a swap would put another table in this one's place otherwise.
         await conn.execute(
             sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(projection.name))
         )
         yield conn
-
-
-async def _unbounded(conn: Connection) -> None:
-    await conn.execute("SET LOCAL statement_timeout TO 0")
-    await conn.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
 
 
 async def _erased_behind(conn: Connection, position: int) -> set[str]:

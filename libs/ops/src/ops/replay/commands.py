@@ -10,6 +10,7 @@ import typer.main
 _FUNCTIONS = {
     "rebuild": "rebuild:rebuild",
     "verify": "verify:verify",
+    "audit": "audit:app",
     "what-if": "what_if:what_if",
     "feed": "feed:feed",
     "show": "show:show",
@@ -28,8 +29,11 @@ class _Commands(typer.core.TyperGroup):
         module, _, function = _FUNCTIONS.get(cmd_name, "").partition(":")
         if not module:
             return None
+        found = getattr(import_module(f"ops.replay.{module}"), function)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_command(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        alone.command(cmd_name)(getattr(import_module(f"ops.replay.{module}"), function))
+        alone.command(cmd_name)(found)
         return typer.main.get_command(alone)
 
 

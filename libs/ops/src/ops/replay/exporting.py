@@ -40,7 +40,7 @@ def write(wanted: ExportOptions, file: BinaryIO) -> Written:
 
 async def _write(pool: Pool, wanted: ExportOptions, file: BinaryIO) -> Written:
     log = Log(pool)
-    wanted_ids = await _ids(pool, log, wanted)
+    wanted_ids = await chosen_ids(pool, log, wanted)
     out = file_format.Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     done = Written()
     with progress("exporting") as bar:
@@ -58,8 +58,8 @@ async def _write(pool: Pool, wanted: ExportOptions, file: BinaryIO) -> Written:
     return done
 
 
-async def _ids(pool: Pool, log: Log, wanted: ExportOptions) -> AsyncIterator[str]:
-    """Raises NoneSuchError, before anything is written."""
+async def chosen_ids(pool: Pool, log: Log, wanted: ExportOptions) -> AsyncIterator[str]:
+    """Their ids. Raises NoneSuchError, before the first one."""
     if wanted.conversations:
         known = await log.accounts_of(wanted.conversations)
         for each in wanted.conversations:

@@ -1,0 +1,199 @@
+"""Verifies every link of the log, or of a part of it, in the order of the log. Changes nothing.
+
+Each event is verified against the row before it in its conversation, whichever page that is in: so an audit
+may begin anywhere, and holds a page in memory. What was changed together with its links, and events that were
+cut off at a conversation's end, are found by a head of a day (`day_heads`) that was kept elsewhere.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+from psycopg import sql
+
+from contracts import events
+from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
+from conversations.database import EVENTS_TABLE, unbounded, using
+from conversations.event_store.log import Log, LogEntry
+from runtime.postgres import Pool
+
+BATCH = 2000
+_SCAN_SECONDS = 3600.0
+
+OnPosition = Callable[[int], None]
+"""Takes the log position that was verified last."""
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """Log positions in [first, last]; or these conversations alone."""
+
+    first: int = 1
+    last: int
+    conversations: tuple[str, ...] | None = None
+
+
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """The first place of a conversation at which its chain does not hold."""
+
+    conversation_id: str
+    version: int
+    position: int
+    reason: str
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """An erased conversation: what it was is gone, and that it was and when it went is proved."""
+
+    conversation_id: str
+    version: int
+    position: int
+    at: str
+    trace_id: str
+
+
+class Audit(msgspec.Struct, kw_only=True):
+    """`unchained` events of the `events` are older than the chain, which begins at position `chained_from`.
+
+    `later` are conversations that are older than it: the version from which on the chain holds.
+    """
+
+    last: int
+    chained_from: int | None
+    events: int = 0
+    unchained: int = 0
+    later: dict[str, int] = {}
+    broken: list[Broken] = []
+    erased: list[Erased] = []
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """What there is of an event beside its entry: its hash, that of the row before, if that is there, and
+    the last seal of what an erasure deleted.
+    """
+
+    hash: bytes | None
+    has_previous: bool
+    previous: bytes | None
+    seal: bytes | None
+
+
+async def audit(
+    pool: Pool, log: Log, scope: Scope, *, on_position: OnPosition = lambda _: None, batch: int = BATCH
+) -> Audit:
+    """Verify every event in scope. Raises StoreUnavailable, UnreadableEvent (of an erasure)."""
+    found = Audit(last=scope.last, chained_from=await _chained_from(pool))
+    broken: set[str] = set()
+    async for page in _pages(log, scope, batch):
+        rows = await _rows(pool, page)
+        for entry in page:
+            row = rows.get(entry.position)
+            if row is None:
+                continue  # erased since the page was read
+            found.events += 1
+            reason = _fault(entry, row, found.chained_from)
+            if reason is None:
+                _note(found, entry, row)
+            elif entry.conversation_id not in broken:
+                broken.add(entry.conversation_id)
+                found.broken.append(_broken(entry, reason))
+        on_position(page[-1].position)
+    return found
+
+
+async def _pages(log: Log, scope: Scope, batch: int) -> AsyncIterator[list[LogEntry]]:
+    if scope.conversations is not None:
+        for conversation_id in scope.conversations:
+            if rows := await log.rows(conversation_id):
+                yield rows
+        return
+    after = scope.first - 1
+    while after < scope.last:
+        read = await log.read(after, batch)
+        page = [entry for entry in read if entry.position <= scope.last]
+        if not page:
+            return
+        yield page
+        after = page[-1].position
+
+
+def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
+    """Why the chain does not hold at this event; None where it does, or had not begun."""
+    erasure = entry.topic == ERASED
+    if erasure and row.has_previous:
+        return "an event before the erasure is there"
+    if not erasure and not row.has_previous and entry.version > 1:
+        return f"the event before it, version {entry.version - 1:,}, is missing"
+    if row.hash is None:
+        due = chained_from is not None and entry.position > chained_from
+        return "its hash is missing" if due or row.previous is not None else None
+    if len(row.hash) not in (LINK_BYTES, 2 * LINK_BYTES):
+        return "its hash is none"
+    own = row.hash[:-LINK_BYTES]
+    if bool(own) == (row.previous is not None):
+        return "it begins a chain of its own" if own else "the event before it has no hash"
+    previous = own or (row.previous or b"")[-LINK_BYTES:]
+    if row.seal is not None and seal_of(previous) != row.seal:
+        return "the erasure does not follow what was erased"
+    if row.hash[-LINK_BYTES:] != _link(entry, previous):
+        return "it is not what was stored, or does not follow the event before it"
+    return None
+
+
+def _link(entry: LogEntry, previous: bytes) -> bytes:
+    return link_of(previous, entry.conversation_id, entry.version, entry.position, entry.topic, entry.state)
+
+
+def _note(found: Audit, entry: LogEntry, row: _Row) -> None:
+    if row.hash is None:
+        found.unchained += 1
+    elif row.has_previous and len(row.hash) > LINK_BYTES:
+        found.later[entry.conversation_id] = entry.version
+    if entry.topic == ERASED:
+        event = entry.event
+        assert isinstance(event, events.ConversationErased), "its topic says so"
+        found.erased.append(
+            Erased(
+                conversation_id=entry.conversation_id,
+                version=entry.version,
+                position=entry.position,
+                at=event.at,
+                trace_id=event.trace_id,
+            )
+        )
+
+
+def _broken(entry: LogEntry, reason: str) -> Broken:
+    return Broken(
+        conversation_id=entry.conversation_id, version=entry.version, position=entry.position, reason=reason
+    )
+
+
+async def _chained_from(pool: Pool) -> int | None:
+    """The first position with a hash."""
+    async with using(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        row = await (await conn.execute(_CHAINED_FROM)).fetchone()
+    return None if row is None else row[0]
+
+
+async def _rows(pool: Pool, page: Sequence[LogEntry]) -> dict[int, _Row]:
+    """By position."""
+    positions = [entry.position for entry in page]
+    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+        await cursor.execute(_ROWS, [positions])
+        return {row[0]: _Row(*row[1:]) for row in await cursor.fetchall()}
+
+
+_TABLE = sql.Identifier(EVENTS_TABLE)
+_CHAINED_FROM = sql.SQL(
+    "SELECT notification_id FROM {} WHERE hash IS NOT NULL ORDER BY notification_id LIMIT 1"
+).format(_TABLE)
+_ROWS = sql.SQL(
+    "SELECT event.notification_id, event.hash, before.originator_id IS NOT NULL, before.hash,"
+    "       CASE WHEN event.topic = 'conversation_erased.v1' THEN"
+    "            (SELECT seals[cardinality(seals)] FROM erased_links"
+    "              WHERE conversation_id = event.originator_id) END"
+    "  FROM {table} event LEFT JOIN {table} before"
+    "    ON before.originator_id = event.originator_id"
+    "   AND before.originator_version = event.originator_version - 1"
+    " WHERE event.notification_id = ANY(%s::bigint[])"
+).format(table=_TABLE)

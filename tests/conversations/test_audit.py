@@ -1,0 +1,361 @@
+"""The chain of hashes: whatever is done to a stored event is found, at its place."""
+
+import asyncio
+from datetime import UTC, date, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from contracts.events import ConversationErased
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.chain.auditing import Audit, Broken, Scope, audit
+from conversations.chain.day_heads import compare, head_of
+from conversations.chain.links import LINK_BYTES, link_of, seal_of
+from conversations.errors import VersionConflict
+from conversations.event_store.feed_reader import fed_before
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
+from conversations.migrations import STEPS, migrate
+from runtime import migrations
+from runtime.postgres import Pool, open_pool
+from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
+
+pytestmark = pytest.mark.requirement("AUDIT")
+
+_INSERT = "INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES "
+_ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
+
+
+class Database:
+    """As whoever owns it, and may do everything."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __call__(self, *statements: str, **named: object) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._url) as owner:
+            for each in statements:
+                cursor = owner.execute(each.encode(), named)
+            return cursor.fetchall() if cursor.description else []
+
+    def tamper(self, conversation_id: str, *statements: str) -> None:
+        """With no trigger in the way."""
+        off = "ALTER TABLE conversation_events DISABLE TRIGGER ALL"
+        on = "ALTER TABLE conversation_events ENABLE TRIGGER ALL"
+        with psycopg.connect(self._url) as owner:
+            for each in (off, *statements, on):
+                owner.execute(each.replace("THREAD", conversation_id).encode())
+
+
+@pytest.fixture
+def database(migrated_database_url: str) -> Database:
+    return Database(migrated_database_url)
+
+
+async def thread_of(store: ConversationStore, *words: str) -> str:
+    """One of 1 + 6 events a word."""
+    thread = await store.append(Conversation(conversation_id=new_id()), [began()])
+    for word in words:
+        thread = await store.append(thread, turn(word, "Hello", "Hi"))
+    return thread.conversation_id
+
+
+async def audited(pool: Pool, log: Log, *conversations: str) -> Audit:
+    return await audit(pool, log, Scope(last=await log.head(), conversations=conversations))
+
+
+async def test_every_event_carries_a_hash_over_its_content_and_its_predecessors(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store, "a", "b")
+    rows = database(
+        "SELECT hash, originator_id, originator_version, notification_id, topic, state"
+        " FROM conversation_events WHERE originator_id = %(id)s ORDER BY originator_version",
+        id=thread,
+    )
+    salt, link = rows[0][0][:LINK_BYTES], rows[0][0][LINK_BYTES:]
+    assert link == link_of(salt, *rows[0][1:])
+    for row in rows[1:]:
+        assert row[0] == link_of(link, *row[1:])
+        link = row[0]
+    found = await audited(pool, log, thread)
+    assert (found.events, found.unchained, found.broken) == (len(rows), 0, [])
+
+
+@pytest.mark.parametrize(
+    ("tampering", "version", "reason"),
+    [
+        (["UPDATE conversation_events SET state = '{{}}' WHERE {at} = 4"], 4, "not what was stored"),
+        (["UPDATE conversation_events SET topic = 'a.v1' WHERE {at} = 4"], 4, "not what was stored"),
+        (
+            ["UPDATE conversation_events SET notification_id = -notification_id WHERE {at} = 4"],
+            4,
+            "not what was stored",
+        ),
+        (["DELETE FROM conversation_events WHERE {at} = 3"], 4, "version 3, is missing"),
+        (["DELETE FROM conversation_events WHERE {at} = 1"], 2, "version 1, is missing"),
+        (["UPDATE conversation_events SET hash = NULL WHERE {at} = 5"], 5, "its hash is missing"),
+        (["UPDATE conversation_events SET hash = '\\x00' WHERE {at} = 5"], 5, "its hash is none"),
+        (["UPDATE conversation_events SET hash = hash || hash WHERE {at} = 5"], 5, "a chain of its own"),
+        (
+            [  # two change places
+                "UPDATE conversation_events SET originator_version = -3 WHERE {at} = 3",
+                "UPDATE conversation_events SET originator_version = 3 WHERE {at} = 4",
+                "UPDATE conversation_events SET originator_version = 4 WHERE {at} = -3",
+            ],
+            3,
+            "not what was stored",
+        ),
+        (
+            [  # one is put in, and those behind it move
+                "UPDATE conversation_events SET originator_version = -1 - originator_version WHERE {at} > 3",
+                "UPDATE conversation_events SET originator_version = -originator_version WHERE {at} < 0",
+                f"{_INSERT} ('THREAD', 4, 'message_saved.v1', '{{{{}}}}')",
+            ],
+            4,
+            "its hash is missing",
+        ),
+    ],
+)
+async def test_the_first_broken_place_is_named(
+    store: ConversationStore,
+    log: Log,
+    pool: Pool,
+    database: Database,
+    tampering: list[str],
+    version: int,
+    reason: str,
+) -> None:
+    other, thread = await thread_of(store, "a"), await thread_of(store, "b", "c")
+    at = "originator_id = 'THREAD' AND originator_version"
+    database.tamper(thread, *(each.format(at=at) for each in tampering))
+    found = await audited(pool, log, other, thread)
+    broken = {each.conversation_id: each for each in found.broken}
+    assert set(broken) == {thread}
+    assert broken[thread].version == version
+    assert reason in broken[thread].reason
+
+
+async def test_only_the_first_place_of_a_conversation_is_told(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store, "a")
+    where = "WHERE originator_id = 'THREAD' AND originator_version IN (3, 5)"
+    database.tamper(thread, f"UPDATE conversation_events SET state = '{{}}' {where}")
+    found = await audited(pool, log, thread)
+    assert [(each.conversation_id, each.version) for each in found.broken] == [(thread, 3)]
+
+
+async def test_a_service_cannot_choose_a_hash(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store)
+    database(
+        "INSERT INTO conversation_events (originator_id, originator_version, topic, state, hash)"
+        " VALUES (%(id)s, 2, 'a.v1', '{}', '\\xff')",
+        id=thread,
+    )
+    assert (await audited(pool, log, thread)).broken == []
+
+
+async def test_a_chain_that_was_written_anew_is_found_by_the_head_of_its_day(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store, "a")
+    head, leaves = await head_of(pool, log, datetime.now(UTC).date())
+    await thread_of(store, "later")
+    assert await compare(pool, log, head, leaves) is None
+    _write_anew(database, thread, version=3)
+    assert (await audited(pool, log, thread)).broken == []
+    difference = await compare(pool, log, head, leaves)
+    assert difference is not None
+    assert difference.conversations == (thread,)
+    without = await compare(pool, log, head, ())
+    assert without is not None
+    assert without.conversations == ()
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+async def test_events_that_were_cut_off_are_found_by_the_head_of_their_day(
+    store: ConversationStore, log: Log, pool: Pool, database: Database, kept: int
+) -> None:
+    thread = await thread_of(store, "a")
+    await thread_of(store, "b")
+    head, leaves = await head_of(pool, log, datetime.now(UTC).date())
+    where = f"WHERE originator_id = 'THREAD' AND originator_version > {kept}"
+    database.tamper(thread, f"DELETE FROM conversation_events {where}")
+    assert (await audited(pool, log, thread)).broken == []
+    difference = await compare(pool, log, head, leaves)
+    assert difference is not None
+    assert difference.conversations == (thread,)
+
+
+async def test_a_log_that_was_cut_off_is_found_by_the_head_of_its_day(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store, "a")
+    head, leaves = await head_of(pool, log, datetime.now(UTC).date())
+    database.tamper(thread, "DELETE FROM conversation_events WHERE originator_id = 'THREAD'")
+    difference = await compare(pool, log, head, leaves)
+    assert difference is not None
+    assert f"came to {head.through:,}" in difference.reason
+
+
+async def test_an_erased_conversation_proves_its_erasure_and_breaks_no_head(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store, "a", "b")
+    links = [row[0] for row in database(_HASHES, id=thread)]
+    head, leaves = await head_of(pool, log, datetime.now(UTC).date())
+    await store.append(await store.load(thread), [_ERASED])
+    found = await audited(pool, log, thread)
+    assert found.broken == []
+    (erased,) = found.erased
+    assert (erased.conversation_id, erased.version, erased.at) == (thread, len(links) + 1, LATER)
+    assert erased.trace_id == trace("erase")
+    assert await compare(pool, log, head, leaves) is None
+    after, _ = await head_of(pool, log, datetime.now(UTC).date())
+    assert after.sha256 != head.sha256
+    # The last link and seals are left: neither salt nor link behind which a content could be tried.
+    ((tombstone,),) = database(_HASHES, id=thread)
+    assert tombstone[:LINK_BYTES] == links[-1]
+    ((seals,),) = database("SELECT seals FROM erased_links WHERE conversation_id = %(id)s", id=thread)
+    assert seals == [seal_of(each[-LINK_BYTES:]) for each in links]
+
+
+@pytest.mark.parametrize(
+    ("tampering", "reason"),
+    [
+        (f"{_INSERT} ('THREAD', 1, 'a.v1', '{{}}')", "its hash is missing"),
+        ("UPDATE erased_links SET seals[cardinality(seals)] = '\\x00'", "does not follow what was erased"),
+        (
+            "UPDATE conversation_events SET state = replace(state::text, '1', '2')::bytea",
+            "not what was stored",
+        ),
+    ],
+)
+async def test_an_erasure_that_was_changed_is_found(
+    store: ConversationStore, log: Log, pool: Pool, database: Database, tampering: str, reason: str
+) -> None:
+    thread = await thread_of(store)
+    await store.append(await store.load(thread), [_ERASED])
+    column = "conversation_id" if "erased_links" in tampering else "originator_id"
+    where = f" WHERE {column} = 'THREAD'" if tampering.startswith("UPDATE") else ""
+    database.tamper(thread, tampering + where)
+    assert reason in (await audited(pool, log, thread)).broken[-1].reason
+
+
+async def test_an_event_that_is_put_before_an_erasure_is_found(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    thread = await thread_of(store)
+    await store.append(await store.load(thread), [_ERASED])
+    database(
+        "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id)"
+        " VALUES (%(id)s, 1, 'a.v1', '{}', -77)",
+        id=thread,
+    )
+    (broken,) = (await audited(pool, log, thread)).broken
+    assert (broken.version, broken.reason) == (2, "an event before the erasure is there")
+
+
+async def test_days_begin_where_the_feed_had_come_to(pool: Pool, database: Database) -> None:
+    database("INSERT INTO feed_days (day, position) VALUES ('2026-01-05', 10), ('2026-01-07', 20)")
+    places = [await fed_before(pool, date(2026, 1, day), until=99) for day in (4, 5, 6, 7)]
+    assert places == [(10, 10), (10, 20), (20, 20), (20, 99)]
+
+
+async def test_appends_of_many_writers_side_by_side_make_whole_chains(
+    migrated_database_url: str, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    threads = [await thread_of(store) for _ in range(5)]
+
+    async def write(one: ConversationStore, thread: str, word: str) -> None:
+        while True:
+            try:
+                await one.append(await one.load(thread), [asked(word), started(word)])
+            except VersionConflict:
+                continue
+            return
+
+    async with open_store(migrated_database_url) as second, open_store(migrated_database_url) as third:
+        await asyncio.gather(
+            *(
+                write(one, thread, f"{thread[-4:]}{number}")
+                for thread in threads
+                for number, one in enumerate((store, second, third) * 3)
+            )
+        )
+    found = await audited(pool, log, *threads)
+    assert (found.events, found.broken) == (5 * (1 + 9 * 2), [])
+
+
+async def test_a_part_of_the_log_is_audited_in_pages_of_any_size(
+    store: ConversationStore, log: Log, pool: Pool, database: Database
+) -> None:
+    before = await log.head()
+    thread = await thread_of(store, "a", "b")
+    head = await log.head()
+    seen: list[int] = []
+    scope = Scope(first=before + 3, last=head - 1)
+    found = await audit(pool, log, scope, on_position=seen.append, batch=2)
+    assert found.broken == []
+    assert seen[-1] == head - 1
+    assert found.events == len(await log.rows(thread)) - 3
+    database.tamper(thread, f"UPDATE conversation_events SET topic = 'a' WHERE notification_id = {head - 1}")
+    found = await audit(pool, log, scope, batch=3)
+    assert [(each.conversation_id, each.position) for each in found.broken] == [(thread, head - 1)]
+
+
+async def test_events_from_before_the_chain_are_told_and_read_as_before(database_url: str) -> None:
+    async with migrations.migrating(database_url) as conn:
+        await migrations.apply(conn, "conversations", STEPS[:_CHAIN_STEP])
+    old, gone_on_with, erased = new_id(), new_id(), new_id()
+    async with open_store(database_url) as store:
+        for each in (old, gone_on_with, erased):
+            await store.append(Conversation(conversation_id=each), [began(), asked("a"), started("a")])
+    await migrate(database_url)
+    async with open_store(database_url) as store, open_pool(database_url) as pool:
+        log = Log(pool)
+        unchained = await audit(pool, log, Scope(last=await log.head()))
+        assert (unchained.chained_from, unchained.unchained, unchained.broken) == (None, 9, [])
+        await store.append(await store.load(gone_on_with), [asked("b"), started("b")])
+        await store.append(await store.load(erased), [_ERASED])
+        found = await audit(pool, log, Scope(last=await log.head()))
+        assert (found.chained_from, found.unchained, found.events) == (10, 6, 9)
+        assert found.broken == []
+        assert found.later == {gone_on_with: 4}
+        assert [each.conversation_id for each in found.erased] == [erased]
+        Database(database_url).tamper(old, "DELETE FROM conversation_events WHERE notification_id = 2")
+        found = await audit(pool, log, Scope(last=await log.head()))
+        (broken,) = found.broken
+        assert broken == Broken(
+            conversation_id=old,
+            version=3,
+            position=3,
+            reason="the event before it, version 2, is missing",
+        )
+
+
+def _write_anew(database: Database, thread: str, *, version: int) -> None:
+    """Change an event, and every link behind it."""
+    where = "originator_id = 'THREAD' AND originator_version"
+    change = "state = replace(encode(state, 'escape'), 'Hello', 'Hullo')::bytea || ' '"
+    database.tamper(thread, f"UPDATE conversation_events SET {change} WHERE {where} = {version}")
+    rows = database(
+        "SELECT hash, originator_id, originator_version, notification_id, topic, state"
+        " FROM conversation_events WHERE originator_id = %(id)s ORDER BY originator_version",
+        id=thread,
+    )
+    link = rows[0][0][-LINK_BYTES:]
+    for row in rows[1:]:
+        link = link_of(link, *row[1:])
+        database.tamper(
+            thread, f"UPDATE conversation_events SET hash = '\\x{link.hex()}' WHERE {where} = {row[2]}"
+        )
+
+
+_HASHES = "SELECT hash FROM conversation_events WHERE originator_id = %(id)s ORDER BY originator_version"
+_CHAIN_STEP = next(number for number, step in enumerate(STEPS) if "FUNCTION chain_event()" in step)
