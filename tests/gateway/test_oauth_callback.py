@@ -45,10 +45,10 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
     assert heard == [FinishAuthorization(state=STATE, code="c/d", issuer="https://auth.example")]
 
 
-async def test_what_failed_is_a_bad_request(client: Client, worker: Worker) -> None:
+async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worker) -> None:
     async with answering(worker, AuthorizationFinished(ok=False, detail="the link is over")) as heard:
         answer = await client.http.get(f"{client.url}/v1/oauth/callback?error=access_denied&state={STATE}")
-    assert "the link is over" in check_problem(answer, 400, "invalid_request")["detail"]
+    assert "the link is over" in check_problem(answer, 404, "not_found")["detail"]
     assert heard == [FinishAuthorization(state=STATE)]
 
 

@@ -19,14 +19,14 @@ from gateway.http.responses import Answer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
-_STATE = re.compile(r"[A-Za-z0-9_-]{43}\Z")
+_STATE = "^[A-Za-z0-9_-]{43}$"
 _MOST = 4096
 _DONE = b"The agent is authorised at its tool server. This window can be closed.\n"
 _HEADERS = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
-def _parameter(name: str, description: str, *, required: bool = False) -> dict[str, Any]:
-    schema = {"type": "string"}
+def _parameter(name: str, description: str, *, required: bool = False, **shape: Any) -> dict[str, Any]:
+    schema = {"type": "string", "maxLength": _MOST} | shape
     return {"name": name, "in": "query", "required": required, "schema": schema, "description": description}
 
 
@@ -40,9 +40,10 @@ def _parameter(name: str, description: str, *, required: bool = False) -> dict[s
 )
 @described(
     "invalid_request",
+    "not_found",
     "overloaded",
     parameters=(
-        _parameter("state", "Of the link; taken once.", required=True),
+        _parameter("state", "Of the link; taken once.", required=True, pattern=_STATE),
         _parameter("code", "What tokens are issued for; absent where the authorization was refused."),
         _parameter("iss", "Who answers (RFC 9207)."),
     ),
@@ -50,9 +51,9 @@ def _parameter(name: str, description: str, *, required: bool = False) -> dict[s
     examples={"authorised": _DONE.decode()},
 )
 async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
-    """200 where the agent is authorised now, else 400, also for a link that is over or was used."""
+    """200 where the agent is authorised now, else 404, also for a link that is over or was used."""
     given = query.parameters(of(request.scope), "state", "code", "iss")
-    if not _STATE.match(given.get("state", "")):
+    if not re.fullmatch(_STATE, given.get("state", "")):
         raise invalid("state", "This is the state of no link.")
     for name, value in given.items():
         if len(value) > _MOST:
@@ -63,7 +64,7 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
     rpc = parts_of(request).bus.rpc
     answer = await rpc.ask(subjects.TOOLS_AUTHORIZED, asked, AuthorizationFinished, timeout=AUTHORIZE_SECONDS)
     if not answer.ok:
-        raise Refusal("invalid_request", f"The agent was not authorised: {answer.detail}.")
+        raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
     return Answer(_DONE, media_type="text/plain", headers=_HEADERS)
 
 
