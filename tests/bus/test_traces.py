@@ -275,28 +275,3 @@ async def test_a_subject_that_is_no_text_ends_no_connection(bus: Bus) -> None:
     assert not reading.done()
     await subscription.close()
     await cancels.close()
-
-
-@pytest.mark.requirement("FRAMES")
-async def test_a_delta_goes_at_once_and_those_just_behind_it_together(bus: Bus) -> None:
-    trace_id, reader = new_trace(), Reader()
-    subscription = bus.traces.follow_trace(trace_id, reader.deliver)
-    await bus.ping()
-    client = bus._connection.client
-    client._flushed_at = 0.0
-    assert bus.traces.send_frame(trace_id, delta(1))
-    await asyncio.sleep(0)
-    assert not client._pending, "nothing had been sent for long"
-    for seq in (2, 3):
-        client._flushed_at = asyncio.get_running_loop().time() + 60
-        bus.traces.send_frame(trace_id, delta(seq))
-    await asyncio.sleep(0)
-    assert len(client._pending) == 2
-    await reader.until(3)
-    bus.traces.send_frame(trace_id, delta(4))
-    bus.traces.send_frame(trace_id, frames.Failed(seq=5, attempt=1, code="cancelled", message=""))
-    await asyncio.sleep(0)
-    assert not client._pending, "an end waits for nobody"
-    await reader.until(5)
-    await subscription.close()
-    assert [frame.seq for frame in reader.frames] == [1, 2, 3, 4, 5]

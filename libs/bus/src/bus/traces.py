@@ -9,10 +9,10 @@ import msgspec
 import nats.errors
 
 from bus import headers
+from bus.client import Receive
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
-from bus.parser import Receive
 from bus.subscription import ReadBack, Subscription
 from contracts import frames, messages, subjects, wire
 from contracts.timings import TRACES_KEPT_SECONDS
@@ -46,14 +46,12 @@ class Traces:
         """Send one frame; False where the outgoing buffer is half full: its sender should wait for a turn.
 
         A frame that cannot be sent is lost, and readers repair from the log; the counter
-        agentchat.bus.frames_dropped and a warning say so. Deltas of several runs go together where there are
-        many of them, and without a trace context: the subject names their trace.
+        agentchat.bus.frames_dropped and a warning say so. Deltas go without a trace context: their subject
+        names the trace.
         """
-        client, is_delta = self._connection.client, isinstance(frame, frames.Delta)
-        block = b"" if is_delta else headers.traceparent_block()
-        sent = client.publish_now(
-            subjects.trace(trace_id), wire.encode(frame), headers=block, urgent=not is_delta
-        )
+        client = self._connection.client
+        block = b"" if isinstance(frame, frames.Delta) else headers.traceparent_block()
+        sent = client.publish_now(subjects.trace(trace_id), wire.encode(frame), headers=block)
         if not sent:
             self._note_dropped(trace_id, frame)
         return not (sent and client.is_half_full)
