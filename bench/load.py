@@ -85,20 +85,22 @@ async def _process(load: Load) -> Loaded:
 
 async def _load(load: Load) -> Loaded:
     requests = [request(load.url, load.headers, body) for body in load.bodies]
-    connections = [await _connection(load) for _ in range(min(load.at_once, load.chats))]
+    clients = min(load.at_once, load.chats)
+    # Streams that begin one after the other connect when they begin: a gateway waits 10 s for a request.
+    connections = [None if load.ramp else await _connection(load) for _ in range(clients)]
     turns = iter(range(load.chats))
     cpu, began = time.process_time(), time.perf_counter()
 
     async def client(place: int) -> list[Reply]:
-        await asyncio.sleep(load.ramp * place / len(connections))
-        connection, replies = connections[place], []
+        await asyncio.sleep(load.ramp * place / clients)
+        connection, replies = connections[place] or await _connection(load), []
         for turn in turns:
             replies.append(await connection.ask(requests[turn % len(requests)]))
             if replies[-1].failed:
                 connection = await _connection(load)
         return replies
 
-    each = await asyncio.gather(*map(client, range(len(connections))))
+    each = await asyncio.gather(*map(client, range(clients)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return _loaded(load, [reply for replies in each for reply in replies], seconds, cpu)
 
