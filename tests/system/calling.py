@@ -18,6 +18,15 @@ class Caller:
         self.base_url = base_url
         self.headers = {"X-Api-Key": api_key, "X-Agent-Id": agent_id}
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """As the scripts of other clients read it."""
+        return {
+            "BASE_URL": self.base_url,
+            "API_KEY": self.headers["X-Api-Key"],
+            "AGENT": self.headers["X-Agent-Id"],
+        }
+
     def at(self, base_url: str) -> "Caller":
         """The same caller at another gateway."""
         return Caller(self.http, base_url, self.headers["X-Api-Key"], self.headers["X-Agent-Id"])

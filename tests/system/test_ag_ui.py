@@ -61,9 +61,7 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
     told = await installed.told(
         folder,
         *("node", "agent.mjs", package),
-        BASE_URL=caller.base_url,
-        API_KEY=caller.headers["X-Api-Key"],
-        AGENT=caller.headers["X-Agent-Id"],
+        **caller.environ,
         SLOW_AGENT=slow.headers["X-Agent-Id"],
         FAILING_AGENT=failing.headers["X-Agent-Id"],
         QUESTION=QUESTION,

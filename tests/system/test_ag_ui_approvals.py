@@ -52,9 +52,7 @@ async def test_its_clients_are_asked_and_go_on(make_agent: MakeAgent, package: s
     told = await installed.told(
         folder,
         *("node", "approving.mjs", package),
-        BASE_URL=caller.base_url,
-        API_KEY=caller.headers["X-Api-Key"],
-        AGENT=caller.headers["X-Agent-Id"],
+        **caller.environ,
         OPERATORS_AGENT=operators.headers["X-Agent-Id"],
         QUESTION=QUESTION,
     )

@@ -61,9 +61,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     told = await installed.told(
         folder,
         *("node", "chat.mjs", version),
-        BASE_URL=caller.base_url,
-        API_KEY=caller.headers["X-Api-Key"],
-        AGENT=caller.headers["X-Agent-Id"],
+        **caller.environ,
         SLOW_AGENT=slow.headers["X-Agent-Id"],
         FAILING_AGENT=failing.headers["X-Agent-Id"],
         QUESTION=QUESTION,

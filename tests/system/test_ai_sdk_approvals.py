@@ -45,9 +45,7 @@ async def test_its_client_is_asked_and_goes_on(make_agent: MakeAgent, version: s
     told = await installed.told(
         folder,
         *("node", "approving.mjs", version),
-        BASE_URL=caller.base_url,
-        API_KEY=caller.headers["X-Api-Key"],
-        AGENT=caller.headers["X-Agent-Id"],
+        **caller.environ,
         OPERATORS_AGENT=operators.headers["X-Agent-Id"],
         QUESTION=QUESTION,
     )

@@ -17,6 +17,7 @@ from administration.versions import change_agent
 from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import new_id
 from directory.agent_draft import AgentChanges
+from knowledge.embedding.embedder import Embedder
 from knowledge.embedding.vectors import usable
 from knowledge.search.explaining import Explanation
 from knowledge.search.explaining import explain as explain_search
@@ -118,15 +119,11 @@ async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK
 
     Raises NotFound, Invalid.
     """
-    if not 1 <= top_k <= 50:
-        raise Invalid("top_k", "must be from 1 to 50")
-    base = await get(admin, knowledge_base_id)
-    embedder = await usable(admin.pool, admin.embedder)
+    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
     with outcomes():
-        query = query.replace("\x00", "\ufffd")
         return tuple(
             await find_passages(
-                admin.pool, base.account_id, base.id, query, top_k, embedder, disabled_too=True
+                admin.pool, base.account_id, base.id, words, top_k, embedder, disabled_too=True
             )
         )
 
@@ -136,13 +133,19 @@ async def explain(admin: Admin, knowledge_base_id: str, query: Query, top_k: Top
 
     Raises NotFound, Invalid.
     """
+    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
+    with outcomes():
+        return await explain_search(admin.pool, base.account_id, base.id, words, top_k, embedder)
+
+
+async def _searched(
+    admin: Admin, knowledge_base_id: str, query: str, top_k: int
+) -> tuple[KnowledgeBase, Embedder | None, str]:
+    """What a search is made of, with a query that Postgres takes. Raises NotFound, Invalid."""
     if not 1 <= top_k <= 50:
         raise Invalid("top_k", "must be from 1 to 50")
     base = await get(admin, knowledge_base_id)
-    embedder = await usable(admin.pool, admin.embedder)
-    with outcomes():
-        query = query.replace("\x00", "\ufffd")
-        return await explain_search(admin.pool, base.account_id, base.id, query, top_k, embedder)
+    return base, await usable(admin.pool, admin.embedder), query.replace("\x00", "\ufffd")
 
 
 async def _check_language(conn: Connection, language: str) -> None:

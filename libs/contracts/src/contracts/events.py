@@ -13,6 +13,7 @@ from contracts.values import (
     Approvers,
     Decider,
     Form,
+    Message,
     OnExpiry,
     OnNewMessage,
     Role,
@@ -70,6 +71,16 @@ class MessageSaved(Fact, frozen=True, kw_only=True, tag="message_saved.v1"):
     agent_id: str
     content: str
     token_count: int | None = None
+
+    def message(self, conversation_id: str) -> Message:
+        """It as the API has it."""
+        return Message(
+            id=self.message_id,
+            conversation_id=conversation_id,
+            content=self.content,
+            token_count=self.token_count or 0,
+            created_at=self.at,
+        )
 
 
 class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import contextlib
 import ssl
 import sys
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import httpcore2
 import httpx2
@@ -13,6 +14,21 @@ from net_guard.network import ERRORS, GuardedBackend
 
 MAX_ERROR_BYTES = 1024 * 1024
 """Of the body of an answer that is no success; the rest is not read."""
+
+
+def judged(
+    guard: Guard, request: httpx2.Request, content: Any, extensions: dict[str, Any]
+) -> httpcore2.Request:
+    """The request as httpcore takes it, if it may be sent. Raises AddressRefused."""
+    url = request.url
+    guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
+    return httpcore2.Request(
+        method=request.method,
+        url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+        headers=request.headers.raw,
+        content=content,
+        extensions=extensions,
+    )
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -33,20 +49,10 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; follows no redirect."""
-        url = request.url
         request.headers["accept-encoding"] = "identity"
         with _as_httpx2():
-            self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
             answer = await self._pool.handle_async_request(
-                httpcore2.Request(
-                    method=request.method,
-                    url=httpcore2.URL(
-                        scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-                    ),
-                    headers=request.headers.raw,
-                    content=request.stream,
-                    extensions=request.extensions,
-                )
+                judged(self._guard, request, request.stream, request.extensions)
             )
             headers = httpx2.Headers(answer.headers)
             compressed = headers.pop("content-encoding", "identity").strip().lower() != "identity"

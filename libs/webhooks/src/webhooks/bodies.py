@@ -27,13 +27,7 @@ def reply_of(conversation_id: str, trace_id: str, event: events.Event) -> Messag
     """The saved message, if that is what the event before a run's end is."""
     if not isinstance(event, events.MessageSaved) or event.role != "assistant" or event.trace_id != trace_id:
         return None
-    return Message(
-        id=event.message_id,
-        conversation_id=conversation_id,
-        content=event.content,
-        token_count=event.token_count or 0,
-        created_at=event.at,
-    )
+    return event.message(conversation_id)
 
 
 def body_of(notice: Notice, endpoint_id: str, payload: Payload, reply: Message | None = None) -> bytes:

@@ -291,7 +291,7 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
             )
             return replace(returned, attempts_without_progress=0)
         case events.MessageSaved():
-            return replace(run, reply=_reply(conversation_id, event))
+            return replace(run, reply=event.message(conversation_id))
         case events.RunCompleted():
             return replace(run, state="completed", usage=event.usage, ended_at=event.at)
         case events.RunFailed():
@@ -364,16 +364,6 @@ def _replied(run: Run, event: events.ModelReplied) -> Run:
         rounds=_with_round(run.rounds, event.round, change),
         usage=run.usage + event.usage,
         attempts_without_progress=0,
-    )
-
-
-def _reply(conversation_id: str, event: events.MessageSaved) -> Message:
-    return Message(
-        id=event.message_id,
-        conversation_id=conversation_id,
-        content=event.content,
-        token_count=event.token_count or 0,
-        created_at=event.at,
     )
 
 

@@ -25,7 +25,7 @@ from gateway.approvals import deciding, decision_body
 from gateway.approvals.deciding import owned
 from gateway.http import query
 from gateway.http.exchange import of
-from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
+from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
 from gateway.http.problems import invalid
 from gateway.openapi.described import described
 from gateway.parts import parts_of
@@ -76,18 +76,13 @@ _APPROVED = msgspec.structs.replace(
 )
 
 
-@described(parameters=[LIMIT, CURSOR])
-async def _provide_paging(request: AnyRequest) -> Paging:
-    return paging_of(of(request.scope), str)
-
-
 @get(
     "/",
     operation_id="listApprovals",
     summary="List the tool calls that a person has to allow, the newest first.",
     description="The list may be behind by a moment; one approval never is.",
     response_description="A page of them.",
-    dependencies={"paging": Provide(_provide_paging)},
+    dependencies={"paging": paged_by(str)},
 )
 @described(
     parameters=[_STATUS, _CONVERSATION],

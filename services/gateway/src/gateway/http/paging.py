@@ -3,9 +3,12 @@
 from typing import Annotated, Any
 
 import msgspec
+from litestar import Request
+from litestar.di import Provide
 
 from gateway.http import query
-from gateway.http.exchange import Exchange
+from gateway.http.exchange import Exchange, of
+from gateway.openapi.described import described
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -45,6 +48,16 @@ def paging_of(exchange: Exchange, position: type[Any]) -> Paging:
     except (ValueError, msgspec.DecodeError):
         raise query.wrong_cursor() from None
     return Paging(limit, after)
+
+
+def paged_by(position: type[Any]) -> Provide:
+    """The dependency of a handler whose list has positions of that type: a `Paging`. Raises Refusal."""
+
+    @described(parameters=[LIMIT, CURSOR])
+    async def provide(request: Request[Any, Any, Any]) -> Paging:
+        return paging_of(of(request.scope), position)
+
+    return Provide(provide)
 
 
 def next_cursor(position: object) -> str | None:

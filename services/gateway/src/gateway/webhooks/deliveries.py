@@ -5,14 +5,14 @@ from typing import Any, get_args
 
 import msgspec
 from litestar import Request, get, post
-from litestar.di import NamedDependency, Provide
+from litestar.di import NamedDependency
 
 from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest, Replay, ReplayBody
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.http import query
 from gateway.http.exchange import of
-from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
+from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
 from gateway.http.problems import invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
@@ -44,18 +44,13 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: NextCursor
 
 
-@described(parameters=[LIMIT, CURSOR])
-async def _provide_paging(request: AnyRequest) -> Paging:
-    return paging_of(of(request.scope), int)
-
-
 @get(
     "/{endpoint_id:str}/deliveries",
     operation_id="listWebhookDeliveries",
     summary="List an endpoint's deliveries, the newest first.",
     description="Each with its attempts, of which the last 20 are kept. They are kept for 30 days.",
     response_description="A page of them.",
-    dependencies={"paging": Provide(_provide_paging)},
+    dependencies={"paging": paged_by(int)},
     guards=[within_reads_at_once],
 )
 @described(

@@ -11,8 +11,7 @@ from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
-from gateway.http.exchange import of
-from gateway.http.paging import CURSOR, LIMIT, NextCursor, Paging, next_cursor, paging_of
+from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.parts import parts_of
@@ -28,11 +27,6 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 
     data: tuple[Endpoint, ...]
     next_cursor: NextCursor
-
-
-@described(parameters=[LIMIT, CURSOR])
-async def _provide_paging(request: AnyRequest) -> Paging:
-    return paging_of(of(request.scope), str)
 
 
 @post(
@@ -61,7 +55,7 @@ async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> Issued
     operation_id="listWebhookEndpoints",
     summary="List the endpoints, in the order in which they were made.",
     response_description="A page of them.",
-    dependencies={"paging": Provide(_provide_paging)},
+    dependencies={"paging": paged_by(str)},
 )
 @described(examples={"last": EndpointPage(data=(examples.SHOWN,), next_cursor=None)})
 async def list_of_account(

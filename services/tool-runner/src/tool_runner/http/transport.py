@@ -16,6 +16,7 @@ import msgspec
 
 from net_guard import Guard
 from net_guard.network import CONNECT_SECONDS, ERRORS, GuardedBackend
+from net_guard.transport import judged
 from runtime.fair_slots import KeySlots
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import Fault, ToolFailed
@@ -148,19 +149,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         return False
 
     async def _response(self, request: httpx2.Request) -> httpcore2.Response:
-        url = request.url
-        self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
-        return await self._pool.handle_async_request(
-            httpcore2.Request(
-                method=request.method,
-                url=httpcore2.URL(
-                    scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
-                ),
-                headers=request.headers.raw,
-                content=request.content,
-                extensions={"timeout": {"connect": CONNECT_SECONDS}},
-            )
-        )
+        timeout = {"timeout": {"connect": CONNECT_SECONDS}}
+        return await self._pool.handle_async_request(judged(self._guard, request, request.content, timeout))
 
     def _post_aside(self, request: httpx2.Request) -> None:
         async def post() -> None:
