@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import events, examples, frames, messages, wire
+from contracts.bus_message import BusMessage
 from contracts.http import DeltaEvent
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,7 +45,7 @@ def test_a_golden_frame_decodes_by_its_type(example: frames.Frame) -> None:
 
 @pytest.mark.requirement("WIRE-GOLDEN")
 @pytest.mark.parametrize("example", examples.MESSAGE_EXAMPLES, ids=lambda value: type(value).__name__)
-def test_a_golden_message_decodes_as_its_class(example: messages.BusMessage) -> None:
+def test_a_golden_message_decodes_as_its_class(example: BusMessage) -> None:
     golden = GOLDEN / "messages" / f"{type(example).__name__}.json"
     assert wire.decode_message(type(example), golden.read_bytes()) == example
 

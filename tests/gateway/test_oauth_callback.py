@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from contracts import subjects, wire
-from contracts.messages import AuthorizationFinished, FinishAuthorization
+from contracts.authorizations import AuthorizationFinished, FinishAuthorization
 from tests.gateway.client import Client, check_problem
 from tests.gateway.worker import Worker
 

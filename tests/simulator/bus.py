@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from bus import Backlog, BusUnavailable
 from contracts import frames, messages, subjects, wire
+from contracts.bus_message import BusMessage
 from tests.simulator.nats import Consumption, Follower, Nats, Queue
 from tests.simulator.process import Process
 
@@ -69,9 +70,7 @@ class SimQueues(_Part):
     async def dead_letter(self, message: messages.DeadLettered) -> None:
         self._process.world.internal(f"dead: {message.reason}")
 
-    async def _publish(
-        self, queue: Queue, subject: str, message: messages.BusMessage, message_id: str
-    ) -> None:
+    async def _publish(self, queue: Queue, subject: str, message: BusMessage, message_id: str) -> None:
         data = wire.encode(message)
         await self._call(f"publish {queue.name}", lambda: queue.publish(subject, data, message_id))
 

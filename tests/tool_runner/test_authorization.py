@@ -15,7 +15,7 @@ from administration.authorizations import AuthorizationBody, ShownAuthorization
 from bus import Bus
 from contracts import wire
 from contracts.admin_errors import Invalid
-from contracts.messages import (
+from contracts.authorizations import (
     AuthorizationFinished,
     AuthorizationLinked,
     AuthorizeServer,

@@ -13,8 +13,8 @@ from administration.rows import fetch_one
 from administration.values import Deletion
 from contracts import subjects
 from contracts.admin_errors import Conflict, Invalid, NotFound
+from contracts.authorizations import AuthorizationLinked, AuthorizeServer
 from contracts.ids import new_id
-from contracts.messages import AuthorizationLinked, AuthorizeServer
 from contracts.timings import AUTHORIZE_SECONDS
 from directory.agent_draft import check_url
 from directory.tool_authorizations import (

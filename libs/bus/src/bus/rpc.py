@@ -10,7 +10,8 @@ from bus import headers
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.subscription import Subscription
-from contracts import messages, wire
+from contracts import wire
+from contracts.bus_message import BusMessage
 from runtime import logs, telemetry
 
 Answer = Callable[[bytes], Awaitable[bytes]]
@@ -53,9 +54,7 @@ class Rpc:
         subscription = self._connection.client.subscribe_direct(subject, receive, queue)
         return Subscription(self._connection, subscription)
 
-    async def ask(
-        self, subject: str, message: messages.BusMessage, reply: type[wire.M], *, timeout: float
-    ) -> wire.M:
+    async def ask(self, subject: str, message: BusMessage, reply: type[wire.M], *, timeout: float) -> wire.M:
         """One request and its reply, within `timeout` seconds.
 
         Raises BusUnavailable where nobody serves, the server failed, or time is up.

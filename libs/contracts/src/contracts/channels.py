@@ -5,7 +5,7 @@ The AsyncAPI document is made of this. A test compares the streams with those th
 
 import msgspec
 
-from contracts import events, frames, messages, subjects
+from contracts import authorizations, events, frames, messages, subjects
 from contracts.timings import EVENTS_KEPT_DAYS, TRACES_KEPT_SECONDS
 
 _DAY = 24 * 60 * 60
@@ -202,8 +202,8 @@ CHANNELS: tuple[Channel, ...] = (
         summary="Links that authorise an agent at a tool server.",
         sent_by="gateway, agentchat",
         received_by="tool-runner",
-        carries=(messages.AuthorizeServer,),
-        replies=(messages.AuthorizationLinked,),
+        carries=(authorizations.AuthorizeServer,),
+        replies=(authorizations.AuthorizationLinked,),
     ),
     Channel(
         name="toolAuthorizationAnswers",
@@ -211,8 +211,8 @@ CHANNELS: tuple[Channel, ...] = (
         summary="What authorization servers answer to such links.",
         sent_by="gateway",
         received_by="tool-runner",
-        carries=(messages.FinishAuthorization,),
-        replies=(messages.AuthorizationFinished,),
+        carries=(authorizations.FinishAuthorization,),
+        replies=(authorizations.AuthorizationFinished,),
     ),
     Channel(
         name="modelChecks",

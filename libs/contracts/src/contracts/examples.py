@@ -1,6 +1,7 @@
 """One example of every event, message and frame: for golden tests, for the docs, and for consumers' tests."""
 
-from contracts import events, frames, messages
+from contracts import authorizations, events, frames, messages
+from contracts.bus_message import BusMessage
 from contracts.values import Decider, Message, RunSpent, ShownMessage, Source, ToolCall, ToolSpec, Usage
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
@@ -120,7 +121,7 @@ EVENT_EXAMPLES: tuple[events.Event, ...] = (
     events.ConversationErased(trace_id=TRACE, at=AT, account_id=ACCOUNT, spent=(_SPENT,)),
 )
 
-MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
+MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
     messages.ChatRequested(
         trace_id=TRACE,
         attempt=1,
@@ -175,10 +176,10 @@ MESSAGE_EXAMPLES: tuple[messages.BusMessage, ...] = (
             ),
         )
     ),
-    messages.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
-    messages.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
-    messages.FinishAuthorization(state="s", code="c", issuer="https://auth.example"),
-    messages.AuthorizationFinished(ok=True),
+    authorizations.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
+    authorizations.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
+    authorizations.FinishAuthorization(state="s", code="c", issuer="https://auth.example"),
+    authorizations.AuthorizationFinished(ok=True),
     messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
     messages.ModelChecked(provider=messages.ProviderCheck(ok=True, code="ok", ms=412)),
     messages.CancelRequested(trace_id=TRACE, account_id=ACCOUNT),

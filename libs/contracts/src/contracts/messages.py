@@ -7,12 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from contracts import authorizations
+from contracts.bus_message import BusMessage
 from contracts.timings import TOOL_SECONDS
 from contracts.values import Decider, Form, ShownMessage, ToolSpec, Usage
-
-
-class BusMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
-    """Base of all bus messages: `type` is the class name."""
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -131,39 +129,6 @@ class ToolsChecked(BusMessage, frozen=True, kw_only=True):
     servers: tuple[ServerCheck, ...]
 
 
-class AuthorizeServer(BusMessage, frozen=True, kw_only=True):
-    """Ask for the link that authorises an agent at a tool server, on `chat.tools.authorize`."""
-
-    account_id: str
-    agent_id: str
-    server: str
-
-
-class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
-    """What an authorization server has answered to a link, on `chat.tools.authorized`.
-
-    `code` is of no use without what the link kept. It is None where the authorization was refused.
-    """
-
-    state: str
-    code: str | None = None
-    issuer: str | None = None
-
-
-class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):
-    """The link that was asked for; without one `detail` says what is wrong."""
-
-    url: str = ""
-    detail: str = ""
-
-
-class AuthorizationFinished(BusMessage, frozen=True, kw_only=True):
-    """Whether the agent is authorised now; `detail` says why it is not."""
-
-    ok: bool
-    detail: str = ""
-
-
 class CheckModel(BusMessage, frozen=True, kw_only=True):
     """Ask for one small model call with an agent version's key and parameters, on `chat.models.check`."""
 
@@ -249,7 +214,7 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     account_id: str
     conversation_id: str
     title: str | msgspec.UnsetType | None = msgspec.UNSET
-    metadata: dict[str, str | None] | None = {}
+    metadata: dict[str, str | None] | None = msgspec.field(default_factory=dict)
 
 
 class ForkConversation(BusMessage, frozen=True, kw_only=True):
@@ -422,10 +387,7 @@ MESSAGES: tuple[type[BusMessage], ...] = (
     ToolsListed,
     CheckTools,
     ToolsChecked,
-    AuthorizeServer,
-    AuthorizationLinked,
-    FinishAuthorization,
-    AuthorizationFinished,
+    *authorizations.MESSAGES,
     CheckModel,
     ModelChecked,
     CancelRequested,

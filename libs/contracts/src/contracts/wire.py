@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from contracts import events, frames, messages
+from contracts.bus_message import BusMessage
 
 _encoder = msgspec.json.Encoder()
 _canonical_encoder = msgspec.json.Encoder(order="deterministic")
@@ -16,7 +17,7 @@ _event_decoder: msgspec.json.Decoder[events.Event] = msgspec.json.Decoder(events
 _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames.Frame)
 
 T = TypeVar("T")
-M = TypeVar("M", bound=messages.BusMessage)
+M = TypeVar("M", bound=BusMessage)
 _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 

@@ -9,8 +9,8 @@ from typing import Any
 from litestar import Request, get
 
 from contracts import subjects
+from contracts.authorizations import AuthorizationFinished, FinishAuthorization
 from contracts.http import OAUTH_CALLBACK
-from contracts.messages import AuthorizationFinished, FinishAuthorization
 from contracts.timings import AUTHORIZE_SECONDS
 from gateway.http import query
 from gateway.http.exchange import of

@@ -15,7 +15,7 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import OAuthClientMetadata
 from pydantic import AnyUrl
 
-from contracts import messages, wire
+from contracts import authorizations, wire
 from contracts.ids import new_id
 from directory.errors import SealBroken
 from directory.tool_authorizations import (
@@ -55,25 +55,25 @@ class Links:
 
         Raises DecodeError, DatabaseUnavailable.
         """
-        asked = wire.decode_message(messages.AuthorizeServer, data)
+        asked = wire.decode_message(authorizations.AuthorizeServer, data)
         try:
             url = await self._link(Place(asked.account_id, asked.agent_id, asked.server))
-            return wire.encode(messages.AuthorizationLinked(url=url))
+            return wire.encode(authorizations.AuthorizationLinked(url=url))
         except (ToolFailed, SealBroken) as error:
-            return wire.encode(messages.AuthorizationLinked(detail=_detail(error)))
+            return wire.encode(authorizations.AuthorizationLinked(detail=_detail(error)))
 
     async def finish(self, data: bytes) -> bytes:
         """The bytes of a FinishAuthorization to those of an AuthorizationFinished.
 
         Raises DecodeError, DatabaseUnavailable.
         """
-        asked = wire.decode_message(messages.FinishAuthorization, data)
+        asked = wire.decode_message(authorizations.FinishAuthorization, data)
         try:
             await self._finish(asked)
-            return wire.encode(messages.AuthorizationFinished(ok=True))
+            return wire.encode(authorizations.AuthorizationFinished(ok=True))
         except (ToolFailed, SealBroken) as error:
             self._log.warning("authorization_failed", fault=str(error))
-            return wire.encode(messages.AuthorizationFinished(ok=False, detail=_detail(error)))
+            return wire.encode(authorizations.AuthorizationFinished(ok=False, detail=_detail(error)))
 
     async def _link(self, place: Place) -> str:
         if self._redirect_uri is None:
@@ -144,7 +144,7 @@ class Links:
             authentication=registered.token_endpoint_auth_method or found.settings.client_authentication,
         )
 
-    async def _finish(self, asked: messages.FinishAuthorization) -> None:
+    async def _finish(self, asked: authorizations.FinishAuthorization) -> None:
         async with connection(self._all.pool) as conn:
             taken = await take_link(conn, self._all.sealer, asked.state)
         if taken is None:
