@@ -46,6 +46,12 @@ async def test_a_name_without_an_address_is_said_to_have_none() -> None:
     assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
 
 
+async def test_a_name_that_only_looks_like_one_has_no_address() -> None:
+    """The client's own URL raises for it, which once kept the endpoint's sender from recording anything."""
+    attempt = await _attempt(Guard([]), "https://xn--a.-.example/x")
+    assert (attempt.error, attempt.message) == ("unresolved", "The name of the endpoint has no address.")
+
+
 async def test_a_redirect_is_a_failure_and_is_not_followed(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:

@@ -198,6 +198,26 @@ async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(
     assert told == {first, *meanwhile}
 
 
+@pytest.mark.requirement("WEBHOOK-DISABLED")
+async def test_a_success_among_failures_begins_the_five_days_anew(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/shaky", status(204), status(500))
+    endpoint = await world.endpoint(receiver.url("/shaky"), "run.completed")
+    for word in ("first", "second"):
+        await world.chat(word)
+    await world.execute(
+        "UPDATE webhook_endpoints SET failing_since = clock_timestamp() - interval '5 days'"
+        " WHERE endpoint_id = %s",
+        endpoint.id,
+    )
+    notifiers(hurry={"notifier.sender.AT_ONCE": 1, "notifier.schedule.RETRY_SECONDS": [3600.0]})
+    await world.until(endpoint.id, lambda found: {each.status for each in found} == {"delivered", "waiting"})
+    found = await endpoints.get(world.pool, world.account_id, endpoint.id)
+    assert found.failing_since is not None
+    assert (found.disabled, found.failing_since > endpoint.created_at) == (False, True)
+
+
 async def test_a_hanging_endpoint_holds_no_other(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
@@ -251,6 +271,28 @@ async def test_what_was_erased_meanwhile_is_not_sent_again(
     await deliveries.resend(world.pool, world.account_id, delivery.id)
     await world.until(endpoint.id, lambda found: found[0].status == "erased")
     assert len(receiver.at("/erased")) == 1, process.text()
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_what_is_erased_before_it_was_sent_is_not_sent(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    """The notifier has read it by then, and waits for the endpoint."""
+    await world.endpoint(receiver.url("/deleted"), "conversation.deleted")
+    endpoint = await world.endpoint(receiver.url("/slow"), "run.completed", "conversation.deleted")
+    first, second = await world.chat("first"), await world.chat("second")
+
+    async def erase_the_second(got: Received) -> bytes:
+        if got.message["data"]["conversation_id"] == first:
+            await world.erase(second)
+            await receiver.until("/deleted", 1)
+        return status(204)
+
+    receiver.does("/slow", erase_the_second)
+    notifiers(hurry={"notifier.sender.AT_ONCE": 1})
+    await world.until(endpoint.id, lambda found: len(found) == 3)
+    told = [(each.message["type"], each.message["data"]["conversation_id"]) for each in receiver.at("/slow")]
+    assert told == [("run.completed", first), ("conversation.deleted", second)]
 
 
 @pytest.mark.requirement("WEBHOOK-ROTATION")

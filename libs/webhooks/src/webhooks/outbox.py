@@ -91,11 +91,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What attempts say of an endpoint: its `failures` in a row, and for how long it is left in peace."""
+    """What attempts say of an endpoint: its `failures` in a row, and for how long it is left in peace.
+
+    `succeeded`: one of the attempts was a success, so that it has failed since then at the earliest.
+    """
 
     failures: int
     pause_seconds: float | None
     gone: bool = False
+    succeeded: bool = False
 
 
 async def any_enabled(conn: Connection) -> bool:
@@ -187,7 +191,7 @@ async def _note_health(conn: Connection, endpoint_id: str, health: Health) -> Di
     if health.failures == 0:
         await conn.execute(_WELL, [endpoint_id])
         return None
-    await conn.execute(_UNWELL, [health.failures, health.pause_seconds, endpoint_id])
+    await conn.execute(_UNWELL, [health.succeeded, health.failures, health.pause_seconds, endpoint_id])
     reason: DisabledReason = "gone" if health.gone else "failing"
     cursor = await conn.execute(
         _DISABLE, {"reason": reason, "id": endpoint_id, "gone": health.gone, "days": DISABLE_AFTER_DAYS}
@@ -278,7 +282,8 @@ UPDATE webhook_endpoints SET failing_since = NULL, failures = 0, not_before = NU
 
 _UNWELL = """
 UPDATE webhook_endpoints
-   SET failing_since = coalesce(failing_since, clock_timestamp()), failures = %s,
+   SET failing_since = coalesce(CASE WHEN %s THEN NULL ELSE failing_since END, clock_timestamp()),
+       failures = %s,
        not_before = clock_timestamp() + make_interval(secs => %s)
  WHERE endpoint_id = %s
 """

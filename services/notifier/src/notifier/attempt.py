@@ -103,6 +103,8 @@ class Courier:
             raise _Failure("timeout", f"No answer came within {ATTEMPT_SECONDS:.0f} s.") from None
         except (httpx2.TransportError, httpx2.InvalidURL) as error:
             raise _explained(error) from None
+        except UnicodeError:  # of a name that only looks like one in Punycode
+            raise _unresolved() from None
 
     def _wish_of(self, retry_after: str | None) -> float | None:
         """Seconds, or a date, as RFC 9110 has it."""
@@ -141,5 +143,9 @@ def _explained(error: Exception) -> _Failure:
     if isinstance(cause, AddressRefused):
         return _Failure("address_refused", f"The address may not be called: {cause}.")
     if isinstance(cause, Unresolved):
-        return _Failure("unresolved", "The name of the endpoint has no address.")
+        return _unresolved()
     return _Failure("connection_failed", "No connection with the endpoint came about, or it broke.")
+
+
+def _unresolved() -> _Failure:
+    return _Failure("unresolved", "The name of the endpoint has no address.")

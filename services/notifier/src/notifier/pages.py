@@ -5,6 +5,7 @@ from collections import defaultdict, deque
 
 import msgspec
 
+from contracts import events
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.owners import Owners
@@ -13,6 +14,10 @@ from webhooks.notices import OTHERS, WANTED, Notice, notice_of
 
 _ENTRIES = 1000
 _KEPT = 64
+_ERASURES_KEPT = _KEPT * _ENTRIES
+"""As many as there can be behind what a kept page holds."""
+
+_ERASED = events.tag_of(events.ConversationErased)
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -31,6 +36,7 @@ class Pages:
         self._log = log
         self._owners = Owners(log)
         self._kept: deque[Page] = deque(maxlen=_KEPT)
+        self._erased: dict[str, None] = {}
         self._reading = asyncio.Lock()
         self._logger = get_logger("notifier.pages")
 
@@ -55,10 +61,18 @@ class Pages:
                 self._kept.append(page)
             return page
 
+    def lacks(self, notice: Notice) -> bool:
+        """Whether its conversation has been erased since the notice was read."""
+        erasure = isinstance(notice.event, events.ConversationErased)
+        return not erasure and notice.conversation_id in self._erased
+
     async def _read(self, after: int) -> Page | None:
         entries = await self._log.read(after, _ENTRIES, without=OTHERS)
         if not entries:
             return None
+        self._erased.update((entry.conversation_id, None) for entry in entries if entry.topic == _ERASED)
+        while len(self._erased) > _ERASURES_KEPT:
+            del self._erased[next(iter(self._erased))]
         wanted = [entry for entry in entries if entry.topic in WANTED]
         owners = await self._owners.of(wanted) if wanted else {}
         notices: defaultdict[str, list[Notice]] = defaultdict(list)

@@ -201,7 +201,8 @@ class Sender:
         moved = None if cursor is None else Cursor(cursor.id, reached, cursor.until)
         self._target.failures = batch.failures
         self._open_at = time.monotonic() + (batch.pause or 0.0)
-        health = batch.health if batch.failures != failures or batch.pause else None
+        changed = batch.failures != failures or batch.pause or (batch.failures and batch.has_succeeded)
+        health = batch.health if changed else None
         await self._record(outcomes, moved, health)
         return reached
 
@@ -228,20 +229,23 @@ class Sender:
     async def attempt(self, job: Job) -> Answered | None:
         """Send one message; None where there is nothing to send. Raises StoreUnavailable."""
         body = job.due.body
-        if body is None and job.notice is not None:
+        if body is None and job.notice is not None and not self._post.pages.lacks(job.notice):
             body = await self._body_of(job.notice)
         if body is None:
             return None
         signers = self._signers if time.monotonic() < self._previous_until else self._signers[:1]
         return await self._courier.send(self._target.url, signers, job.due.id, body)
 
-    async def _body_of(self, notice: Notice) -> bytes:
+    async def _body_of(self, notice: Notice) -> bytes | None:
+        """None where the reply that belongs into it has been erased."""
         target, reply = self._target, None
         if needs_reply(notice, target.payload):
             before = notice.version - 1
             rows = await self._post.log.rows(notice.conversation_id, before - 1, before)
             for row in rows:
                 reply = reply_of(notice.conversation_id, notice.event.trace_id, row.event)
+            if not rows:
+                return None
         return body_of(notice, target.id, target.payload, reply)
 
     async def _notices_at(self, positions: Sequence[int]) -> dict[int, Notice]:
@@ -285,6 +289,7 @@ class _Batch:
     def __init__(self, sender: Sender, jobs: Sequence[Job]) -> None:
         self.failures = sender.target.failures
         self.pause: float | None = None
+        self.has_succeeded = False
         self._is_gone = False
         self._sender = sender
         self._jobs = jobs
@@ -292,7 +297,12 @@ class _Batch:
 
     @property
     def health(self) -> Health:
-        return Health(failures=self.failures, pause_seconds=self.pause, gone=self._is_gone)
+        return Health(
+            failures=self.failures,
+            pause_seconds=self.pause,
+            gone=self._is_gone,
+            succeeded=self.has_succeeded,
+        )
 
     async def run(self) -> list[Outcome]:
         """The outcomes of those that were begun: the first ones."""
@@ -326,7 +336,7 @@ class _Batch:
         if answered is None:
             outcome = msgspec.structs.replace(outcome, status="erased")
         elif answered.is_success:
-            self.failures = 0
+            self.failures, self.has_succeeded = 0, True
         else:
             outcome = self._failed(outcome, due.tries + 1, answered)
         self._outcomes.append(outcome)
