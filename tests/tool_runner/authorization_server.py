@@ -135,6 +135,8 @@ class Protected:
         self.url = f"{self.origin}/mcp"
         self.issuer = Issuer(self.url)
         self.resource_metadata: dict[str, object] | None = None
+        self.answers: dict[str, Response] = {}
+        """By path, in the place of its own."""
         self.seen: list[str] = []
 
     def app(self) -> ASGIApp:
@@ -179,6 +181,8 @@ class Protected:
         return outer
 
     async def _answer(self, request: Request) -> Response | None:
+        if (answer := self.answers.get(request.url.path)) is not None:
+            return answer
         if "oauth-protected-resource" in request.url.path and self.resource_metadata is not None:
             return JSONResponse(self.resource_metadata)
         if request.url.path != "/token":

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 import pytest
+from starlette.responses import JSONResponse, Response
 
 from administration import Admin, authorizations
 from administration.authorizations import AuthorizationBody, ShownAuthorization
@@ -318,6 +319,57 @@ async def test_another_server_than_the_configured_issuer_gets_no_secret(scene: S
         with pytest.raises(ToolFailed, match="another issuer"):
             await scene.tokens(worker).current()
     assert other.issuer.grants == []
+
+
+@pytest.mark.parametrize("issued", ["line\nbreak", "größe", "\x00", ""])
+@pytest.mark.parametrize("field", ["access_token", "refresh_token"])
+async def test_a_token_that_no_request_can_carry_is_none(scene: Scene, field: str, issued: str) -> None:
+    scene.server.answers["/token"] = JSONResponse({"access_token": "a", field: issued})
+    await scene.set_credentials()
+    async with scene.worker() as worker:
+        if field == "refresh_token" and not issued:
+            assert await scene.tokens(worker).current() == "a"
+        else:
+            with pytest.raises(ToolFailed, match="holds no token"):
+                await scene.tokens(worker).current()
+
+
+@pytest.mark.parametrize("seconds", [10**30, 2**31, 0, -(10**30)])
+async def test_a_token_lasts_for_a_time_that_can_be_stored(scene: Scene, seconds: int) -> None:
+    scene.server.answers["/token"] = JSONResponse({"access_token": "a", "expires_in": seconds})
+    await scene.set_credentials()
+    async with scene.worker() as worker:
+        assert await scene.tokens(worker).current() == "a"
+    assert (await scene.shown()).expires_at is not None
+
+
+@pytest.mark.parametrize("field", ["token_endpoint", "registration_endpoint"])
+async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Scene, field: str) -> None:
+    origin = scene.server.origin
+    endpoints = {
+        f"{name}_endpoint": f"{origin}/{name}" for name in ("authorization", "token", "registration")
+    }
+    endpoints |= {"registration_endpoint": f"{origin}/register", field: origin + "/x" * 35_000}
+    metadata = {"issuer": origin, "response_types_supported": ["code"], **endpoints}
+    scene.server.answers["/.well-known/oauth-authorization-server"] = JSONResponse(metadata)
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker:
+        detail = (link := await scene.link(worker)).detail
+        if field == "token_endpoint":
+            state = parse_qs(urlsplit(link.url).query)["state"][0]
+            detail = (await finish(worker, FinishAuthorization(state=state, code="x"))).detail
+        assert detail == "the metadata's address is none"
+
+
+@pytest.mark.parametrize("charset", ["base64", "idna", "undefined", "nonsense"])
+async def test_a_refused_registration_is_told_whatever_it_is_written_in(scene: Scene, charset: str) -> None:
+    answer = Response(
+        b"\xff\x00no", status_code=400, headers={"content-type": f"text/plain; charset={charset}"}
+    )
+    scene.server.answers["/register"] = answer
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker:
+        assert (await scene.link(worker)).detail == "the authorization server did not register the client"
 
 
 async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Scene) -> None:

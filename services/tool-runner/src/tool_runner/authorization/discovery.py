@@ -24,7 +24,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 
 from directory.tool_authorizations import OAuthSettings
-from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.requests import AuthorizationHttp, made
 from tool_runner.faults import ToolFailed
 
 
@@ -46,7 +46,8 @@ async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings) -
 
     Where an issuer is configured, no other one is taken. Raises ToolFailed.
     """
-    challenge = await http.head(httpx2.Request("GET", url, headers={"accept": "text/event-stream"}))
+    probe = made(httpx2.Request, "GET", url, headers={"accept": "text/event-stream"})
+    challenge = await http.head(probe)
     resource = await _resource(http, url, challenge)
     issuer = _issuer(url, resource, settings.issuer)
     metadata = await _metadata(http, url, issuer, named=resource is not None)
@@ -64,7 +65,7 @@ async def _resource(
     """What the tool server says of itself; None for one of before RFC 9728. Raises ToolFailed."""
     told = extract_resource_metadata_from_www_auth(challenge) if challenge.status_code in (401, 403) else None
     for address in build_protected_resource_metadata_discovery_urls(told, url):
-        answer = await http.send(_request(address))
+        answer = await http.send(made(create_oauth_metadata_request, address))
         if answer.status_code >= 500 or answer.status_code == 429:
             raise ToolFailed("unreachable", f"resource metadata: HTTP {answer.status_code}")
         found = await handle_protected_resource_response(answer)
@@ -92,7 +93,7 @@ def _issuer(url: str, resource: ProtectedResourceMetadata | None, wanted: str | 
 
 async def _metadata(http: AuthorizationHttp, url: str, issuer: str, *, named: bool) -> OAuthMetadata:
     for address in build_oauth_authorization_server_metadata_discovery_urls(issuer if named else None, url):
-        answer = await http.send(_request(address))
+        answer = await http.send(made(create_oauth_metadata_request, address))
         ok, found = await handle_auth_metadata_response(answer)
         if not ok:
             raise ToolFailed("unreachable", f"authorization server metadata: HTTP {answer.status_code}")
@@ -104,11 +105,3 @@ async def _metadata(http: AuthorizationHttp, url: str, issuer: str, *, named: bo
                 raise ToolFailed("authorization", "the metadata name another issuer") from error
             return found
     raise ToolFailed("authorization", "no authorization server metadata were found")
-
-
-def _request(address: str) -> httpx2.Request:
-    """Raises ToolFailed: a tool server may name what is no address."""
-    try:
-        return create_oauth_metadata_request(address)
-    except (httpx2.InvalidURL, ValueError) as error:
-        raise ToolFailed("authorization", "the metadata's address is none") from error

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 
 from directory.tool_authorizations import Client, PendingLink, Tokens
 from tool_runner.authorization.discovery import Found
-from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.requests import AuthorizationHttp, made
 from tool_runner.faults import ToolFailed
 
 _CODE = re.compile(r"[\x20-\x7e]{1,64}\Z")
+_TOKEN = re.compile(r"[\x21-\x7e]+\Z")
+_LONGEST_SECONDS = 10 * 366 * 86400
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -70,28 +72,37 @@ async def _ask(http: AuthorizationHttp, client: Client, before: Tokens, asked: d
         asked["client_id"] = client.id
     if client.secret is not None and client.authentication == "client_secret_basic":
         pair = httpx2.BasicAuth(quote(client.id, safe=""), quote(client.secret, safe=""))
-        request = next(
-            pair.sync_auth_flow(httpx2.Request("POST", before.endpoint, data=asked, headers=headers))
-        )
+        request = next(pair.sync_auth_flow(_post(before.endpoint, asked, headers)))
     else:
         asked["client_id"] = client.id
         if client.secret is not None:
             asked["client_secret"] = client.secret
-        request = httpx2.Request("POST", before.endpoint, data=asked, headers=headers)
+        request = _post(before.endpoint, asked, headers)
     answer = await http.send(request)
     if answer.status_code not in (200, 201):
         raise _refused(answer)
     try:
         issued = OAuthToken.model_validate_json(answer.content)
     except ValidationError as error:
-        raise ToolFailed("protocol", "the token endpoint's answer holds no token") from error
+        raise _no_token() from error
+    if not all(_TOKEN.match(each) for each in (issued.access_token, issued.refresh_token or "none")):
+        raise _no_token()
     tokens = msgspec.structs.replace(
         before,
         access=issued.access_token,
         refresh=issued.refresh_token or before.refresh,
         scope=issued.scope or before.scope,
     )
-    return Issued(tokens, issued.expires_in)
+    lasts = None if issued.expires_in is None else min(max(issued.expires_in, 0), _LONGEST_SECONDS)
+    return Issued(tokens, lasts)
+
+
+def _post(endpoint: str, asked: dict[str, str], headers: dict[str, str]) -> httpx2.Request:
+    return made(httpx2.Request, "POST", endpoint, data=asked, headers=headers)
+
+
+def _no_token() -> ToolFailed:
+    return ToolFailed("protocol", "the token endpoint's answer holds no token")
 
 
 def _refused(answer: httpx2.Response) -> ToolFailed:

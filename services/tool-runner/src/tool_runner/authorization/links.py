@@ -35,6 +35,7 @@ from runtime import logs
 from runtime.postgres import connection
 from tool_runner.authorization import grants
 from tool_runner.authorization.discovery import Found, discover
+from tool_runner.authorization.requests import made
 from tool_runner.authorization.tokens import Authorizations
 from tool_runner.faults import ToolFailed
 
@@ -130,7 +131,7 @@ class Links:
             scope=server.scope,
             token_endpoint_auth_method=found.settings.client_authentication,
         )
-        request = create_client_registration_request(server.metadata, wanted, server.issuer)
+        request = made(create_client_registration_request, server.metadata, wanted, server.issuer)
         try:
             registered = await handle_registration_response(await self._all.http.send(request))
             check_registration_usable(registered)

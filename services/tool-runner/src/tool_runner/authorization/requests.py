@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
+from typing import ParamSpec
 
 import httpx2
 
@@ -13,6 +15,19 @@ REQUEST_SECONDS = 6.0
 _BYTES = 256 * 1024
 _KEEPALIVE_SECONDS = 4.0
 _USER_AGENT = "agent-chat-service/0.1.0"
+_Given = ParamSpec("_Given")
+_READ = ("www-authenticate", "location")
+"""The headers of an answer that count; others, such as a charset that is none, can only do harm."""
+
+
+def made(
+    make: Callable[_Given, httpx2.Request], *given: _Given.args, **named: _Given.kwargs
+) -> httpx2.Request:
+    """A request to an address that a server has named, which may be none. Raises ToolFailed."""
+    try:
+        return make(*given, **named)
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise ToolFailed("authorization", "the metadata's address is none") from error
 
 
 class AuthorizationHttp:
@@ -50,7 +65,8 @@ class AuthorizationHttp:
             if isinstance(error.__cause__, AddressRefused):
                 raise ToolFailed("address", f"{host}: {error.__cause__}") from error
             raise ToolFailed("unreachable", f"{host}: {error}"[:200]) from error
-        return httpx2.Response(answer.status_code, headers=answer.headers, content=body, request=request)
+        read = [(name, value) for name, value in answer.headers.multi_items() if name in _READ]
+        return httpx2.Response(answer.status_code, headers=read, content=body, request=request)
 
 
 async def _body(answer: httpx2.Response, most: int) -> bytes:

@@ -144,7 +144,8 @@ class AccessTokens:
             raise
         await self._keep(found, issued)
         # Not earlier than now, however short it lasts: its own request takes it.
-        self._fresh_until = _now() + max((issued.expires_in or float("inf")) - _EARLY_SECONDS, 1.0)
+        lasts = float("inf") if issued.expires_in is None else issued.expires_in
+        self._fresh_until = _now() + max(lasts - _EARLY_SECONDS, 1.0)
         self._again_at = _now() + _AGAIN_SECONDS
         self._log.info("token_issued", expires_in=issued.expires_in)
         return issued.tokens.access
