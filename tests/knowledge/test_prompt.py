@@ -34,7 +34,7 @@ def reply(question: str, *passages: Passage) -> str:
         "system": f"You are the assistant of a shop.\n\n{prompt.INSTRUCTION}",
         "messages": [{"role": "user", "content": content}],
     }
-    return shop.reply(Conversation(anthropic.asked(json.dumps(body).encode()).request)).text
+    return shop.reply(Conversation(anthropic.asked(json.dumps(body).encode(), {}).request)).text
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:

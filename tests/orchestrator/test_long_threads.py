@@ -89,7 +89,7 @@ class DemoModel:
 
 def answered(body: bytes) -> tuple[str, int, int]:
     """What the offline model says to it, and the tokens that it has read and written."""
-    asked = anthropic.asked(body).request
+    asked = anthropic.asked(body, {}).request
     reply = answer.reply(asked, Talk(asked), *controls.parse(asked.model))
     return reply.text, tokens.of_request(asked).total, tokens.of_text(reply.text)
 

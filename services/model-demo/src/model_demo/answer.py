@@ -20,6 +20,7 @@ _MOST_OVERLAP = 10_000
 def reply(request: MessageRequest, talk: Conversation, model_id: str, asked: Controls) -> Reply:
     """The reply of a model to a checked request."""
     full = _calls(talk, asked) or _behave(talk, model_id, asked)
+    full = replace(full, compacts=request.compaction is not None)
     if asked.deltas is not None and model_id != "demo-load":
         full = replace(full, split=lambda text: _equal(text, asked.deltas or 1))
     if asked.stop is not None:

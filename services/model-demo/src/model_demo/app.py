@@ -31,7 +31,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     """Answer a request on the wire of its path. Raises ApiError."""
     began, request_id, wire = time.monotonic(), new_request_id(), wire_of(request)
     wire.check_headers(request.headers)
-    asked, stream_usage = wire.asked(await request.body())
+    asked, stream_usage = wire.asked(await request.body(), request.headers)
     model_id, given = controls.parse(asked.model)
     read = tokens.of_request(asked)
     if given.context is not None and read.total > given.context:

@@ -9,6 +9,7 @@ import msgspec
 
 from model_demo.wire.requests import (
     Block,
+    CompactionBlock,
     Message,
     MessageRequest,
     Schema,
@@ -21,6 +22,7 @@ from model_demo.wire.requests import (
     turns_of,
 )
 
+_SUMMARISE = Message("user", "Summarise this conversation.")
 _OPEN, _CLOSE = "<already_sent>", "</already_sent>"
 
 Pair = tuple[ToolUseBlock, ToolResultBlock]
@@ -30,15 +32,19 @@ class Conversation:
     """What is to be answered. `turns` end with a user's; `sent` is the text of the reply that is out already.
 
     That text comes by assistant prefill, or by an instruction in the last user message: a text block (or a
-    whole message) with `<already_sent>...</already_sent>` in it, which is no part of the conversation.
+    whole message) with `<already_sent>...</already_sent>` in it, which is no part of the conversation. A
+    compaction is answered as if the user had asked for a summary.
     """
 
     def __init__(self, request: MessageRequest) -> None:
-        messages, self.sent = _instructed(request.messages) or _prefilled(request.messages)
+        given = [*_summarised(request.messages), *([_SUMMARISE] if request.compaction else [])]
+        messages, self.sent = _instructed(given) or _prefilled(given)
         self.system = "\n".join(block.text for block in request.system_blocks())
         self.turns: list[Turn] = turns_of(messages)
         self.tools: list[Tool] = request.tools
         self.tool_choice: ToolChoice = request.tool_choice or ToolChoice()
+        if request.compaction:
+            self.tool_choice = ToolChoice("none")
         self.schema: Schema | None = request.schema
         encoded = msgspec.json.encode([request.model, self.system, request.metadata, messages])
         self.key: bytes = hashlib.sha256(encoded).digest()
@@ -86,6 +92,18 @@ def text_of(blocks: list[Block]) -> str:
 
 def _is_summary(block: Block) -> bool:
     return isinstance(block, TextBlock) and block.text.endswith("</summary>")
+
+
+def _summarised(messages: list[Message]) -> list[Message]:
+    """With a summary of the API's own at their head as the user's text that it stands for."""
+    head = messages[0].blocks()
+    if not head or not isinstance(head[0], CompactionBlock):
+        return messages
+    told: list[Block] = []
+    if head[0].content:
+        told.append(TextBlock(f"<summary>\n{head[0].content}\n</summary>"))
+    heads = (Message("user", told), Message(messages[0].role, head[1:]))
+    return [*(message for message in heads if message.content), *messages[1:]]
 
 
 def _results(turn: Turn) -> dict[str, ToolResultBlock]:

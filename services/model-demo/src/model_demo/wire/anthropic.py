@@ -9,7 +9,7 @@ import msgspec
 from model_demo.wire import checks
 from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid, read
 from model_demo.wire.replies import Answer, Events, Reply, few_words
-from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest
+from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest, signed
 
 ERROR_PREFIX = b"event: error\ndata: "
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
@@ -42,10 +42,10 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise invalid("anthropic-version: header is required")
 
 
-def asked(raw: bytes) -> Asked:
+def asked(raw: bytes, headers: Mapping[str, str]) -> Asked:
     """The body of `POST /v1/messages`. Raises ApiError 400."""
     request = read(raw, MessageRequest, WITHOUT_EFFECT, _refused)
-    checks.check(request)
+    checks.check(request, headers.get("anthropic-beta", ""))
     return Asked(request)
 
 
@@ -74,10 +74,9 @@ def events(answer: Answer) -> Events:
     deltas: list[bytes] = []
     between = b""
     for index, block in enumerate(whole["content"]):
-        kind, field, empty, pieces = _deltas(answer.reply, block)
+        empty, pieces = _deltas(answer.reply, block)
         between += _event("content_block_start", index=index, content_block=block | empty)
-        for piece in pieces:
-            delta = {"type": kind, field: piece}
+        for delta in pieces:
             deltas.append(between + _event("content_block_delta", index=index, delta=delta))
             between = b""
         between += _event("content_block_stop", index=index)
@@ -100,17 +99,23 @@ def _event(name: str, **data: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + _encode({"type": name, **data}) + b"\n\n"
 
 
-def _deltas(reply: Reply, block: dict[str, Any]) -> tuple[str, str, dict[str, Any], list[str]]:
-    """How a block is streamed: the deltas' type and field, what the block begins with, the pieces."""
-    if block["type"] == "text":
-        return "text_delta", "text", {"text": ""}, reply.split(reply.text)
+def _deltas(reply: Reply, block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """How a block is streamed: what it begins with, and the deltas."""
+    match block["type"]:
+        case "text":
+            return {"text": ""}, [{"type": "text_delta", "text": piece} for piece in reply.split(reply.text)]
+        case "compaction":
+            told = {name: block[name] for name in ("content", "encrypted_content")}
+            return dict.fromkeys(told), [{"type": "compaction_delta", **told}]
     pieces = ["", *few_words(bytes(block["input"]).decode())]
-    return "input_json_delta", "partial_json", {"input": {}}, pieces
+    return {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
 
 def _message(answer: Answer) -> dict[str, Any]:
     reply = answer.reply
     content: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
+    if reply.compacts:
+        content = [msgspec.to_builtins(signed(reply.text))]
     for call in reply.calls:
         given = msgspec.Raw(call.input_json.encode())
         content.append({"type": "tool_use", "id": f"toolu_{call.id}", "name": call.name, "input": given})
@@ -122,7 +127,7 @@ def _end(answer: Answer) -> dict[str, Any]:
     reply, read = answer.reply, answer.read
     refusal = {"type": "refusal", "category": None, "explanation": reply.refusal}
     return {
-        "stop_reason": reply.stop_reason,
+        "stop_reason": "compaction" if reply.compacts else reply.stop_reason,
         "stop_sequence": reply.stop_sequence,
         "stop_details": refusal if reply.stop_reason == "refusal" else None,
         "usage": {

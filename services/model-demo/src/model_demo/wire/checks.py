@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from itertools import chain, pairwise, takewhile
 
+from msgspec.structs import replace
+
 from model_demo.wire.errors import invalid
 from model_demo.wire.requests import (
+    CompactionBlock,
     MessageRequest,
     RedactedThinkingBlock,
     TextBlock,
@@ -12,22 +15,46 @@ from model_demo.wire.requests import (
     ToolResultBlock,
     ToolUseBlock,
     Turn,
+    signed,
     turns_of,
 )
 
+COMPACTING = "compact-2026-09-04"
+"""The beta that compaction belongs to (`anthropic-beta`)."""
 
-def check(request: MessageRequest) -> None:
+
+def check(request: MessageRequest, betas: str) -> None:
     """Raises ApiError 400 with the first thing that is wrong."""
     turns = turns_of(request.messages)
     problems = chain(
-        _texts(request), _tools(request), _pairs(request, turns), _thinking(request), _prefill(request)
+        *(_compaction(request, betas), _texts(request), _tools(request), _pairs(request, turns)),
+        *(_thinking(request), _prefill(request)),
     )
     for problem in problems:
         raise invalid(problem)
 
 
+def _compaction(request: MessageRequest, betas: str) -> Iterator[str]:
+    blocks = [block for message in request.messages for block in message.blocks()]
+    summaries = [block for block in blocks if isinstance(block, CompactionBlock)]
+    if (summaries or request.compaction) and COMPACTING not in betas:
+        yield f"compaction: this needs the beta {COMPACTING}"
+    for block in summaries:
+        if block is not blocks[0]:
+            yield "messages: a `compaction` block can only be the first block of the conversation"
+        if block.content is not None and replace(block, cache_control=None) != signed(block.content):
+            yield "messages: the signature of the `compaction` block does not verify"
+    if request.compaction is None:
+        return
+    forces = request.tool_choice is not None and request.tool_choice.type in ("any", "tool")
+    if request.stop_sequences or request.schema or forces:
+        yield "compaction: cannot be combined with parameters that shape a reply"
+
+
 def _texts(request: MessageRequest) -> Iterator[str]:
-    if request.messages[0].role != "user":
+    first = request.messages[0]
+    summarised = any(isinstance(block, CompactionBlock) for block in first.blocks()[:1])
+    if first.role != "user" and not summarised:
         yield 'messages: first message must use the "user" role'
     for index, message in enumerate(request.messages):
         is_prefill = message.role == "assistant" and index == len(request.messages) - 1

@@ -8,6 +8,7 @@ import msgspec
 from model_demo.wire.chat import reading
 from model_demo.wire.errors import ApiError
 from model_demo.wire.replies import Answer, Call, Events, Reply, StopReason, few_words
+from model_demo.wire.requests import Asked
 
 ERROR_PREFIX = b"data: "
 PING = b": ping\n\n"
@@ -41,7 +42,6 @@ _ERRORS: dict[int, tuple[str, str | None]] = {
 """HTTP status to `type` and `code` (guides, error codes); others are invalid requests."""
 
 _encode = msgspec.json.Encoder().encode
-asked = reading.asked
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
@@ -49,6 +49,11 @@ def check_headers(headers: Mapping[str, str]) -> None:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if not (scheme.lower() == "bearer" and token.strip()) and not headers.get("api-key", "").strip():
         raise ApiError(401, _NO_KEY)
+
+
+def asked(raw: bytes, _headers: Mapping[str, str]) -> Asked:
+    """The body of `POST /v1/chat/completions`. Raises ApiError 400."""
+    return reading.asked(raw)
 
 
 def message(answer: Answer) -> bytes:

@@ -32,7 +32,8 @@ class Call(msgspec.Struct, frozen=True):
 class Reply(msgspec.Struct, frozen=True):
     """A text, then calls. `split` cuts the text into deltas.
 
-    `refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence.
+    `refusal` goes with stop_reason refusal, `stop_sequence` with stop_sequence. Where it `compacts`, the text
+    is a summary that was asked for as such.
     """
 
     text: str = ""
@@ -40,6 +41,7 @@ class Reply(msgspec.Struct, frozen=True):
     stop_reason: StopReason = "end_turn"
     stop_sequence: str | None = None
     refusal: str | None = None
+    compacts: bool = False
     split: Callable[[str], list[str]] = few_words
 
 

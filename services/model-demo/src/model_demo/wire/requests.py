@@ -1,5 +1,7 @@
 """The body of `POST /v1/messages`, as types: what a client may send. OpenAI's wire is read into the same."""
 
+import base64
+import hashlib
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -44,7 +46,21 @@ class ToolResultBlock(_Cacheable, tag="tool_result", frozen=True):
         return [self.content] if isinstance(self.content, str) else [block.text for block in self.content]
 
 
-Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock
+class CompactionBlock(_Cacheable, tag="compaction", frozen=True):
+    """A summary that this server made, in the place of all that stood before. Without content it is none."""
+
+    content: str | None = None
+    encrypted_content: str | None = None
+    signature: str | None = None
+
+
+def signed(content: str) -> CompactionBlock:
+    """The summary, as it is to come back."""
+    raw = content.encode()
+    return CompactionBlock(content, base64.b64encode(raw).decode(), hashlib.sha256(raw).hexdigest())
+
+
+Block = TextBlock | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock | CompactionBlock
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +95,13 @@ class Thinking(msgspec.Struct, frozen=True):
     display: Literal["summarized", "omitted"] | None = None
 
 
+class Compacting(msgspec.Struct, frozen=True):
+    """The conversation is to be summarised, and not gone on with."""
+
+    type: Literal["summarize"]
+    instructions: str | None = None
+
+
 class OutputFormat(msgspec.Struct, frozen=True):
     type: Literal["json_schema"]
     schema: Schema
@@ -103,6 +126,7 @@ class MessageRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     tools: list[Tool] = []
     tool_choice: ToolChoice | None = None
     thinking: Thinking | None = None
+    compaction: Compacting | None = None
     output_config: OutputConfig | None = None
     cache_control: Schema | None = None
     stop_sequences: list[NonBlank] = []

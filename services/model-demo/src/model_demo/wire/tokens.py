@@ -8,7 +8,14 @@ and still look like a warm cache. Shorter prefixes than the providers' smallest 
 import msgspec
 
 from model_demo.wire.replies import Call, InputUsage
-from model_demo.wire.requests import Block, MessageRequest, TextBlock, ToolResultBlock, ToolUseBlock
+from model_demo.wire.requests import (
+    Block,
+    CompactionBlock,
+    MessageRequest,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 BYTES_A_TOKEN = 4
 _LEAST_CACHED = 1024
@@ -53,6 +60,8 @@ def _of_block(block: Block) -> int:
             return of_text(text)
         case ToolUseBlock(name=name, input=value):
             return of_text(name + msgspec.json.encode(value).decode())
+        case CompactionBlock(content=str(text)):
+            return of_text(text)
         case ToolResultBlock():
             return sum(map(of_text, block.texts()))
     return 0

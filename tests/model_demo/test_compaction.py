@@ -1,0 +1,66 @@
+"""The Messages API's own compaction (beta `compact-2026-09-04`), read by the official SDK."""
+
+from typing import Any
+
+import anthropic
+import pytest
+from anthropic.types.beta import BetaMessageParam
+
+pytestmark = pytest.mark.requirement("MODEL-DEMO")
+
+BETA = "compact-2026-09-04"
+TALK: list[BetaMessageParam] = [
+    {"role": "user", "content": "Hi, my name is Ada. Where is ORD-1001?"},
+    {"role": "assistant", "content": "It is on its way."},
+]
+ASKS: BetaMessageParam = {"role": "user", "content": "What is my name?"}
+
+
+def asked(messages: list[BetaMessageParam], **more: Any) -> dict[str, Any]:
+    return {"model": "demo-shop-1", "max_tokens": 4000, "messages": messages, "betas": [BETA], **more}
+
+
+def block(**changes: Any) -> BetaMessageParam:
+    """A message with a block that no server has made."""
+    made: Any = {"type": "compaction", "content": "x", "encrypted_content": "x", "signature": "x", **changes}
+    return {"role": "assistant", "content": [made]}
+
+
+async def test_a_summary_is_streamed_alone_and_stands_for_what_it_is_of(
+    client: anthropic.AsyncAnthropic,
+) -> None:
+    async with client.beta.messages.stream(**asked(TALK), compaction={"type": "summarize"}) as stream:
+        made = await stream.get_final_message()
+    (summary,) = made.content
+    assert made.stop_reason == summary.type == "compaction"
+    assert summary.content == "Hi, my name is Ada.\nWe spoke of ORD-1001."
+    whole = await client.beta.messages.create(**asked(TALK, compaction={"type": "summarize"}))
+    assert whole.content == made.content
+    back: Any = {"role": "assistant", "content": [summary.to_dict()]}
+    (reply,) = (await client.beta.messages.create(**asked([back, ASKS]))).content
+    assert reply.type == "text"
+    assert reply.text == "Your name is Ada."
+
+
+async def test_a_summary_that_failed_stands_for_nothing(client: anthropic.AsyncAnthropic) -> None:
+    (reply,) = (await client.beta.messages.create(**asked([block(content=None), ASKS]))).content
+    assert reply.type == "text"
+    assert reply.text == "You have not told me your name yet."
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (asked(TALK, betas=[], compaction={"type": "summarize"}), "needs the beta"),
+        (asked([block(), ASKS], betas=[]), "needs the beta"),
+        (asked([block(), ASKS]), "signature"),
+        (asked([*TALK, block(content=None), ASKS]), "first block"),
+        (asked(TALK, compaction={"type": "summarize"}, stop_sequences=["x"]), "shape a reply"),
+        (asked(TALK, compaction={"type": "forget"}), "compaction.type"),
+    ],
+)
+async def test_what_the_api_refuses_is_refused(
+    client: anthropic.AsyncAnthropic, request_: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(anthropic.BadRequestError, match=told):
+        await client.beta.messages.create(**request_)
