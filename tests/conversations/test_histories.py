@@ -32,6 +32,8 @@ STATES = {
     "approvals": ["completed", "completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
+    "handed_over": ["completed"],
+    "compacted": ["completed"] * 6,
     "erased": [],
 }
 
@@ -64,9 +66,11 @@ def test_a_history_is_folded_and_told_again_as_it_was_heard(name: str) -> None:
 
 def test_what_the_histories_are_of_is_in_them() -> None:
     kinds = {type(fact) for name in recorded.WHOLE for fact in recorded.facts(recorded.carried(name))}
-    assert set(events.EVENTS) - kinds == {events.ReplyLost, events.ContextCompacted}
-    took_over = folded(recorded.carried("taken_over")).runs[0]
-    assert took_over.attempt > 1
+    assert set(events.EVENTS) == kinds
+    for took_over in ("taken_over", "handed_over"):
+        assert folded(recorded.carried(took_over)).runs[0].attempt > 1
+    summaries = [run.compacted for run in folded(recorded.carried("compacted")).runs if run.compacted]
+    assert [each.provider_data is None for each in summaries] == [True, False]
     shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
     assert max(len(each.calls) for run in shop.runs for each in run.rounds) == 2
     assert shop.runs[2].prompt_override

@@ -21,8 +21,11 @@ async def stored(store: ConversationStore, log: Log, name: str) -> Carried:
     return carried
 
 
-async def test_at_every_version_it_is_the_fold_of_what_was_there(store: ConversationStore, log: Log) -> None:
-    carried = await stored(store, log, "shop")
+@pytest.mark.parametrize("name", ["shop", "compacted"])
+async def test_at_every_version_it_is_the_fold_of_what_was_there(
+    store: ConversationStore, log: Log, name: str
+) -> None:
+    carried = await stored(store, log, name)
     facts = recorded.facts(carried)
     for version in range(len(facts) + 1):
         past = await past_of(log, carried.conversation_id, version)

@@ -6,6 +6,7 @@ NAME.jsonl, an export of its conversations, and NAME.heard.json, what the caller
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -21,11 +22,14 @@ from ops import demo
 from ops.settings import Counts
 from tests.harness import RunningStack, running_stack
 
-AGENTS = {
-    "slow": "demo-load?deltas=40&delay_ms=50",
-    "endless": "demo-load?deltas=200&delay_ms=50",
-    "breaking": "demo-echo?fail=401&fail_after=2&deltas=4&delay_ms=60&say=This breaks off",
-    "echo": "demo-echo",
+_SMALL = {"context_window": 1000, "at_share": 0.1, "keep_runs": 0}
+AGENTS: dict[str, dict[str, Any]] = {
+    "slow": {"model": "demo-load?deltas=40&delay_ms=50"},
+    "endless": {"model": "demo-load?deltas=200&delay_ms=50"},
+    "breaking": {"model": "demo-echo?fail=401&fail_after=2&deltas=4&delay_ms=60&say=This breaks off"},
+    "echo": {"model": "demo-echo"},
+    "forgetful": {"model": "demo-shop-1", "compaction": _SMALL},
+    "compacted": {"model": "demo-shop-1", "compaction": {"by": "provider", **_SMALL}},
 }
 
 
@@ -43,14 +47,14 @@ class Recorder:
 
     async def make_agents(self) -> None:
         """Those of AGENTS, in the account without limits."""
-        for name, model in AGENTS.items():
+        for name, agent in AGENTS.items():
             made = await self._http.post(
                 f"{self.env.base_url}/admin/v1/agents",
                 json={
                     "account_id": demo.LOAD_ACCOUNT_ID,
                     "name": name,
-                    "model": model,
                     "provider_key": "offline",
+                    **agent,
                 },
                 headers={"Authorization": f"Bearer {self.env.admin_token}"},
             )
@@ -198,6 +202,24 @@ async def record_all(recorder: Recorder) -> None:
 
     thread = await chat("slow", "Count.", on_event=kill)
     await recorder.write("taken_over", thread)
+
+    async def stop(count: int, _: str) -> None:
+        if count == 10:
+            for name in ("orchestrator-1", "orchestrator-2"):
+                recorder.stack.kill(name, signal.SIGTERM)
+
+    thread = await chat("endless", "Count.", on_event=stop)
+    await recorder.stack.wait_all_ready()
+    await recorder.write("handed_over", thread)
+
+    thread = await chat("forgetful", "Hi, my name is Ada.")
+    for agent, message in (
+        *(("forgetful", "Tell me a story"), ("forgetful", "What is my name?")),
+        *(("compacted", "Tell me another story"), ("compacted", "What is my name?")),
+        ("forgetful", "Thanks!"),
+    ):
+        await chat(agent, message, "json", conversation_id=thread)
+    await recorder.write("compacted", thread)
 
     thread = await chat("echo", "Forget me.")
     await recorder.ask("DELETE", f"/v1/conversations/{thread}")
