@@ -25,6 +25,7 @@ from tests.conversations.given import ACCOUNT, LATER, asked, began, started, tra
 pytestmark = pytest.mark.requirement("AUDIT")
 
 _INSERT = "INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES "
+_PUT_IN = "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id)"
 _ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
 
 
@@ -253,12 +254,43 @@ async def test_an_event_that_is_put_before_an_erasure_is_found(
     thread = await thread_of(store)
     await store.append(await store.load(thread), [_ERASED])
     database(
-        "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id)"
-        " VALUES (%(id)s, 1, 'a.v1', '{}', -77)",
+        f"{_PUT_IN} SELECT conversation_id, 1, 'a.v1', '{{}}', positions[1] FROM erased_links"
+        " WHERE conversation_id = %(id)s",
         id=thread,
     )
     (broken,) = (await audited(pool, log, thread)).broken
     assert (broken.version, broken.reason) == (2, "an event before the erasure is there")
+
+
+@pytest.mark.parametrize(
+    ("erased", "version", "position", "reason"),
+    [
+        (False, 8, "-78", "its position is before that of the event before it"),
+        (False, -5, "NEXT", "no event has such a place"),
+        (True, 9, "-80", "it stands behind the erasure"),
+    ],
+)
+async def test_an_event_that_is_put_in_with_a_link_of_its_own_is_found_by_its_place(
+    store: ConversationStore,
+    log: Log,
+    pool: Pool,
+    database: Database,
+    erased: bool,
+    version: int,
+    position: str,
+    reason: str,
+) -> None:
+    """The trigger links it, as it links all; what reads by versions would read it, what reads the log not."""
+    thread = await thread_of(store, "a")
+    if erased:
+        await store.append(await store.load(thread), [_ERASED])
+    place = position.replace("NEXT", "nextval('conversation_events_notification_id_seq')")
+    database(f"{_PUT_IN} VALUES (%(id)s, {version}, 'a.v1', '{{}}', {place})", id=thread)
+    for scope in (Scope(last=await log.head()), Scope(last=await log.head(), conversations=(thread,))):
+        found = await audit(pool, log, scope)
+        reasons = {each.version: each.reason for each in found.broken if each.conversation_id == thread}
+        assert reasons.get(version) == reason
+    database("DELETE FROM conversation_events WHERE originator_id = %(id)s", id=thread)
 
 
 async def test_days_begin_where_the_feed_had_come_to(pool: Pool, database: Database) -> None:

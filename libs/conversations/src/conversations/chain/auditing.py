@@ -17,6 +17,9 @@ from conversations.event_store.log import Log, LogEntry
 from runtime.postgres import Pool
 
 BATCH = 2000
+_LOWEST = -(2**63)
+"""Places that no event of ours has are read too: an event that was put in may have one."""
+
 _SCAN_SECONDS = 3600.0
 
 OnPosition = Callable[[int], None]
@@ -71,9 +74,14 @@ class _Row(msgspec.Struct, frozen=True):
     """
 
     hash: bytes | None
-    has_previous: bool
+    previous_position: int | None
+    previous_topic: str | None
     previous: bytes | None
     seal: bytes | None
+
+    @property
+    def has_previous(self) -> bool:
+        return self.previous_position is not None
 
 
 async def audit(
@@ -89,7 +97,7 @@ async def audit(
             if row is None:
                 continue  # erased since the page was read
             found.events += 1
-            reason = _fault(entry, row, found.chained_from)
+            reason = _fault(entry, row, found.chained_from) or _misplaced(entry, row)
             if reason is None:
                 _note(found, entry, row)
             elif entry.conversation_id not in broken:
@@ -102,10 +110,10 @@ async def audit(
 async def _pages(log: Log, scope: Scope, batch: int) -> AsyncIterator[list[LogEntry]]:
     if scope.conversations is not None:
         for conversation_id in scope.conversations:
-            if rows := await log.rows(conversation_id):
+            if rows := await log.rows(conversation_id, _LOWEST):
                 yield rows
         return
-    after = scope.first - 1
+    after = scope.first - 1 if scope.first > 1 else _LOWEST
     while after < scope.last:
         read = await log.read(after, batch)
         page = [entry for entry in read if entry.position <= scope.last]
@@ -135,6 +143,17 @@ def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
         return "the erasure does not follow what was erased"
     if row.hash[-LINK_BYTES:] != _link(entry, previous):
         return "it is not what was stored, or does not follow the event before it"
+    return None
+
+
+def _misplaced(entry: LogEntry, row: _Row) -> str | None:
+    """Why an event that follows the one before it by its link cannot have been appended behind it."""
+    if entry.version < 1:
+        return "no event has such a place"
+    if row.previous_topic == ERASED:
+        return "it stands behind the erasure"
+    if entry.position < max(row.previous_position or 0, 1):
+        return "its position is before that of the event before it"
     return None
 
 
@@ -188,7 +207,7 @@ _CHAINED_FROM = sql.SQL(
     "SELECT notification_id FROM {} WHERE hash IS NOT NULL ORDER BY notification_id LIMIT 1"
 ).format(_TABLE)
 _ROWS = sql.SQL(
-    "SELECT event.notification_id, event.hash, before.originator_id IS NOT NULL, before.hash,"
+    "SELECT event.notification_id, event.hash, before.notification_id, before.topic, before.hash,"
     "       CASE WHEN event.topic = 'conversation_erased.v1' THEN"
     "            (SELECT seals[cardinality(seals)] FROM erased_links"
     "              WHERE conversation_id = event.originator_id) END"
