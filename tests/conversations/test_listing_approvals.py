@@ -1,6 +1,7 @@
 """Approvals as those who decide see them: one out of the log at once, lists out of the read model."""
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import events, http
 from conversations.aggregate.approvals import Answer, Decided, decide
@@ -55,5 +56,46 @@ async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: L
     await follow(pool, log)
     await store.append(waiting, [events.ConversationErased(trace_id=trace(), at=SOON, account_id=ACCOUNT)])
     assert await find_approval(pool, "approval-c2") is None
+    await follow(pool, log)
+    assert await listed(pool) == []
+
+
+@pytest.mark.requirement("TOOLS-ELICITATION")
+async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    """Both are of one call, which a person has allowed, and whose tool then asks."""
+    waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    allowed = decide(
+        waiting.runs[0], Answer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
+    )
+    assert isinstance(allowed, Decided)
+    asks = events.InputAsked(
+        message="Why?",
+        requested_schema={"type": "object", "properties": {"why": {"type": "string"}}},
+        name="cancel_order",
+        input={"order_id": "ORD-1"},
+        key="a",
+        request_state="opaque",
+    )
+    asking = replace(question(), approval_id="approval-why", asked=asks)
+    waiting = await store.append(waiting, [*allowed.events, started(attempt=2), asking])
+    (call,) = waiting.runs[0].pending
+    assert (call.leg, call.request_state, call.may_run) == (1, "opaque", False)
+    await follow(pool, log)
+    found = [await find_approval(pool, name) for name in ("approval-why", "approval-c2")]
+    shown = [each.approval for each in found if each is not None]
+    assert [each.elicitation for each in shown] == [asks.elicitation, None]
+    assert [each.status for each in shown] == ["pending", "approved"]
+    assert await listed(pool) == shown
+    answer = Answer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
+    outcome = decide(waiting.runs[0], answer, now=SOON)
+    assert isinstance(outcome, Decided)
+    waiting = await store.append(waiting, outcome.events)
+    await follow(pool, log)
+    (first, _) = await listed(pool)
+    assert first.decision is not None
+    assert first.decision.input == {"why": "Late"}
+    await store.append(waiting, [events.ConversationErased(trace_id=trace(), at=SOON, account_id=ACCOUNT)])
     await follow(pool, log)
     assert await listed(pool) == []

@@ -69,13 +69,12 @@ def without(message: ChatRequested | DecideApproval, *names: str) -> bytes:
 def test_a_decision_and_a_request_of_the_version_before_resume_what_it_has_stored() -> None:
     conversation = waiting()
     (run,) = conversation.runs
-    (call,) = run.pending
-    assert call.approval is not None
+    ((approval,),) = (call.pending for call in run.pending)
     decision = DecideApproval(
         trace_id=run.trace_id,
         account_id=conversation.account_id or "",
         conversation_id=conversation.conversation_id,
-        approval_id=call.approval.requested.approval_id,
+        approval_id=approval.id,
         decision="approved",
         by=Decider(kind="account", id="k"),
     )
@@ -101,9 +100,8 @@ def test_a_decision_and_a_request_of_the_version_before_resume_what_it_has_store
 def test_what_the_version_before_has_left_undecided_expires() -> None:
     conversation = waiting()
     (run,) = conversation.runs
-    (call,) = run.pending
-    assert call.approval is not None
-    later = call.approval.requested.expires_at
+    ((approval,),) = (call.pending for call in run.pending)
+    later = approval.requested.expires_at
     opening = open_turn(conversation, ask_again(conversation, run, 2), AGENT, now=later, expired=False)
     assert isinstance(opening, Resume)
     kinds = [type(event) for event in opening.events]

@@ -92,6 +92,7 @@ SHOWN = {
     "header_names": ["X-Token"],
     "allowed_tools": None,
     "require_approval": "never",
+    "elicitation": True,
     "disabled": False,
 }
 

@@ -23,7 +23,7 @@ from contracts.values import Message, ShownMessage, Usage
 from gateway.doors.ai_sdk import body
 from gateway.doors.ai_sdk.answers import Chunks
 from gateway.http.problems import Refusal
-from gateway.runs.behind import Behind
+from gateway.runs.behind import Behind, Wait
 from tests.gateway.test_behind import WAIT, denied
 
 pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
@@ -157,7 +157,7 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
     assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
     goes_on: list[Update] = [Started(), ToolReturned("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
-    told = events(goes_on, Behind(denied(), 2))
+    told = events(goes_on, Behind(denied(), Wait(2)))
     assert [each if isinstance(each, str) else each["type"] for each in told] == [
         *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),
         *("tool-approval-request", "finish-step", "finish", "[DONE]"),

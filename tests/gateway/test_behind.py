@@ -19,7 +19,7 @@ from contracts.updates import (
 from contracts.values import ApprovalNeeded, Decider, Usage
 from conversations.aggregate.calls import Approval, Call
 from conversations.aggregate.conversation import Round, Run
-from gateway.runs.behind import Behind
+from gateway.runs.behind import Behind, Wait
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
 
@@ -49,7 +49,7 @@ def waited(decided: events.ApprovalDecided | None = None) -> Run:
     call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
     ran = Call(call_id="1", output="{}", **call)
     also = Call(call_id="2", output="{}", **call)
-    asked = Call(call_id="3", needs_approval=True, approval=Approval(ASKED, decided), **call)
+    asked = Call(call_id="3", needs_approval=True, approvals=(Approval(ASKED, decided),), **call)
     first = Round(number=1, text="Hello.", cuts=(), blocks=(), calls=(ran,))
     return run(rounds=(first, Round(number=2, text=" So.", cuts=(), blocks=(), calls=(asked, also))))
 
@@ -82,12 +82,12 @@ BEHIND = [
 
 @pytest.mark.parametrize("texts", [("Hello.", " So."), ("Hel", "lo", ". So.")])
 def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> None:
-    behind = Behind(waited(), 2)
+    behind = Behind(waited(), Wait(2))
     assert [rest for update in whole(*texts) for rest in behind.rest([update])] == BEHIND
     assert list(behind.calls) == ["3"]
 
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
-    behind = Behind(waited(), 2)
+    behind = Behind(waited(), Wait(2))
     rest = behind.rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
     assert rest == [Started(), Text(" Bye."), Broken("cancelled", "")]

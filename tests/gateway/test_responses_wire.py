@@ -22,7 +22,7 @@ from contracts.updates import (
 from contracts.values import Message, Usage
 from gateway.doors.openai.responses import wire
 from gateway.doors.openai.responses.output import Output, response_of
-from gateway.runs.behind import Behind
+from gateway.runs.behind import Behind, Wait
 from tests.gateway.test_behind import WAIT, denied
 
 pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
@@ -177,7 +177,7 @@ def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> 
 @pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
     goes_on: list[Update] = [Started(), ToolReturned("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
-    told = events(goes_on, behind=Behind(denied(), 2))
+    told = events(goes_on, behind=Behind(denied(), Wait(2)))
     call, said = told[-1]["response"]["output"]
     assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")
     assert said["content"][0]["text"] == "b"

@@ -34,7 +34,7 @@ PAUSED = frames.Paused(seq=4, attempt=1)
 
 def rounds(**changes: Any) -> tuple[Round, ...]:
     call = Call(
-        call_id="call", at="t", name="find", input=INPUT, needs_approval=True, approval=Approval(ASKED)
+        call_id="call", at="t", name="find", input=INPUT, needs_approval=True, approvals=(Approval(ASKED),)
     )
     for name, value in changes.items():
         call = Call(**{each: getattr(call, each) for each in call.__struct_fields__} | {name: value})
@@ -95,7 +95,7 @@ def test_the_wait_has_no_place_in_the_stream_so_another_reader_goes_on_behind_it
 def test_a_decision_since_makes_of_the_wait_a_run_that_goes_on() -> None:
     view = View()
     updates = feed(view, ACCEPTED, delta(2, "Hello."), called(3), PAUSED)
-    updates += view.feed_log(run(rounds=rounds(approval=approved()), attempt=2))
+    updates += view.feed_log(run(rounds=rounds(approvals=(approved(),)), attempt=2))
     assert not view.ended
     updates += feed(
         view,
@@ -114,7 +114,7 @@ def test_days_later_a_new_reader_of_a_run_that_goes_on_has_its_rounds_in_order()
         [resumed(2, "Hello."), frames.Delta(seq=2, attempt=2, round=2, text="!", offset=6)]
     )
     assert view.wants_log
-    updates += view.feed_log(run(rounds=rounds(approval=approved(), output="{}"), attempt=2))
+    updates += view.feed_log(run(rounds=rounds(approvals=(approved(),), output="{}"), attempt=2))
     assert [type(update) for update in updates] == [
         *(Started, Text, ToolStarted, ToolReturned, NextRound, Text)
     ]
@@ -124,7 +124,9 @@ def test_the_calls_at_the_end_have_the_input_that_was_run() -> None:
     view = View()
     feed(view, ACCEPTED, delta(2, "Hello."), called(3), completed(4, "Hello.", tool_calls=1))
     done = run(
-        rounds=rounds(approval=approved({"q": 2}), output="{}"), state="completed", reply=message("Hello.")
+        rounds=rounds(approvals=(approved({"q": 2}),), output="{}"),
+        state="completed",
+        reply=message("Hello."),
     )
     assert view.feed_log(done)[-1].tool_calls[0].input == {"q": 2}  # type: ignore[union-attr]
 

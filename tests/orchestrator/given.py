@@ -51,13 +51,12 @@ class Listener:
         self.frames.append(frame)
         self._news.set()
 
-    async def until(self, kind: type[F], *, seconds: float = SECONDS) -> F:
-        """The first frame of that kind."""
+    async def until(self, kind: type[F], *, count: int = 1, seconds: float = SECONDS) -> F:
+        """The first frame of that kind, or the one of that number."""
         async with asyncio.timeout(seconds):
             while True:
-                for frame in self.frames:
-                    if isinstance(frame, kind):
-                        return frame
+                if len(found := self.of(kind)) >= count:
+                    return found[count - 1]
                 self._news.clear()
                 await self._news.wait()
 

@@ -61,12 +61,12 @@ async def decision(
     world: World, caller: Listener, decided: Any = "approved", **fields: Any
 ) -> DecideApproval:
     (call,) = (await world.run(caller)).pending
-    assert call.approval_id is not None
+    (approval,) = call.pending
     return DecideApproval(
         trace_id=caller.request.trace_id,
         account_id=caller.request.account_id,
         conversation_id=caller.request.conversation_id,
-        approval_id=call.approval_id,
+        approval_id=approval.id,
         decision=decided,
         by=ADA,
         **fields,
@@ -152,7 +152,7 @@ async def test_a_new_message_is_refused_meanwhile_with_what_is_waited_for(
     refused = await (await working.go_on(caller, "Hello?")).until(frames.Refused)
     (call,) = (await working.run(caller)).pending
     assert refused.code == "approval_pending"
-    assert [each.id for each in refused.approvals] == [call.approval_id]
+    assert [each.id for each in refused.approvals] == [each.id for each in call.pending]
 
 
 @pytest.mark.requirement("APPROVAL-NEW-MESSAGE")

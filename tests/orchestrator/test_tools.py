@@ -250,6 +250,8 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
     await calls.close()
     (request,) = box.requested
     assert request.tool == "find"
+    assert isinstance(found, events.ToolReturned)
+    assert isinstance(order, events.ToolReturned)
     assert found.is_error is False
     assert order.is_error is True
     assert 2.0 <= _seconds_between(began, request.deadline) < 5.0
@@ -263,6 +265,7 @@ async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_r
     async with asyncio.timeout(40):
         (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
     await calls.close()
+    assert isinstance(order, events.ToolReturned)
     assert "unknown" in order.output
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from bus import Bus, Delivery
 from contracts import subjects, wire
 from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
 from contracts.values import ToolSpec
 
-Run = Callable[[ToolRequested], Awaitable[str | None]]
+Run = Callable[[ToolRequested], Awaitable[str | ToolFinished | None]]
 
 SPECS = tuple(
     ToolSpec(
@@ -24,8 +25,24 @@ SPECS = tuple(
 )
 
 
+def result_of(request: ToolRequested, output: str = "{}", **more: Any) -> ToolFinished:
+    """A result of the leg that was asked for."""
+    return ToolFinished(
+        trace_id=request.trace_id,
+        call_id=request.call_id,
+        leg=request.leg,
+        output=output,
+        is_error=False,
+        ms=7,
+        **more,
+    )
+
+
 class Toolbox:
-    """Offers `find` (read-only) and `order` (not to be repeated). `run` gives outputs, or None: silence."""
+    """Offers `find` (read-only) and `order` (not to be repeated).
+
+    `run` gives outputs, or whole results, or None: silence.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
@@ -45,12 +62,10 @@ class Toolbox:
                 self.news.clear()
                 await self.news.wait()
 
-    async def finish(self, request: ToolRequested, output: str) -> None:
-        await self.bus.traces.finish_tool(
-            ToolFinished(
-                trace_id=request.trace_id, call_id=request.call_id, output=output, is_error=False, ms=7
-            )
-        )
+    async def finish(self, request: ToolRequested, output: str | ToolFinished) -> None:
+        if isinstance(output, str):
+            output = result_of(request, output)
+        await self.bus.traces.finish_tool(output)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator["Toolbox"]:

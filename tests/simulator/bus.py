@@ -55,7 +55,7 @@ class SimQueues(_Part):
         await self._publish(self._nats.requests, subjects.requests(message.account_id), message, message_id)
 
     async def request_tool(self, message: messages.ToolRequested) -> None:
-        message_id = f"{message.trace_id}:{message.call_id}"
+        message_id = f"{message.trace_id}:{message.leg_id}"
         await self._publish(self._nats.tools, subjects.tool_requests(message.trace_id), message, message_id)
 
     async def consume(

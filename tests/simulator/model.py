@@ -20,6 +20,7 @@ from tests.simulator.postgres import Postgres
 from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
+from tool_runner.servers.elicitation import Leg
 from tool_runner.tools.tool import Tool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
@@ -118,7 +119,9 @@ class SimToolServer:
     async def tools(self) -> dict[str, Tool]:
         return _TOOLS
 
-    async def call(self, tool: Tool, given: dict[str, Any], deadline: float) -> mcp_types.CallToolResult:
+    async def call(
+        self, tool: Tool, given: dict[str, Any], deadline: float, _leg: Leg
+    ) -> mcp_types.CallToolResult:
         executions, key = self._tools.executions, given["call"]
 
         def effect() -> mcp_types.CallToolResult:

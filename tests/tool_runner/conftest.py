@@ -38,7 +38,9 @@ def connect() -> Connect:
 async def call(server: Server, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
     tools = await server.tools()
-    return await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
+    result = await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
+    assert isinstance(result, CallToolResult)
+    return result
 
 
 def _is_of_the_stack() -> bool:

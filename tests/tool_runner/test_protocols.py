@@ -8,10 +8,10 @@ import pytest
 from mcp.server.mcpserver import Context, MCPServer
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from runtime import telemetry, web
-from tests.ports import free_port
+from runtime import telemetry
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+from tests.tool_runner.sdk_server import listening
 from tool_runner.calls.output import rendered
 from tool_runner.faults import ToolFailed
 
@@ -135,32 +135,13 @@ def _sdk_server() -> MCPServer:
 async def _running(*, json_response: bool, stateless: bool) -> AsyncIterator[ScriptedServer]:
     """The SDK's own server; the scripted one only carries its address."""
     app = _sdk_server().streamable_http_app(json_response=json_response, stateless_http=stateless)
-    port = free_port()
-    stop = asyncio.Event()
-    task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
     address = ScriptedServer(_echo)
-    address.port = port
-    try:
-        await _reachable(port, task)
-        yield address
-    finally:
-        for close in address.clients:
-            await close()
-        stop.set()
-        await task
-
-
-async def _reachable(port: int, task: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(40):
-        while not task.done():
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
-    task.result()
+    async with listening(app) as address.port:
+        try:
+            yield address
+        finally:
+            for close in address.clients:
+                await close()
 
 
 @pytest.mark.parametrize("json_response", [True, False])

@@ -143,6 +143,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     allowed_tools: tuple[str, ...] | None
     disabled: bool
     require_approval: ApprovalPolicy
+    elicitation: bool
 
 
 class _AgentIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ class Queues:
         await self._jetstream.publish(
             subjects.tool_requests(message.trace_id),
             wire.encode(message),
-            f"{message.trace_id}:{subjects.token(message.call_id)}",
+            f"{message.trace_id}:{subjects.token(message.leg_id)}",
         )
 
     async def consume(

@@ -95,9 +95,10 @@ class Traces:
         return found
 
     async def finish_tool(self, message: messages.ToolFinished) -> None:
-        """Publish a tool's result, acknowledged."""
+        """Publish a tool's result, acknowledged. It takes the place of that of the call's leg before."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
-        await self._jetstream.publish(subject, wire.encode(message), subject)
+        message_id = subjects.tool_result(message.trace_id, message.leg_id)
+        await self._jetstream.publish(subject, wire.encode(message), message_id)
 
     async def record_tool(self, message: messages.ToolFinished) -> None:
         """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""

@@ -12,6 +12,7 @@ from contracts.values import (
     ApprovalDecision,
     Approvers,
     Decider,
+    Elicitation,
     Form,
     Message,
     OnExpiry,
@@ -191,6 +192,27 @@ class ToolCalled(Fact, frozen=True, kw_only=True, tag="tool_called.v1", omit_def
     needs_approval: bool = False
 
 
+class InputAsked(Elicitation, frozen=True, kw_only=True):
+    """What a tool asks of a person, of the call of that `name` and `input` as the model made it.
+
+    `key` is the server's name for it, `leg` as in `messages.ToolRequested`; `request_state` is opaque, and
+    goes back to the server when the call is made again.
+    """
+
+    name: str
+    input: dict[str, Any]
+    key: str
+    leg: int = 0
+    request_state: str | None = None
+
+    @property
+    def elicitation(self) -> Elicitation:
+        """What a person is shown of it."""
+        return Elicitation(
+            message=self.message, mode=self.mode, requested_schema=self.requested_schema, url=self.url
+        )
+
+
 class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested.v1"):
     """A person is to decide about a tool call; from now on nobody works on the run.
 
@@ -198,6 +220,9 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested
     `input_sha256`, in hexadecimal, is of the call's input in canonical JSON (`wire.encode_canonical`).
     `server` and `tool` say where the tool is. The rest is how the agent was configured: at `expires_at` (ISO
     8601 UTC) it is too late to decide.
+
+    With `asked` the call was made, and its tool asks: approved is answered with the decision's input, denied
+    is declined, and the call is made again.
     """
 
     approval_id: str
@@ -211,13 +236,14 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested
     approvers: Approvers = "account"
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
+    asked: InputAsked | None = None
 
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
     """What was decided about a tool call. The last one of a round lets the run go on.
 
     `by` is who was authenticated, `on_behalf_of` whom he said to act for. `input`, where it was changed, is
-    what the tool is run with; the model's own is in ToolCalled.
+    what the tool is run with; the model's own is in ToolCalled. Where the tool asks, it is the answer.
     """
 
     approval_id: str

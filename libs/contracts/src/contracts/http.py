@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Message, Source, ToolCall
+from contracts.values import ApprovalDecision, ApprovalNeeded, Decider, Elicitation, Message, Source, ToolCall
 
 OAUTH_CALLBACK = "/v1/oauth/callback"
 """Where authorization servers send a browser back to, below the public address of the gateways."""
@@ -124,7 +124,7 @@ class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):
 class DecisionMade(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was decided, when (ISO 8601 UTC), and by whose credential; `on_behalf_of` is what he said.
 
-    `input` is what the tool was run with, where that was changed.
+    `input` is what the tool was run with, where that was changed, or the answer to its elicitation.
     """
 
     decision: ApprovalDecision
@@ -139,7 +139,10 @@ ApprovalStatus = Literal["pending"] | ApprovalDecision
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call about which a person is to decide, or has. `input` is the model's own."""
+    """A tool call about which a person is to decide, or has. `input` is the model's own.
+
+    With an `elicitation` the tool asks a person, in the middle of the call.
+    """
 
     id: str
     status: ApprovalStatus
@@ -150,11 +153,13 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: dict[str, Any]
     requested_at: str
     expires_at: str
+    elicitation: Elicitation | None = None
     decision: DecisionMade | None = None
 
 
 class DecisionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A decision about a tool call. `input` replaces the model's own, whole, in a call that is approved.
+    """A decision about a tool call. `input` replaces the model's own, whole, in a call that is approved; to
+    an elicitation it is the answer, which fits the requested schema.
 
     The model is told the `reason` of a denial. `on_behalf_of` is recorded and not checked.
     """

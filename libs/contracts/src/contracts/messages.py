@@ -10,7 +10,7 @@ import msgspec
 from contracts import authorizations
 from contracts.bus_message import BusMessage
 from contracts.timings import TOOL_SECONDS
-from contracts.values import Decider, Form, ShownMessage, ToolSpec, Usage
+from contracts.values import Decider, Elicitation, ElicitationAction, Form, ShownMessage, ToolSpec, Usage
 
 
 class ChatRequested(BusMessage, frozen=True, kw_only=True):
@@ -43,11 +43,33 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     shown_sha256: str | None = None
 
 
-class ToolRequested(BusMessage, frozen=True, kw_only=True):
+class InputRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool server asks of a person; `key` is its name for that, in one answer of its."""
+
+    key: str
+    elicitation: Elicitation
+
+
+class InputResponse(InputRequest, frozen=True, kw_only=True):
+    """What came of it. `leg` is that of the call in which it was asked; `content` fits what was asked for."""
+
+    leg: int
+    action: ElicitationAction
+    content: dict[str, Any] | None = None
+
+
+def _leg_id(call_id: str, leg: int) -> str:
+    return f"{call_id}#{leg}" if leg else call_id  # no id of a call has a `#`
+
+
+class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
 
     `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is on
     the clock of Postgres: a call that has not begun by then is not run, for nobody waits for it any more.
+
+    `leg` counts how often the call was made before and came back for want of input: then `responses` are to
+    what was asked for in all of those, and `request_state` is what the server gave with the last.
     """
 
     trace_id: str
@@ -60,12 +82,24 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True):
     input: dict[str, Any]
     timeout_s: float = TOOL_SECONDS
     deadline: str | None = None
+    leg: int = 0
+    responses: tuple[InputResponse, ...] = ()
+    request_state: str | None = None
+
+    @property
+    def leg_id(self) -> str:
+        """What this leg of the call is told from the others by: each is run once."""
+        return _leg_id(self.call_id, self.leg)
 
 
-class ToolFinished(BusMessage, frozen=True, kw_only=True):
+class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's outcome, on `chat.tools.results.<trace_id>.<call_id>`; `output` parses as JSON.
 
     `recorded`: the log has the outcome, and this has taken its place on the subject, with an empty `output`.
+
+    With `input_requests` the tool has no outcome yet: it asks a person, and the call is to be made again,
+    with `request_state`. `output` is then what a model can be told where nobody is asked. `leg` is the
+    request's.
     """
 
     trace_id: str
@@ -74,6 +108,14 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True):
     is_error: bool
     ms: int
     recorded: bool = False
+    leg: int = 0
+    input_requests: tuple[InputRequest, ...] = ()
+    request_state: str | None = None
+
+    @property
+    def leg_id(self) -> str:
+        """As that of its request."""
+        return _leg_id(self.call_id, self.leg)
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):

@@ -97,5 +97,6 @@ CANCELLED = Broken("cancelled", "The run was cancelled.")
 
 def paused(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
     """The run waits for a person. It is told of by its gateway alone: the run's own updates go on behind."""
-    message = "A person has to approve a tool call."
+    asks = any(each.elicitation is not None for each in approvals)
+    message = "A tool asks a person for input." if asks else "A person has to approve a tool call."
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)

@@ -119,16 +119,35 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
+class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tool server asks of a person in the middle of a call: values, or to open a link.
+
+    `requested_schema` (JSON Schema of a flat object) says which values, in mode `form`; `url` is the link, in
+    mode `url`. Source: MCP 2025-11-25 and 2026-07-28, elicitation.
+    """
+
+    message: str
+    mode: Literal["form", "url"] = "form"
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+
+
+ElicitationAction = Literal["accept", "decline", "cancel"]
+"""What a tool server is told of an elicitation: a person has agreed, has refused, or has not chosen."""
+
+
 class ApprovalNeeded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool call that a person has to allow, as a caller is told of it.
 
-    `tool` is its name as the model saw it. A request that is refused because of it is told the id alone.
+    `tool` is its name as the model saw it. With an `elicitation` it is the tool that asks, in the call. A
+    request that is refused because of it is told the id alone.
     """
 
     id: str
     tool: str | None = None
     input: dict[str, Any] | None = None
     expires_at: str | None = None
+    elicitation: Elicitation | None = None
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):

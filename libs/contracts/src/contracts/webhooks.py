@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from contracts.values import ApprovalDecision, Decider, Message, Usage
+from contracts.values import ApprovalDecision, Decider, Elicitation, Message, Usage
 
 EventType = Literal[
     "run.completed",
@@ -86,6 +86,7 @@ class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     server: str | None = None
     tool: str | None = None
     expires_at: str | None = None
+    elicitation: Elicitation | None = None
     decision: ApprovalDecision | None = None
     by: Decider | None = None
     on_behalf_of: str | None = None
@@ -127,7 +128,7 @@ class RunWebhook(WebhookBody, frozen=True, kw_only=True):
 
 
 class ApprovalWebhook(WebhookBody, frozen=True, kw_only=True):
-    """A person is to decide about a tool call, or has, or it is too late to."""
+    """A person is to decide about a tool call, or to answer its tool, or has, or it is too late to."""
 
     data: ApprovalData
 

@@ -21,7 +21,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A tool server. `headers` are empty unless unsealed; `allowed_tools` None allows every tool.
 
     One that is `disabled` is neither listed nor called. `require_approval`: which of its tools a person has
-    to allow, call by call.
+    to allow, call by call. `elicitation`: they may ask a person for input in the middle of a call.
     """
 
     name: ServerName
@@ -30,6 +30,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     allowed_tools: tuple[str, ...] | None = None
     disabled: bool = False
     require_approval: ApprovalPolicy = "never"
+    elicitation: bool = True
 
     def __repr__(self) -> str:
         """Without the headers' values: they are credentials, and a repr ends in logs."""

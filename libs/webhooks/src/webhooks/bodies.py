@@ -73,6 +73,7 @@ def _data_of(
             if is_full:
                 names = ("agent_id", "server", "tool", "expires_at")
                 more = {name: getattr(event, name) for name in names}
+                more["elicitation"] = None if event.asked is None else event.asked.elicitation
             return ApprovalData(trace_id=event.trace_id, approval_id=event.approval_id, **place, **more)
         case events.ApprovalDecided():
             if is_full:

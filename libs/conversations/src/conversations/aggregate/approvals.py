@@ -1,11 +1,11 @@
 """The rules by which persons decide about tool calls. Pure.
 
 A run waits from the event by which it asks until the event by which the last of its calls is decided. A call
-that is not to be run has its result with that event: the model is told, and nothing is asked of a tool.
+that is not to be run has its result with that event: the model is told, and nothing is asked of a tool. One
+whose tool has asked a person is run again in any case: its server is told what came of that.
 """
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -35,7 +35,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person says about a call; `input` takes the place of the model's, where it is given."""
+    """What a person says about a call; `input` takes the place of the model's, where it is given, or is what
+    its tool has asked for.
+    """
 
     approval_id: str
     decision: Literal["approved", "denied"]
@@ -63,9 +65,16 @@ class NotDecided(msgspec.Struct, frozen=True):
 
 
 def requested(
-    run: Run, number: int, call: Call, terms: Terms, *, approval_id: str, now: str
+    run: Run,
+    number: int,
+    call: Call,
+    terms: Terms,
+    *,
+    approval_id: str,
+    now: str,
+    asked: events.InputAsked | None = None,
 ) -> events.ApprovalRequested:
-    """The question about a call of round `number`."""
+    """The question about a call of round `number`, or of its tool."""
     return events.ApprovalRequested(
         trace_id=run.trace_id,
         at=now,
@@ -73,18 +82,19 @@ def requested(
         call_id=call.call_id,
         round=number,
         input_sha256=hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
+        asked=asked,
         **msgspec.structs.asdict(terms),
     )
 
 
 def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecided:
     """What becomes of an answer, given its run."""
-    call, approval = _find(run, answer.approval_id) or (None, None)
+    call, approval = find(run, answer.approval_id) or (None, None)
     if call is None or approval is None:
         return NotDecided("not_found")
     if approval.requested.approvers == "operator" and answer.by.kind != "operator":
         return NotDecided("approval_forbidden")
-    changed = _changed(call, answer)
+    changed = _changed(call, answer) if approval.asked is None else content_of(approval.asked, answer)
     if approval.decided is not None:
         known = approval.decided
         if (known.decision, _canonical(known.input)) == (answer.decision, _canonical(changed)):
@@ -105,13 +115,14 @@ def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecide
         reason=answer.reason,
     )
     said = f"{_DENIED} Their reason: {answer.reason}" if answer.reason else _DENIED
-    refused = () if answer.decision == "approved" else (_not_run(run, approval, said, now),)
-    return Decided(events=(decided, *refused), resumes=len(run.pending) == 1)
+    runs = answer.decision == "approved" or approval.asked is not None
+    refused = () if runs else (_not_run(run, approval, said, now),)
+    return Decided(events=(decided, *refused), resumes=len(_waiting(run)) == 1)
 
 
 def expired(run: Run, now: str) -> tuple[events.Event, ...]:
     """What ends the wait of a run about whose calls nobody has decided in time; () where there is time."""
-    waiting = tuple(_approvals(run.pending))
+    waiting = _waiting(run)
     if not waiting or any(approval.requested.expires_at > now for approval in waiting):
         return ()
     return tuple(
@@ -119,58 +130,79 @@ def expired(run: Run, now: str) -> tuple[events.Event, ...]:
         for approval in waiting
         for event in (
             _closed(run, approval, "expired", now),
-            _not_run(run, approval, _EXPIRED, now),
+            *(() if approval.asked is not None else (_not_run(run, approval, _EXPIRED, now),)),
         )
     )
 
 
 def withdrawn(run: Run, now: str) -> tuple[events.Event, ...]:
     """What goes with the end of a run that waits: nobody is to decide any more."""
-    return tuple(_closed(run, approval, "cancelled", now) for approval in _approvals(run.pending))
+    return tuple(_closed(run, approval, "cancelled", now) for approval in _waiting(run))
 
 
 def needed(run: Run) -> tuple[ApprovalNeeded, ...]:
     """What a run waits for, as its caller is told."""
     return tuple(
         ApprovalNeeded(
-            id=call.approval.requested.approval_id,
+            id=approval.id,
             tool=call.name,
             input=call.input,
-            expires_at=call.approval.requested.expires_at,
+            expires_at=approval.requested.expires_at,
+            elicitation=None if approval.asked is None else approval.asked.elicitation,
         )
         for call in run.pending
-        if call.approval is not None
+        for approval in call.pending
     )
 
 
 def wait_of(run: Run) -> Broken:
     """What a reader of a run that waits is told last."""
-    return paused(needed(run), tuple(call.call_id for call in run.pending))
+    return paused(needed(run), tuple(call.call_id for call in run.pending for _ in call.pending))
 
 
 def on_new_message(run: Run) -> OnNewMessage:
     """What the agent of a run that waits wants a new message to do."""
-    superseded = all(each.requested.on_new_message == "supersede" for each in _approvals(run.pending))
+    superseded = all(each.requested.on_new_message == "supersede" for each in _waiting(run))
     return "supersede" if superseded else "refuse"
 
 
 def on_expiry(run: Run) -> OnExpiry:
     """What the agent of a run that waits wants to become of it when time is over."""
-    return (
-        "fail" if any(each.requested.on_expiry == "fail" for each in _approvals(run.pending)) else "continue"
-    )
+    return "fail" if any(each.requested.on_expiry == "fail" for each in _waiting(run)) else "continue"
 
 
-def _approvals(calls: tuple[Call, ...]) -> Iterator[Approval]:
-    return (call.approval for call in calls if call.approval is not None)
-
-
-def _find(run: Run, approval_id: str) -> tuple[Call, Approval] | None:
+def find(run: Run, approval_id: str) -> tuple[Call, Approval] | None:
+    """An approval of the run, with its call."""
     for each in reversed(run.rounds):
         for call in each.calls:
-            if call.approval is not None and call.approval_id == approval_id:
-                return call, call.approval
+            for approval in call.approvals:
+                if approval.id == approval_id:
+                    return call, approval
     return None
+
+
+def content_of(asked: events.InputAsked, answer: Answer) -> dict[str, Any] | None:
+    """What the tool is given for its elicitation. To a form nothing is the empty one; a link takes none."""
+    return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
+
+
+def unfit(asked: events.InputAsked, answer: Answer) -> str:
+    """What is wrong with an answer, whatever the schema; "" for nothing."""
+    if asked.mode == "url":
+        return "" if answer.input is None else "A link is opened, and takes no input."
+    if all(_is_plain(value) for value in (answer.input or {}).values()):
+        return ""
+    return "Each value is a text, a number, true, false, null, or a list of texts."
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float)
+
+
+def _waiting(run: Run) -> tuple[Approval, ...]:
+    return tuple(approval for call in run.pending for approval in call.pending)
 
 
 def _changed(call: Call, answer: Answer) -> dict[str, Any] | None:
@@ -188,7 +220,7 @@ def _closed(run: Run, approval: Approval, decision: ApprovalDecision, now: str) 
     return events.ApprovalDecided(
         trace_id=run.trace_id,
         at=now,
-        approval_id=approval.requested.approval_id,
+        approval_id=approval.id,
         decision=decision,
         by=_SERVICE,
     )

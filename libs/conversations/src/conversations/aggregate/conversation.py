@@ -6,6 +6,7 @@ end. `evolve` is total: an event that fits no run changes the version alone, so 
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, assert_never
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, asked_about, decided_about, taken_up
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -92,13 +93,13 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
         """The calls that a person is to decide about. While there is one, nobody works on the run."""
         if self.state != "running" or not self.rounds:
             return ()
-        return tuple(call for call in self.rounds[-1].calls if call.is_pending)
+        return tuple(call for call in self.rounds[-1].calls if call.pending)
 
     @property
     def is_unpaused(self) -> bool:
         """Whether it is decided about its calls, and no attempt has begun since."""
         calls = self.rounds[-1].calls if self.state == "running" and not self.pending and self.rounds else ()
-        return any(call.approval is not None and call.approval.resumed == 0 for call in calls)
+        return any(each.resumed == 0 for call in calls for each in call.approvals)
 
     @property
     def cut(self) -> Cut | None:
@@ -281,8 +282,8 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
             )
             return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
         case events.ApprovalRequested():
-            asked = _with_call(run, event.round, event.call_id, approval=Approval(event))
-            return replace(asked, attempts_without_progress=0)
+            rounds = _with_round(run.rounds, event.round, partial(_asked_about, event=event))
+            return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.ApprovalDecided():
             return _decided(run, event)
         case events.ToolReturned():
@@ -312,7 +313,7 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
 def _started(run: Run, event: events.RunStarted) -> Run:
     return replace(
         run,
-        rounds=_resumed(run.rounds, event),
+        rounds=_with_last(run.rounds, partial(taken_up, event=event)),
         attempt=event.attempt,
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
@@ -324,30 +325,26 @@ def _started(run: Run, event: events.RunStarted) -> Run:
     )
 
 
-def _resumed(rounds: tuple[Round, ...], event: events.RunStarted) -> tuple[Round, ...]:
-    """With the attempt noted in the calls that were decided since the one before."""
-    if not rounds or not any(call.approval for call in rounds[-1].calls):
-        return rounds
-    calls = tuple(
-        replace(call, approval=replace(call.approval, resumed=event.attempt, resumed_at=event.at))
-        if call.approval is not None and call.approval.decided is not None and call.approval.resumed == 0
-        else call
-        for call in rounds[-1].calls
-    )
-    return (*rounds[:-1], replace(rounds[-1], calls=calls))
-
-
 def _decided(run: Run, event: events.ApprovalDecided) -> Run:
-    call = next((each for each in run.pending if each.approval_id == event.approval_id), None)
-    if call is None or call.approval is None:
+    waiting = (each for call in run.pending for each in call.pending)
+    asked = next((each.requested for each in waiting if each.id == event.approval_id), None)
+    if asked is None:
         return run
-    decided = replace(call.approval, decided=event)
-    run = _with_call(run, run.rounds[-1].number, call.call_id, approval=decided)
+    run = replace(run, rounds=_with_last(run.rounds, partial(decided_about, event=event)))
     if run.pending:
         return run
-    began, ended = (datetime.fromisoformat(at) for at in (call.approval.requested.at, event.at))
+    began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
     paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
+
+
+def _with_last(
+    rounds: tuple[Round, ...], change: Callable[[tuple[Call, ...]], tuple[Call, ...]]
+) -> tuple[Round, ...]:
+    """The rounds with the calls of the last one changed, where it has any."""
+    if not rounds or not rounds[-1].calls:
+        return rounds
+    return (*rounds[:-1], replace(rounds[-1], calls=change(rounds[-1].calls)))
 
 
 def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
@@ -379,6 +376,10 @@ def _with_round(
         if rounds[index].number == number:
             return (*rounds[:index], change(rounds[index]), *rounds[index + 1 :])
     return (*rounds, change(Round(number=number)))
+
+
+def _asked_about(asking: Round, event: events.ApprovalRequested) -> Round:
+    return replace(asking, calls=asked_about(asking.calls, event))
 
 
 def _asked(asking: Round, call: Call) -> Round:

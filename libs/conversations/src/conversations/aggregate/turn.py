@@ -269,7 +269,10 @@ class RunTools(msgspec.Struct, frozen=True):
 
 
 class AskApproval(msgspec.Struct, frozen=True):
-    """Append an ApprovalRequested for each of these calls of the round; then the run waits."""
+    """Append an ApprovalRequested for each of these calls of the round; then the run waits.
+
+    Where a tool asks a person, these are asked about with it.
+    """
 
     round: int
     calls: tuple[Call, ...]
@@ -291,12 +294,16 @@ def next_step(run: Run) -> Step | None:
         return _call_model(run, last.number)
     if _is_final(run, last):
         return None
-    missing = tuple(call for call in last.calls if call.output is None)
-    if allowed := tuple(call for call in missing if call.may_run):
+    if allowed := tuple(call for call in last.calls if call.output is None and call.may_run):
         return RunTools(round=last.number, calls=allowed)
-    if missing:
-        return AskApproval(round=last.number, calls=missing)
+    if held := held_calls(last):
+        return AskApproval(round=last.number, calls=held)
     return _call_model(run, last.number + 1)
+
+
+def held_calls(last: Round) -> tuple[Call, ...]:
+    """The calls of the round that a person has to allow, and was not asked about."""
+    return tuple(call for call in last.calls if call.output is None and not call.may_run and not call.pending)
 
 
 def _call_model(run: Run, number: int) -> CallModel:

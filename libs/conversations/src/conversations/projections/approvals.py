@@ -1,4 +1,8 @@
-"""The read model `approvals`: a row a tool call that a person has to allow; for lists and the sweeper."""
+"""The read model `approvals`: a row a tool call that a person has to allow; for lists and the sweeper.
+
+What the tool of a call asks has a row of its own: its `call_id` is that of the call, a `#`, and the
+approval's id.
+"""
 
 from collections.abc import Sequence
 
@@ -39,16 +43,11 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         match fact.event:
             case events.ToolCalled(needs_approval=True) as call:
                 _row(rows, fact, call.call_id).update(name=call.name, input=wire.encode(call.input).decode())
-            case events.ApprovalRequested() as asked:
-                _row(rows, fact, asked.call_id).update(
-                    approval_id=asked.approval_id,
-                    agent_id=asked.agent_id,
-                    server=asked.server,
-                    approvers=asked.approvers,
-                    requested_at=asked.at,
-                    expires_at=asked.expires_at,
-                    status="pending",
-                )
+            case events.ApprovalRequested(asked=None) as question:
+                _row(rows, fact, question.call_id).update(_of(question))
+            case events.ApprovalRequested(asked=events.InputAsked() as call) as question:
+                row = _row(rows, fact, f"{question.call_id}#{question.approval_id}")
+                row.update(_of(question), name=call.name, input=wire.encode(call.input).decode())
             case events.ApprovalDecided() as decision:
                 known = wire.encode(decision).decode()
                 decided.append(
@@ -59,6 +58,18 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
             case _:
                 pass
     return [*put(_UPSERT, list(rows.values())), *put(_DECIDE, decided), *remove(_DELETE, erased)]
+
+
+def _of(question: events.ApprovalRequested) -> dict[str, object]:
+    return {
+        "approval_id": question.approval_id,
+        "agent_id": question.agent_id,
+        "server": question.server,
+        "approvers": question.approvers,
+        "requested_at": question.at,
+        "expires_at": question.expires_at,
+        "status": "pending",
+    }
 
 
 def _row(rows: dict[tuple[str, str], dict[str, object]], fact: LoggedFact, call_id: str) -> dict[str, object]:

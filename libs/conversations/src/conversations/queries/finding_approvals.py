@@ -5,6 +5,7 @@ from typing import Any, LiteralString
 import msgspec
 
 from contracts import events, http, wire
+from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
 from conversations.database import using
 from conversations.event_store.log import Log
@@ -42,11 +43,8 @@ async def find_approval(pool: Pool, approval_id: str) -> Found | None:
         return None
     conversation_id, run = found
     account_id = (await Log(pool).accounts_of([conversation_id])).get(conversation_id)
-    for each in run.rounds:
-        for call in each.calls:
-            if account_id is not None and call.approval is not None and call.approval_id == approval_id:
-                return Found(account_id, _shown(conversation_id, call, call.approval))
-    return None
+    asked = approvals.find(run, approval_id)
+    return None if account_id is None or asked is None else Found(account_id, _shown(conversation_id, *asked))
 
 
 def _shown(conversation_id: str, call: Call, approval: Approval) -> http.Approval:
@@ -61,6 +59,7 @@ def _shown(conversation_id: str, call: Call, approval: Approval) -> http.Approva
         input=call.input,
         requested_at=requested.at,
         expires_at=requested.expires_at,
+        elicitation=None if approval.asked is None else approval.asked.elicitation,
         decision=None if decided is None else _made(decided),
     )
 
@@ -98,13 +97,18 @@ async def list_approvals(
     return [_listed(*row) for row in rows]
 
 
-def _listed(given: str, decided: str | None, name: str, server: str, *row: str) -> http.Approval:
-    event = None if decided is None else wire.decode_event(decided.encode())
+def _listed(
+    given: str, requested: str | None, decided: str | None, name: str, server: str, *row: str
+) -> http.Approval:
+    texts = (requested, decided)
+    question, event = (None if text is None else wire.decode_event(text.encode()) for text in texts)
+    asked = question.asked if isinstance(question, events.ApprovalRequested) else None
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     return http.Approval(
         **fields,
         tool=http.ApprovalTool(name=name, server=server),
         input=msgspec.json.decode(given),
+        elicitation=None if asked is None else asked.elicitation,
         decision=_made(event) if isinstance(event, events.ApprovalDecided) else None,
     )
 
@@ -116,8 +120,13 @@ SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
  WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s
 """
 
+# What a tool has asked for the log has alone; the rows of a page are few.
 _LIST = """
-SELECT input, decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
+SELECT input,
+       CASE WHEN call_id LIKE '%%#%%' THEN (
+           SELECT convert_from(state, 'UTF8') FROM conversation_events
+            WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = approval_id) END,
+       decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
        expires_at, status
   FROM approvals
  WHERE approval_id IS NOT NULL

@@ -3,6 +3,7 @@
 To decide so again is safe: the run is then told again from behind its wait, wherever it stands.
 """
 
+from conversations.aggregate.approvals import needed
 from conversations.aggregate.conversation import Run
 from conversations.claims.idempotency import Claim
 from conversations.queries.find_run import load_run
@@ -14,7 +15,7 @@ from gateway.chat.launch import has_begun, wait_for
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal
 from gateway.parts import Parts
-from gateway.runs.behind import Behind
+from gateway.runs.behind import Behind, Wait
 from gateway.runs.live_run import LiveRun
 
 REFUSALS = ("not_found", "approval_forbidden", "approval_decided", "approval_expired")
@@ -35,7 +36,7 @@ async def resume(
     await slot.give_back()
     async with parts.account_bounds.reading(caller):
         conversation_id, run = await _decided(parts, caller, ask)
-    behind = Behind(run, max(_round_of(run, verdict.approval_id) for verdict in ask.verdicts))
+    behind = Behind(run, max(_wait_of(run, verdict.approval_id) for verdict in ask.verdicts))
     await exchange.enter(parts.account_bounds.streaming(caller))
     following = parts.runs.follow(
         run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, behind=behind
@@ -69,10 +70,8 @@ async def _decided(parts: Parts, caller: Caller, ask: Ask) -> tuple[str, Run]:
         raise Refusal("not_found", "There is no such approval of this agent.")
     if ask.decides_all:
         _, run = await _loaded(parts, found[0].trace_id)
-        if missing := {call.approval_id for call in run.pending} - {approval.id for approval in found}:
-            raise Refusal(
-                "invalid_request", f"Of what the run waits for, {', '.join(map(str, missing))} is missing."
-            )
+        if missing := {approval.id for approval in needed(run)} - {approval.id for approval in found}:
+            raise Refusal("invalid_request", f"Of what the run waits for, {', '.join(missing)} is missing.")
     for verdict, approval in zip(ask.verdicts, found, strict=True):
         try:
             await decide(parts, caller, approval, storable(verdict.body))
@@ -89,7 +88,11 @@ async def _loaded(parts: Parts, trace_id: str) -> tuple[str, Run]:
     return loaded
 
 
-def _round_of(run: Run, approval_id: str) -> int:
+def _wait_of(run: Run, approval_id: str) -> Wait:
     return next(
-        each.number for each in run.rounds for call in each.calls if call.approval_id == approval_id.lower()
+        Wait(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+        if approval.id == approval_id.lower()
     )

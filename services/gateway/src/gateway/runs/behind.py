@@ -1,23 +1,41 @@
 """What of a run is behind one of its waits, for a reader who was told what is before it. Pure."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from contracts.updates import NextRound, Sources, Text, ToolReturned, ToolStarted, Update
 from conversations.aggregate.conversation import Run
 
 
-class Behind:
-    """Passes on what is behind the wait in round `number` of a run, of updates from its beginning.
+class Wait(NamedTuple):
+    """One time that a run waits: in which round, and how often it had waited in that before."""
 
-    `calls`: those of that round that a person was asked about, by their ids, as they were then decided.
+    round: int
+    number: int = 0
+
+
+class Behind:
+    """Passes on what is behind a wait of a run, of updates from its beginning.
+
+    `calls`: those that a person was asked about then, or later in that round, by their ids, as they were then
+    decided.
     """
 
-    def __init__(self, run: Run, number: int) -> None:
-        had = [each for each in run.rounds if each.number <= number]
-        self.number = number
-        self.calls = {call.call_id: call for call in had[-1].calls if call.approval is not None}
+    def __init__(self, run: Run, wait: Wait) -> None:
+        had = [each for each in run.rounds if each.number <= wait.round]
+        self.wait = wait
+        self.calls = {
+            call.call_id: call
+            for call in had[-1].calls
+            if any(approval.wait >= wait.number for approval in call.approvals)
+        }
         self._had = {call.call_id for each in had for call in each.calls}
         self._text = sum(len(each.text) for each in had)
+
+    def approval_of(self, call_id: str) -> str | None:
+        """What was asked about one of `calls` first: the id of it."""
+        asked = (each.id for each in self.calls[call_id].approvals if each.wait >= self.wait.number)
+        return next(asked, None)
 
     def rest(self, updates: Iterable[Update]) -> list[Update]:
         """What of these is behind it."""
@@ -34,7 +52,7 @@ class Behind:
                 return None
             case ToolReturned() if update.call_id in self._had - self.calls.keys():
                 return None
-            case NextRound() if update.number <= self.number:
+            case NextRound() if update.number <= self.wait.round:
                 return None
             case _:
                 return update

@@ -5,6 +5,7 @@ on. It is requested here; should that not come to be, the sweeper does it.
 """
 
 import contextlib
+from typing import Any
 
 from bus import BusUnavailable
 from contracts import wire
@@ -58,7 +59,7 @@ async def _decide(parts: Parts, command: DecideApproval, conversation: Conversat
     if isinstance(outcome, NotDecided):
         return ApprovalAnswered(code=outcome.code)
     if isinstance(outcome, Decided):
-        if problem := await _problem(parts, command, run):
+        if problem := await _problem(parts, command, run, answer):
             return ApprovalAnswered(code="invalid_request", detail=problem)
         failpoints.reach("orchestrator-before-decision")
         conversation = await parts.store.append(conversation, outcome.events)
@@ -74,26 +75,32 @@ async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
             await parts.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
 
 
-async def _problem(parts: Parts, command: DecideApproval, run: Run) -> str:
-    """What is wrong with an input that a person has put in the place of the model's; "" for nothing.
+async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: Answer) -> str:
+    """What is wrong with an input that takes the place of the model's, or that a tool has asked for.
 
-    Raises ToolsUnavailable, DatabaseUnavailable.
+    "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.
     """
-    if command.input is None or command.decision != "approved":
+    found = approvals.find(run, answer.approval_id)
+    assert found is not None, "it can be decided about"
+    call, asked = found[0], found[1].asked
+    if asked is not None and (problem := approvals.unfit(asked, answer)):
+        return problem
+    given = answer.input if asked is None else approvals.content_of(asked, answer)
+    if given is None or answer.decision != "approved":
         return ""
-    if len(wire.encode(command.input)) > MAX_INPUT_BYTES:
+    if len(wire.encode(given)) > MAX_INPUT_BYTES:
         return f"It is longer than {MAX_INPUT_BYTES} bytes."
-    call = next(each for each in run.pending if each.approval_id == command.approval_id)
     agent = await parts.agents.at_version(command.account_id, run.agent_id, run.agent_version)
     if agent is None:
         return "There is no such agent any more."
-    return await _misfit(parts, agent, call, command)
+    schema = await _schema(parts, agent, call) if asked is None else asked.requested_schema or {}
+    # A check that takes too long is not made again for a while, by this name.
+    name = call.name if asked is None else f"{call.name} asks"
+    return await parts.schema_checks.problem(agent, wire.encode(given).decode(), schema=schema, name=name)
 
 
-async def _misfit(parts: Parts, agent: AgentConfig, call: Call, command: DecideApproval) -> str:
-    specs = await parts.listings.of(agent)
-    schema = next((spec.input_schema for spec in specs if spec.name == call.name), None)
-    if schema is None:
-        raise ToolsUnavailable(call.name)
-    text = wire.encode(command.input).decode()
-    return await parts.schema_checks.problem(agent, text, schema=schema, name=call.name)
+async def _schema(parts: Parts, agent: AgentConfig, call: Call) -> dict[str, Any]:
+    for spec in await parts.listings.of(agent):
+        if spec.name == call.name:
+            return spec.input_schema
+    raise ToolsUnavailable(call.name)

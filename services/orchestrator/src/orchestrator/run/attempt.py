@@ -53,7 +53,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
     run = attempt.log.run
     if run.pending:
         failpoints.reach("orchestrator-paused")
-        log.info("run_paused", approvals=[call.approval_id for call in run.pending])
+        log.info("run_paused", approvals=[each.id for call in run.pending for each in call.pending])
         return opened.paused(attempt.channel)
     log.info(
         "run_ended",

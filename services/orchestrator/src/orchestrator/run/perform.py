@@ -1,6 +1,6 @@
 """The steps of a run, done: each returns the events that are to be appended for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
@@ -13,7 +13,15 @@ from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import Compact, through_version
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.history import Histories, Prompt, prompt_for, summary_prompt
-from conversations.aggregate.turn import AskApproval, CallModel, Retrieve, RunTools, Step, conclude
+from conversations.aggregate.turn import (
+    AskApproval,
+    CallModel,
+    Retrieve,
+    RunTools,
+    Step,
+    conclude,
+    held_calls,
+)
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
 from directory.compaction import Compaction
@@ -32,6 +40,7 @@ from orchestrator.run.resume import AlreadySent
 from orchestrator.run.retrieval import Retriever
 from orchestrator.tools.listing import ToolListings
 from orchestrator.tools.requested import asked_for, sendable
+from orchestrator.tools.tool_calls import InputRequired
 from runtime import failpoints
 
 
@@ -40,7 +49,7 @@ class Tools(Protocol):
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
-    ) -> tuple[events.ToolReturned, ...]:
+    ) -> tuple[events.ToolReturned | InputRequired, ...]:
         """What the calls of a round came to, in their order."""
 
     def recorded(self, run: Run) -> None:
@@ -94,18 +103,33 @@ class Performer:
                 self._tools.recorded(run)
                 return await self._call_model(run, step)
             case RunTools():
-                return await self._tools.run(step.round, step.calls, await self.offered())
+                return await self._run_tools(run, step)
             case AskApproval():
-                return await self._ask(run, step)
+                return await self._ask(run, step.round, [(call, None) for call in step.calls])
             case Retrieve():
                 found = await self._retriever.find(run.user_text)
                 return (events.SourcesRetrieved(trace_id=run.trace_id, at=self._clock.now(), sources=found),)
 
-    async def _ask(self, run: Run, step: AskApproval) -> Sequence[events.Event]:
+    async def _run_tools(self, run: Run, step: RunTools) -> Sequence[events.Event]:
+        """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
+        outcomes = await self._tools.run(step.round, step.calls, await self.offered())
+        returned = tuple(each for each in outcomes if isinstance(each, events.ToolReturned))
+        asking = [each for each in outcomes if isinstance(each, InputRequired)]
+        if not asking:
+            return returned
+        asked: list[tuple[Call, events.InputAsked | None]] = [
+            *((each.call, asks) for each in asking for asks in each.asked),
+            *((call, None) for call in held_calls(run.rounds[-1])),
+        ]
+        return (*returned, *await self._ask(run, step.round, asked))
+
+    async def _ask(
+        self, run: Run, number: int, about: Iterable[tuple[Call, events.InputAsked | None]]
+    ) -> Sequence[events.Event]:
         """What stands in for a tool that is not listed any more is its name."""
         agent, offered = self._agent, await self.offered()
-        asked = []
-        for call in step.calls:
+        questions = []
+        for call, asks in about:
             spec = offered.get(call.name)
             terms = Terms(
                 agent_id=agent.agent_id,
@@ -117,8 +141,9 @@ class Performer:
                 on_new_message=agent.on_new_message,
             )
             now = self._clock.now()
-            asked.append(requested(run, step.round, call, terms, approval_id=new_id(), now=now))
-        return asked
+            question = requested(run, number, call, terms, approval_id=new_id(), now=now, asked=asks)
+            questions.append(question)
+        return questions
 
     def _held(self, offered: Mapping[str, ToolSpec]) -> frozenset[str]:
         """The names of the tools that a person has to allow."""

@@ -8,11 +8,12 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from opentelemetry.trace import Span, SpanKind, use_span
 
 from bus import Bus, BusUnavailable, Subscription
 from contracts import events, wire
-from contracts.messages import ToolFinished, ToolRequested
+from contracts.messages import InputRequest, ToolFinished, ToolRequested
 from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from contracts.values import ToolSpec
@@ -28,6 +29,29 @@ _SHORT_CHARACTERS = 4 * 1024  # a result up to this may stay in RESULTS for its 
 
 _UNKNOWN = "The tool {} timed out; its outcome is unknown."
 _GONE = "The tool {} cannot be reached any more; the call was not run."
+
+
+class InputRequired(msgspec.Struct, frozen=True):
+    """The tool of `call` asks a person, and is not done."""
+
+    call: Call
+    requests: tuple[InputRequest, ...]
+    request_state: str | None
+
+    @property
+    def asked(self) -> tuple[events.InputAsked, ...]:
+        """What it asks for, as it is recorded: one thing each."""
+        return tuple(
+            events.InputAsked(
+                **msgspec.structs.asdict(each.elicitation),
+                name=self.call.name,
+                input=self.call.ran_input,
+                key=each.key,
+                leg=self.call.leg,
+                request_state=self.request_state,
+            )
+            for each in self.requests
+        )
 
 
 class ToolCalls:
@@ -52,6 +76,8 @@ class ToolCalls:
         self._earlier = {
             call.call_id for each in run.rounds for call in each.calls if call.may_run_since[0] < run.attempt
         }
+        # Of a call that came back for input, the results of before are no news.
+        self._legs = {call.call_id: call.leg for each in run.rounds for call in each.calls if call.leg}
         self._clock = clock
         self._run_ends_at = run_ends_at
         self._tool_seconds = tool_seconds
@@ -66,7 +92,7 @@ class ToolCalls:
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
-    ) -> tuple[events.ToolReturned, ...]:
+    ) -> tuple[events.ToolReturned | InputRequired, ...]:
         """What the calls of a round came to, in their order: asked for now, and waited for."""
         if self._following is None:
             self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
@@ -104,6 +130,9 @@ class ToolCalls:
                 input=call.ran_input,
                 timeout_s=self._tool_seconds,
                 deadline=deadline,
+                leg=call.leg,
+                responses=call.responses,
+                request_state=call.request_state,
             )
         failpoints.reach("orchestrator-before-tool-request")
         await self._send()
@@ -161,7 +190,7 @@ class ToolCalls:
             await self._traces.record_tool(result)
 
     def _take(self, result: ToolFinished) -> None:
-        if result.recorded:
+        if result.recorded or result.leg != self._legs.get(result.call_id, 0):
             return
         self._results[result.call_id] = result
         self._news.set()
@@ -206,8 +235,10 @@ class ToolCalls:
                 await self._send()
                 await self._look()
 
-    def _returned(self, round_number: int, call: Call) -> events.ToolReturned:
+    def _returned(self, round_number: int, call: Call) -> events.ToolReturned | InputRequired:
         result = self._results.get(call.call_id)
+        if result is not None and result.input_requests:
+            return InputRequired(call, result.input_requests, result.request_state)
         if result is None:
             known = self._may_have_been_asked(call)
             result = ToolFinished(

@@ -16,6 +16,7 @@ from tool_runner.calls.output import error_output, rendered
 from tool_runner.faults import Fault, Kind, ToolFailed
 from tool_runner.redaction import redacted_json
 from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.elicitation import MAX_LEGS, InputRequired, Leg
 from tool_runner.servers.pool import Server, ServerPool
 from tool_runner.tools.listing import is_allowed
 from tool_runner.tools.tool import Tool
@@ -85,16 +86,20 @@ class Executor:
 
     async def run(
         self, server: Server, tool: Tool, request: messages.ToolRequested, deadline: float
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequired:
         """Call the tool, until `deadline` on the loop's clock. Raises ToolFailed."""
+        leg = Leg(request.leg, request.responses, request.request_state)
         with _span(server, request):
             async with self._boundary(request):
-                return await server.call(tool, request.input, deadline)
+                outcome = await server.call(tool, request.input, deadline, leg)
+            if isinstance(outcome, InputRequired) and leg.number >= MAX_LEGS:
+                raise ToolFailed("asks_again")
+            return outcome
 
     def finished(
         self,
         request: messages.ToolRequested,
-        outcome: CallToolResult | Fault,
+        outcome: CallToolResult | InputRequired | Fault,
         began: float,
         secrets: Sequence[str] = (),
     ) -> messages.ToolFinished:
@@ -103,7 +108,11 @@ class Executor:
         `secrets` are not among them, whatever the server said.
         """
         ms = round((time.perf_counter() - began) * 1000)
+        asked: InputRequired | None = None
         match outcome:
+            case InputRequired():
+                asked, fault, detail = outcome, "", ""
+                output = error_output(Fault("input").words)
             case Fault():
                 output = error_output(outcome.words)
                 fault, detail = str(outcome.kind), outcome.detail
@@ -122,9 +131,17 @@ class Executor:
             chars=len(output),
             fault=fault,
             detail=detail,
+            asks=0 if asked is None else len(asked.requests),
         )
         return messages.ToolFinished(
-            trace_id=request.trace_id, call_id=request.call_id, output=output, is_error=bool(fault), ms=ms
+            trace_id=request.trace_id,
+            call_id=request.call_id,
+            output=output,
+            is_error=bool(fault) or asked is not None,
+            ms=ms,
+            leg=request.leg,
+            input_requests=() if asked is None else asked.requests,
+            request_state=None if asked is None else asked.request_state,
         )
 
     @asynccontextmanager

@@ -24,6 +24,7 @@ from tool_runner.calls.result_quota import ResultQuota
 from tool_runner.calls.slots import Slots
 from tool_runner.clock import DatabaseClock, moment
 from tool_runner.faults import Fault, ToolFailed
+from tool_runner.servers.elicitation import InputRequired
 from tool_runner.servers.pool import Server
 
 _PUBLISH_SECONDS = 30.0
@@ -96,7 +97,7 @@ class CallHandler:
             return
         failpoints.reach("tool-runner-received")
         began = time.perf_counter()
-        outcome: CallToolResult | Fault | None
+        outcome: CallToolResult | InputRequired | Fault | None
         server: Server | None = None
         try:
             left = await self._seconds_left(request)
@@ -130,7 +131,7 @@ class CallHandler:
 
     async def _in_turn(
         self, delivery: Delivery, request: messages.ToolRequested, server: Server, left: float
-    ) -> CallToolResult | Fault | None:
+    ) -> CallToolResult | InputRequired | Fault | None:
         """What came of the call, once it is its account's turn; None if it is not this process's to tell.
 
         Raises ToolFailed where it did not begin here.
@@ -158,7 +159,7 @@ class CallHandler:
 
     async def _outcome(
         self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
-    ) -> CallToolResult | Fault | None:
+    ) -> CallToolResult | InputRequired | Fault | None:
         """What came of the call, by `until` (loop time); None if it is not this process's to tell.
 
         Raises ToolFailed where it did not begin here.
@@ -191,7 +192,7 @@ class CallHandler:
         try:
             execution = await self._journal.begin(
                 request.trace_id,
-                request.call_id,
+                request.leg_id,
                 deadline=None if request.deadline is None else moment(request.deadline),
                 seconds=until - loop.time() + TOOL_ANSWER_SECONDS,
             )
@@ -215,7 +216,7 @@ class CallHandler:
 
         A runner that began it may have died or been paused since. Raises DatabaseUnavailable.
         """
-        execution = await self._journal.find(request.trace_id, request.call_id)
+        execution = await self._journal.find(request.trace_id, request.leg_id)
         if execution is None:
             return fault
         if await self._is_published_or_running(delivery, request, execution):
@@ -235,7 +236,8 @@ class CallHandler:
         return False
 
     async def _finished_before(self, request: messages.ToolRequested) -> bool:
-        return request.call_id in await self._bus.traces.tool_results_of(request.trace_id)
+        found = (await self._bus.traces.tool_results_of(request.trace_id)).get(request.call_id)
+        return found is not None and found.leg >= request.leg
 
     async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         telemetry.count("agentchat.tools.put_back")

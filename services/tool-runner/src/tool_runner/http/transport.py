@@ -34,7 +34,7 @@ _SESSION_ID = re.compile(r"[\x21-\x7e]{1,1024}\Z")
 
 
 class _Sent(msgspec.Struct):
-    """What the transport needs to know of an outgoing message."""
+    """What the transport needs to know of an outgoing message. One without a method answers the server."""
 
     method: str = ""
     id: int | str | None = None
@@ -180,7 +180,7 @@ def _judged(sent: _Sent, status: int, media_type: str) -> Fault | None:
         return Fault("redirect", f"HTTP {status}")
     if status >= 400:
         return Fault("status", f"HTTP {status}")
-    if sent.id is not None and (status != 200 or media_type not in _ANSWERS):
+    if sent.method and sent.id is not None and (status != 200 or media_type not in _ANSWERS):
         return Fault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
     return None
 

@@ -24,6 +24,7 @@ from tool_runner.http.transport import GuardedTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers.agents import AuthorizedServer
 from tool_runner.servers.connection import MakeSession, ServerConnection
+from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
 from tool_runner.servers.failures import GRACE_SECONDS
 from tool_runner.servers.session import Session
 from tool_runner.shared_task import shared
@@ -37,7 +38,8 @@ _TIDY_SECONDS = 30.0
 _NAMED = 5
 
 Tools = Mapping[str, Tool]
-_Key = tuple[str, str, tuple[tuple[str, str], ...], str]  # account, address, headers, authorisation
+_Key = tuple[str, str, tuple[tuple[str, str], ...], str, bool]
+"""Account, address, headers, authorisation, and whether it may ask persons."""
 
 
 class Server:
@@ -86,7 +88,9 @@ class Server:
             return self._tools
         return await self._listed()
 
-    async def call(self, tool: Tool, arguments: dict[str, Any], deadline: float) -> CallToolResult:
+    async def call(
+        self, tool: Tool, arguments: dict[str, Any], deadline: float, leg: Leg = FIRST_LEG
+    ) -> CallToolResult | InputRequired:
         """Run a tool, until `deadline` on the loop's clock. Raises ToolFailed.
 
         It is sent a second time only where that does no harm: the server did not know the session, or the
@@ -96,7 +100,7 @@ class Server:
             async with asyncio.timeout_at(deadline + 2 * GRACE_SECONDS):
                 session = await self._ready()
                 try:
-                    return await session.call(tool.name, arguments, deadline)
+                    return await session.call(tool.name, arguments, deadline, leg)
                 except ToolFailed as failed:
                     harmless = failed.fault.kind == "expired" or (
                         tool.repeatable and failed.fault.kind == "broken"
@@ -104,7 +108,7 @@ class Server:
                     if not harmless:
                         raise
                 session = await self._ready()
-                return await session.call(tool.name, arguments, deadline)
+                return await session.call(tool.name, arguments, deadline, leg)
         except TimeoutError as error:
             raise ToolFailed("timeout") from error
 
@@ -168,7 +172,8 @@ class ServerPool:
     def get(self, account_id: str, config: McpServer) -> Server:
         """The server that an agent's configuration names. Raises ToolFailed if too many are in use."""
         authorized = config.authorization_id if isinstance(config, AuthorizedServer) else ""
-        key = (account_id, config.url, tuple(sorted(config.headers.items())), authorized)
+        headers = tuple(sorted(config.headers.items()))
+        key = (account_id, config.url, headers, authorized, config.elicitation)
         server = self._servers.get(key)
         if server is None:
             self._make_room(account_id)
@@ -245,7 +250,8 @@ class ServerPool:
         def make(handshake: bool) -> Session:
             large = KeySlots(self._large, account_id)
             transport = GuardedTransport(self._guard, account_id, self._tls, large, tokens)
-            return Session(config.url, config.headers, transport, handshake=handshake)
+            check_link = self._guard.check_url if config.elicitation else None
+            return Session(config.url, config.headers, transport, handshake=handshake, check_link=check_link)
 
         return make
 

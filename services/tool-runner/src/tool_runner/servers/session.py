@@ -4,15 +4,15 @@ The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so 
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
 import httpx2
 import mcp_types
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp_types import URL_ELICITATION_REQUIRED, CallToolResult, InputRequiredResult
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
@@ -22,6 +22,7 @@ from tool_runner.http.exchange import RESPONSE_BYTES, begin_exchange
 from tool_runner.http.transport import GuardedTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers import failures
+from tool_runner.servers.elicitation import Asking, InputRequired, Leg, Reader, on_elicitation
 from tool_runner.servers.failures import asking
 from tool_runner.tools.pages import Entry, page_of_tools
 from tool_runner.tools.tool import MAX_TOOLS
@@ -31,6 +32,9 @@ _CLOSE_SECONDS = 2.0
 _PAGES = 20
 _CLIENT = mcp_types.Implementation(name="agent-chat-service", version="0.1.0")
 _MAX_AGE_SECONDS = 3600.0
+# A server may have a call made again with its state alone: that it does at once, and not for ever.
+_STATE_ONLY_LEGS = 10
+_STATE_ONLY_SECONDS = 0.25
 # What an agent's headers may not say, because the client does.
 _OURS = (
     {"accept", "accept-encoding", "content-type", "content-length", "transfer-encoding", "user-agent"}
@@ -43,9 +47,19 @@ class Session:
     """A session with one server under one set of credentials. Opened once, and not again after it ended."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], transport: GuardedTransport, *, handshake: bool
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        transport: GuardedTransport,
+        *,
+        handshake: bool,
+        check_link: Callable[[str], None] | None,
     ) -> None:
-        """`handshake`: the server is known to want one, so it is not probed for the stateless protocol."""
+        """`handshake`: the server is known to want one, so it is not probed for the stateless protocol.
+
+        `check_link` judges links that the server asks a person to open, as `Reader` has it; None: it is told
+        that nobody can be asked.
+        """
         self._url = url
         self._header_secrets = secrets_of(headers)
         self._transport = transport
@@ -53,6 +67,7 @@ class Session:
             transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
         )
         self._mode = "legacy" if handshake else "auto"
+        self._reader = None if check_link is None else Reader(self.secrets, check_link)
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened_at = asyncio.get_running_loop().time()
         self._closing = asyncio.Event()
@@ -118,24 +133,60 @@ class Session:
                     break
         return found
 
-    async def call(self, tool: str, arguments: dict[str, Any], deadline: float) -> CallToolResult:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], deadline: float, leg: Leg
+    ) -> CallToolResult | InputRequired:
         """One call, until `deadline` on the loop's clock. Raises ToolFailed.
 
         Cancelling it tells the server and leaves the session to others.
         """
-        session = self._opened.result().session
-        seconds = max(deadline - asyncio.get_running_loop().time(), 0.001)
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
+            if self._reader is not None and self.handshaken:
+                return await self._asking(params, deadline, Asking(self._reader, leg))
+            params.input_responses, params.request_state = leg.newest, leg.request_state
+            for _ in range(_STATE_ONLY_LEGS):
+                async with asking(deadline, self.secrets):
+                    result = await self._send(params, deadline)
+                if not isinstance(result, InputRequiredResult):
+                    return result
+                if self._reader is None:
+                    break
+                if result.input_requests:
+                    return self._reader.required(result)
+                await asyncio.sleep(_STATE_ONLY_SECONDS)
+                params.input_responses, params.request_state = None, result.request_state
+        raise ToolFailed("input")
+
+    async def _asking(
+        self, params: mcp_types.CallToolRequestParams, deadline: float, asked: Asking
+    ) -> CallToolResult | InputRequired:
+        """A call in which the server may ask. What it then returns for want of answers is no result."""
+        try:
             async with asking(deadline, self.secrets):
-                result = await session.send_request(
-                    mcp_types.CallToolRequest(params=params),
-                    self._results,
-                    request_read_timeout_seconds=seconds,
-                )
-        if isinstance(result, InputRequiredResult):
-            raise ToolFailed("input")
+                try:
+                    with asked.open():
+                        result = await self._send(params, deadline)
+                except MCPError as error:
+                    if error.code != URL_ELICITATION_REQUIRED:
+                        raise
+                    return asked.refused(error)
+        except ToolFailed as failed:
+            if failed.fault.kind == "refused" and (required := asked.required):
+                return required
+            raise
+        if required := asked.required:
+            return required
+        assert isinstance(result, CallToolResult), "the other result is of later protocols"
         return result
+
+    async def _send(
+        self, params: mcp_types.CallToolRequestParams, deadline: float
+    ) -> CallToolResult | InputRequiredResult:
+        seconds = max(deadline - asyncio.get_running_loop().time(), 0.001)
+        return await self._opened.result().session.send_request(
+            mcp_types.CallToolRequest(params=params), self._results, request_read_timeout_seconds=seconds
+        )
 
     @contextmanager
     def _in_use(self) -> Iterator[None]:
@@ -173,7 +224,12 @@ class Session:
             self._url, http_client=self._http, max_sse_event_size=RESPONSE_BYTES
         )
         return Client(
-            transport, mode=self._mode, cache=None, client_info=_CLIENT, read_timeout_seconds=OPEN_SECONDS
+            transport,
+            mode=self._mode,
+            cache=None,
+            client_info=_CLIENT,
+            read_timeout_seconds=OPEN_SECONDS,
+            elicitation_callback=None if self._reader is None else on_elicitation,
         )
 
 

@@ -17,11 +17,11 @@ from gateway.chat.ask import Fork
 from gateway.http.problems import Refusal, invalid
 from gateway.http.strict_json import MAX_BODY_BYTES
 from gateway.parts import Parts
-from gateway.runs.behind import Behind
+from gateway.runs.behind import Behind, Wait
 from gateway.traces.owned_run import run_of
 
 _PAGE = 200
-_RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8}))?\Z")
+_RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8})(?:_([1-9][0-9]?))?)?\Z")
 _CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
 
 
@@ -35,15 +35,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Named(msgspec.Struct, frozen=True):
-    """What the id of a response says: a run; or what of it is behind its wait in the round `behind`."""
+    """What the id of a response says: a run; or what of it is behind one of its waits."""
 
     trace_id: str
-    behind: int | None
+    behind: Wait | None
 
 
-def response_id(trace_id: str, behind: int | None = None) -> str:
-    """The id of a run's response, or of what is behind its wait in a round."""
-    return f"resp_{trace_id}" if behind is None else f"resp_{trace_id}_{behind}"
+def response_id(trace_id: str, behind: Wait | None = None) -> str:
+    """The id of a run's response, or of what is behind one of its waits."""
+    if behind is None:
+        return f"resp_{trace_id}"
+    return f"resp_{trace_id}_{behind.round}" + (f"_{behind.number}" if behind.number else "")
 
 
 def shown_id(conversation_id: str) -> str:
@@ -57,7 +59,7 @@ async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Name
     if said is None:
         raise no_such_response()
     try:
-        named = Named(said[1], None if said[2] is None else int(said[2]))
+        named = Named(said[1], None if said[2] is None else Wait(int(said[2]), int(said[3] or 0)))
         return named, await run_of(parts, caller, named.trace_id)
     except Refusal:
         raise no_such_response() from None
@@ -72,7 +74,12 @@ def behind_wait(run: Run, named: Named) -> Behind | None:
     """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
     if named.behind is None:
         return None
-    waited = (each.number for each in run.rounds if any(call.approval for call in each.calls))
+    waited = (
+        Wait(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+    )
     if named.behind not in waited:
         raise no_such_response()
     return Behind(run, named.behind)

@@ -32,6 +32,7 @@ from gateway.http.problems import Refusal
 from gateway.http.responses import Answer
 from gateway.openapi.described import described
 from gateway.parts import Parts
+from gateway.runs.behind import Wait
 from gateway.runs.event_stream import EventStream
 
 _EXAMPLE = wire.Response(
@@ -139,7 +140,7 @@ async def create_response(request: Request[Any, Any, Any]) -> Answer[wire.Respon
     ask, run = started.ask, started.run
     of(request.scope).headers.append((b"x-conversation-id", started.claim.conversation_id.encode()))
     behind = started.behind
-    begun = _begun(ask, started.claim, None if behind is None else behind.number)
+    begun = _begun(ask, started.claim, None if behind is None else behind.wait)
     if ask.as_events:
         output = Output(begun, behind=behind)
         return EventStream(run, lambda: output.encode(run.take()))
@@ -152,7 +153,7 @@ async def create_response(request: Request[Any, Any, Any]) -> Answer[wire.Respon
     return Answer(response_of(begun, updates, behind))
 
 
-def _begun(ask: ResponseAsk, claim: Claim, behind: int | None) -> wire.Response:
+def _begun(ask: ResponseAsk, claim: Claim, behind: Wait | None) -> wire.Response:
     return wire.Response(
         id=conversation.response_id(claim.trace_id, behind),
         created_at=int(datetime.fromisoformat(claim.now).timestamp()),

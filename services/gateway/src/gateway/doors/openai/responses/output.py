@@ -180,7 +180,7 @@ class Output:
         """A call that has waited, with what it was run with."""
         assert self._behind is not None
         call = self._behind.calls[call_id]
-        return self._call(ToolStarted(call_id, call.name, call.ran_input), call.approval_id)
+        return self._call(ToolStarted(call_id, call.name, call.ran_input), self._behind.approval_of(call_id))
 
     def _wait(self, waits: Broken) -> bytes:
         """The response is over, and another one goes on. In the run's stream the wait has no place."""

@@ -44,7 +44,7 @@ ResponseId = Annotated[
     str,
     PathParameter(
         description="The response's id.",
-        schema_extra={"pattern": "^resp_[0-9a-f]{32}(_[1-9][0-9]{0,8})?$"},
+        schema_extra={"pattern": "^resp_[0-9a-f]{32}(_[1-9][0-9]{0,8}(_[1-9][0-9]?)?)?$"},
         examples=[Example(value=response_id(TRACE))],
     ),
 ]

@@ -1,0 +1,307 @@
+"""A tool that asks a person in a call: the run parks, and the call is made again with what was said."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from bus import decide_approval
+from contracts import events, frames
+from contracts.messages import (
+    ApprovalAnswered,
+    ChatRequested,
+    DecideApproval,
+    InputRequest,
+    InputResponse,
+    ToolFinished,
+    ToolRequested,
+)
+from contracts.values import Elicitation, Usage
+from conversations.aggregate.approvals import needed
+from conversations.aggregate.calls import Approval
+from directory.agents import McpServer
+from directory.approval_policy import ApprovalRules, ToolFilter
+from tests.orchestrator.given import Listener, World, ago
+from tests.orchestrator.scripted import ScriptedProvider, asks, says
+from tests.orchestrator.test_approvals import ADA
+from tests.orchestrator.toolbox import Toolbox, result_of
+
+pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
+
+SHOP = McpServer(name="shop", url="https://shop.example/mcp")
+ASKS_FOR_FIND = ApprovalRules(always=ToolFilter(tool_names=("find",)))
+GUESTS = Elicitation(
+    message="How many?",
+    requested_schema={
+        "type": "object",
+        "properties": {"guests": {"type": "integer", "maximum": 9}},
+        "required": ["guests"],
+    },
+)
+LINK = Elicitation(message="Pay here.", mode="url", url="https://pay.example/")
+
+
+@pytest.fixture(scope="module")
+async def box(working: World) -> AsyncIterator[Toolbox]:
+    async with Toolbox(working.bus).open() as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _fresh(box: Toolbox) -> None:
+    box.run = asks_for(GUESTS)
+    box.requested.clear()
+
+
+def asks_for(*legs: Elicitation) -> Any:
+    """A tool that asks for one of these in each leg, and is then done."""
+
+    async def run(request: ToolRequested) -> str | ToolFinished:
+        if request.leg >= len(legs):
+            return f'{{"leg": {request.leg}}}'
+        asked = InputRequest(key="a", elicitation=legs[request.leg])
+        return result_of(request, input_requests=(asked,), request_state=f"state {request.leg}")
+
+    return run
+
+
+async def parked(world: World, provider: ScriptedProvider, *calls: Any, **agent: Any) -> Listener:
+    provider.will(asks(*(calls or (("b", "order", '{"n": 2}'),)), text="Let me see. "), says("Done."))
+    caller = await world.ask(await world.agent(**({"mcp_servers": (SHOP,)} | agent)))
+    await caller.until(frames.Paused)
+    return caller
+
+
+async def pending(world: World, caller: Listener) -> list[Approval]:
+    return [each for call in (await world.run(caller)).pending for each in call.pending]
+
+
+async def decide(
+    world: World, caller: Listener, decided: Any = "approved", *, which: int = 0, **fields: Any
+) -> ApprovalAnswered:
+    waiting = await pending(world, caller)
+    return await decide_approval(
+        world.bus.rpc,
+        DecideApproval(
+            trace_id=caller.request.trace_id,
+            account_id=caller.request.account_id,
+            conversation_id=caller.request.conversation_id,
+            approval_id=waiting[which].id,
+            decision=decided,
+            by=ADA,
+            **fields,
+        ),
+    )
+
+
+def said(
+    action: Any, content: dict[str, Any] | None, *, asked: Elicitation = GUESTS, leg: int = 0
+) -> InputResponse:
+    return InputResponse(key="a", elicitation=asked, leg=leg, action=action, content=content)
+
+
+async def test_a_run_parks_and_its_call_is_made_again_with_the_answer(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    run = await working.run(caller)
+    (told,) = needed(run)
+    assert (told.tool, told.input, told.elicitation) == ("order", {"n": 2}, GUESTS)
+    assert (await decide(working, caller, input={"guests": 4}, on_behalf_of="Bo")).code is None
+    await caller.until(frames.Completed)
+    first, again = box.requested
+    assert (first.leg, first.responses, first.request_state) == (0, (), None)
+    assert (again.leg, again.input, again.request_state) == (1, {"n": 2}, "state 0")
+    assert again.responses == (said("accept", {"guests": 4}),)
+    (result,) = [each for each in await working.events(caller) if isinstance(each, events.ToolReturned)]
+    assert result.output == '{"leg": 1}'
+    assert provider.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (None, "guests"),
+        ({"guests": 10}, "at $.guests it does not satisfy"),
+        ({"guests": 4, "more": {"deep": 1}}, "Each value is a text, a number, true, false, null"),
+        ({"guests": 4, "more": "x" * 70_000}, "longer than 65536 bytes"),
+    ],
+)
+async def test_an_answer_that_does_not_fit_is_refused_and_the_run_waits_on(
+    working: World, provider: ScriptedProvider, box: Toolbox, given: dict[str, Any] | None, sentence: str
+) -> None:
+    caller = await parked(working, provider)
+    answer = await decide(working, caller, input=given)
+    assert answer.code == "invalid_request"
+    assert sentence in (answer.detail or "")
+    assert len(await pending(working, caller)) == 1
+    assert len(box.requested) == 1
+
+
+async def test_a_refusal_is_told_to_the_tool_whose_result_the_model_gets(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    caller = await parked(working, provider)
+    assert (await decide(working, caller, "denied", reason="Not today.")).code is None
+    await caller.until(frames.Completed)
+    assert box.requested[-1].responses == (said("decline", None),)
+    assert provider.calls[-1].messages[-1]["content"][0]["content"] == '{"leg": 1}'
+
+
+async def test_a_link_takes_no_input_and_is_accepted_without(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    box.run = asks_for(LINK)
+    caller = await parked(working, provider)
+    refused = await decide(working, caller, input={"x": 1})
+    assert (refused.code, refused.detail) == ("invalid_request", "A link is opened, and takes no input.")
+    assert (await decide(working, caller)).code is None
+    await caller.until(frames.Completed)
+    assert box.requested[-1].responses == (said("accept", None, asked=LINK),)
+
+
+async def test_a_tool_may_ask_again_and_is_told_all_that_was_said(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    box.run = asks_for(GUESTS, LINK)
+    caller = await parked(working, provider)
+    await decide(working, caller, input={"guests": 4})
+    await caller.until(frames.Paused, count=2)
+    await decide(working, caller)
+    await caller.until(frames.Completed)
+    last = box.requested[-1]
+    assert (last.leg, last.request_state) == (2, "state 1")
+    assert last.responses == (said("accept", {"guests": 4}), said("accept", None, asked=LINK, leg=1))
+    run = await working.run(caller)
+    assert [each.wait for each in run.rounds[0].calls[0].approvals] == [0, 1]
+
+
+async def test_what_else_the_round_waits_for_is_asked_with_it(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    """And a call that a person has allowed may ask as well."""
+    box.run = asks_for(GUESTS)
+    held = McpServer(name="shop", url="https://shop.example/mcp", require_approval=ASKS_FOR_FIND)
+    caller = await parked(
+        working, provider, ("a", "find", '{"q": 1}'), ("b", "order", '{"n": 2}'), mcp_servers=(held,)
+    )
+    waiting = await pending(working, caller)
+    by_tool = {each.requested.tool: place for place, each in enumerate(waiting)}
+    assert sorted(by_tool) == ["find", "order"]
+    assert [each.tool for each in box.requested] == ["order"]
+    await decide(working, caller, which=by_tool["order"], input={"guests": 1})
+    await decide(working, caller)  # find may run
+    await caller.until(frames.Paused, count=2)
+    (asked,) = await pending(working, caller)
+    assert (asked.requested.tool, asked.wait) == ("find", 1)
+    await decide(working, caller, input={"guests": 2})
+    await caller.until(frames.Completed)
+    assert sorted((each.tool, each.leg) for each in box.requested) == [
+        *(("find", 0), ("find", 1), ("order", 0), ("order", 1))
+    ]
+
+
+def life(request: ChatRequested, *, expires_at: str) -> tuple[events.Event, ...]:
+    """Every event of an elicitation, as workers of before have left them, up to the attempt that may ask."""
+    at: dict[str, Any] = {"trace_id": request.trace_id, "at": request.requested_at}
+    blocks = ({"type": "tool_use", "id": "b", "name": "order", "input": {"n": 2}},)
+    return (
+        events.ModelReplied(round=1, blocks=blocks, stop_reason="tool_use", usage=Usage(), **at),
+        events.ToolCalled(round=1, call_id="b", name="order", input={"n": 2}, **at),
+        events.ApprovalRequested(
+            approval_id="approval-b",
+            call_id="b",
+            round=1,
+            input_sha256="",
+            expires_at=expires_at,
+            agent_id=request.agent_id,
+            server="shop",
+            tool="order",
+            asked=events.InputAsked(
+                message=GUESTS.message,
+                requested_schema=GUESTS.requested_schema,
+                name="order",
+                input={"n": 2},
+                key="a",
+                request_state="state 0",
+            ),
+            **at,
+        ),
+        events.ApprovalDecided(
+            approval_id="approval-b", decision="approved", by=ADA, input={"guests": 3}, **at
+        ),
+        events.RunStarted(attempt=2, agent_version=1, model="demo-shop-1", form="form1", **at),
+    )
+
+
+async def taken_up(world: World, count: int, *, result: int | None = 0, expires_at: str = "") -> Listener:
+    """A run whose worker died behind so many of these events, and the bus has the result of that leg."""
+    request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
+    await world.begun(request, *life(request, expires_at=expires_at or ago(-3600))[:count])
+    if result is not None:
+        asked = (InputRequest(key="a", elicitation=GUESTS),) if result == 0 else ()
+        found = ToolFinished(
+            trace_id=request.trace_id,
+            call_id="b",
+            leg=result,
+            output=f'{{"kept": {result}}}',
+            is_error=False,
+            ms=1,
+            input_requests=asked,
+        )
+        await world.bus.traces.finish_tool(found)
+    listener = await world.listen(request)
+    await world.bus.queues.request_chat(world.again(request))
+    return listener
+
+
+async def test_a_worker_that_died_before_the_question_was_stored_leaves_it_on_the_bus(
+    working: World, box: Toolbox
+) -> None:
+    caller = await taken_up(working, 2)
+    await caller.until(frames.Paused)
+    assert box.requested == []
+    assert [each.asked and each.asked.message for each in await pending(working, caller)] == ["How many?"]
+
+
+async def test_a_worker_that_died_behind_the_question_leaves_the_run_waiting(
+    working: World, box: Toolbox
+) -> None:
+    caller = await taken_up(working, 3)
+    await caller.until(frames.Paused)
+    assert box.requested == []
+
+
+@pytest.mark.parametrize(
+    ("count", "result", "legs", "told"),
+    [
+        (4, 0, [1], '{"leg": 1}'),
+        (5, 0, [], "its outcome is unknown"),
+        (5, 1, [], '{"kept": 1}'),
+    ],
+    ids=["decided", "resumed", "resumed, with its result"],
+)
+async def test_whenever_a_worker_dies_behind_the_decision_the_leg_is_asked_for_once_or_not_at_all(
+    working: World,
+    provider: ScriptedProvider,
+    box: Toolbox,
+    count: int,
+    result: int,
+    legs: list[int],
+    told: str,
+) -> None:
+    """The result of the leg before is still on the bus, and is never taken for this one's."""
+    provider.will(says("Done."))
+    caller = await taken_up(working, count, result=result)
+    await caller.until(frames.Completed)
+    assert [each.leg for each in box.requested] == legs
+    assert told in provider.calls[-1].messages[-1]["content"][0]["content"]
+
+
+async def test_nobody_answers_in_time_and_the_tool_is_told_that_nobody_has_chosen(
+    working: World, provider: ScriptedProvider, box: Toolbox
+) -> None:
+    provider.will(says("Done."))
+    caller = await taken_up(working, 3, expires_at=ago(1))
+    await caller.until(frames.Completed)
+    assert [each.responses for each in box.requested] == [(said("cancel", None),)]

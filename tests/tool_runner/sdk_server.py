@@ -1,0 +1,63 @@
+"""Tool servers that the SDK's own server makes, in this process, on a loopback port."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from runtime import web
+from tests.ports import free_port
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(app: Any) -> AsyncIterator[int]:
+    """The port on which the application is served while the block runs."""
+    port, stop = free_port(), asyncio.Event()
+    task = asyncio.create_task(web.serve(app, "127.0.0.1", port, stop, grace_s=1.0))
+    try:
+        await _reachable(port, task)
+        yield port
+    finally:
+        stop.set()
+        await task
+
+
+async def _reachable(port: int, task: "asyncio.Task[None]") -> None:
+    async with asyncio.timeout(40):
+        while not task.done():
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.02)
+            else:
+                writer.close()
+                return
+    task.result()
+
+
+def of_2025(app: App) -> App:
+    """The application without the newest protocol: who probes for it is told that there is none."""
+
+    async def older(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more:
+            part = await receive()
+            body, more = body + part.get("body", b""), part.get("more_body", False)
+        if json.loads(body).get("method") == "server/discover":
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def again() -> Any:
+            return parts.pop() if parts else await receive()
+
+        await app(scope, again, send)
+
+    return older

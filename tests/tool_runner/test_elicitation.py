@@ -1,0 +1,180 @@
+"""Tools that ask a person in the middle of a call, in both versions of the protocol that know that."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import httpx2
+import pytest
+
+from contracts.messages import InputResponse
+from contracts.values import Elicitation
+from directory.agents import McpServer
+from net_guard import Guard, Resolver
+from tests.tool_runner.conftest import ACCOUNT
+from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
+from tool_runner.calls.output import rendered
+from tool_runner.faults import ToolFailed
+from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
+from tool_runner.servers.pool import Server, ServerPool
+
+pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
+
+LINKED = "https://pay.example.com/allow"
+
+
+class Table:
+    """A caller at a restaurant's server, who answers what he is asked and has the call made again."""
+
+    def __init__(self, restaurant: Restaurant, *, asks: bool = True) -> None:
+        self.restaurant = restaurant
+        guard = Guard([f"127.0.0.1:{restaurant.port}"], Resolver())
+        self.servers = ServerPool(guard, httpx2.create_ssl_context())
+        config = McpServer(name="restaurant", url=restaurant.url, elicitation=asks)
+        self.server: Server = self.servers.get(ACCOUNT, config)
+
+    async def call(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> str | InputRequired:
+        tools = await self.server.tools()
+        until = asyncio.get_running_loop().time() + 20
+        outcome = await self.server.call(tools[name], arguments, until, leg)
+        return outcome if isinstance(outcome, InputRequired) else rendered(outcome)
+
+    async def asked(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> InputRequired:
+        outcome = await self.call(name, leg, **arguments)
+        assert isinstance(outcome, InputRequired), outcome
+        return outcome
+
+
+@pytest.fixture(params=["2025-11-25", "2026-07-28"])
+async def table(request: pytest.FixtureRequest) -> AsyncIterator[Table]:
+    async with open_restaurant(newest=request.param == "2026-07-28") as restaurant:
+        table = Table(restaurant)
+        yield table
+        assert table.server.protocol_version == request.param
+        await table.servers.close(5.0)
+
+
+Said = dict[str, Any] | Literal["decline", "cancel"] | None
+
+
+def behind(leg: Leg, required: InputRequired, *answers: Said) -> Leg:
+    """The next leg: each answer is the content of what was accepted, or another action."""
+    responses = tuple(
+        InputResponse(
+            key=each.key,
+            elicitation=each.elicitation,
+            leg=leg.number,
+            action=answer if isinstance(answer, str) else "accept",
+            content=None if isinstance(answer, str) else answer,
+        )
+        for each, answer in zip(required.requests, answers, strict=True)
+    )
+    return Leg(leg.number + 1, (*leg.responses, *responses), required.request_state)
+
+
+def messages(required: InputRequired) -> list[str]:
+    return [each.elicitation.message for each in required.requests]
+
+
+async def test_what_a_tool_asks_for_is_answered_leg_by_leg_and_the_call_is_done_once(table: Table) -> None:
+    first = await table.asked("book", day="Monday")
+    (asked,) = first.requests
+    assert (asked.elicitation.message, asked.elicitation.mode) == (GUESTS, "form")
+    assert asked.elicitation.requested_schema is not None
+    assert asked.elicitation.requested_schema["properties"]["guests"]["maximum"] == 12
+    one = behind(FIRST_LEG, first, {"guests": 4})
+    second = await table.asked("book", one, day="Monday")
+    assert messages(second) == [NAME.format(4)]
+    two = behind(one, second, {"name": "Ada"})
+    assert await table.call("book", two, day="Monday") == '{"result":"Booked: Monday, 4, Ada."}'
+    assert table.restaurant.booked == ["Monday, 4, Ada"]
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_a_refusal_reaches_the_tool_which_then_does_nothing(
+    table: Table, action: Literal["decline", "cancel"]
+) -> None:
+    first = await table.asked("book", day="Monday")
+    outcome = await table.call("book", behind(FIRST_LEG, first, action), day="Monday")
+    assert isinstance(outcome, str)
+    assert action in outcome
+    assert table.restaurant.booked == []
+
+
+async def test_two_things_asked_for_are_both_answered(table: Table) -> None:
+    """The newest protocol asks for both in one leg; the older one asks while the call is open."""
+    leg, legs = FIRST_LEG, 0
+    said: dict[str, Said] = {GUESTS: {"guests": 2}, NAME.format("all"): {"name": "Ada"}}
+    while isinstance(outcome := await table.call("book_at_once", leg, day="Friday"), InputRequired):
+        leg = behind(leg, outcome, *(said[message] for message in messages(outcome)))
+        legs += 1
+    assert legs == (1 if table.server.protocol_version == "2026-07-28" else 2)
+    assert table.restaurant.booked == ["Friday, 2, Ada"]
+
+
+async def test_calls_that_ask_at_one_time_are_not_mixed_up(table: Table) -> None:
+    days = [f"day {number}" for number in range(8)]
+
+    async def book(day: str) -> str | InputRequired:
+        first = await table.asked("book", day=day)
+        one = behind(FIRST_LEG, first, {"guests": int(day[4:]) + 1})
+        second = await table.asked("book", one, day=day)
+        assert messages(second) == [NAME.format(int(day[4:]) + 1)]
+        return await table.call("book", behind(one, second, {"name": day}), day=day)
+
+    await asyncio.gather(*map(book, days))
+    assert sorted(table.restaurant.booked) == [
+        f"{day}, {number + 1}, {day}" for number, day in enumerate(days)
+    ]
+
+
+async def test_a_link_is_handed_on_and_the_call_is_made_again_once_it_was_opened(table: Table) -> None:
+    first = await table.asked("pay")
+    shown = Elicitation(message=LINK, mode="url", url=LINKED)
+    assert [each.elicitation for each in first.requests] == [shown]
+    table.restaurant.paid = True
+    assert await table.call("pay", behind(FIRST_LEG, first, None)) == '{"result":"Paid."}'
+
+
+async def test_a_link_that_was_refused_is_not_asked_for_again(table: Table) -> None:
+    first = await table.asked("pay")
+    declined = behind(FIRST_LEG, first, "decline")
+    if table.server.protocol_version == "2026-07-28":
+        assert await table.call("pay", declined) == '{"result":"You said decline."}'
+    else:
+        with pytest.raises(ToolFailed) as failed:
+            await table.call("pay", declined)
+        assert failed.value.fault.kind == "refused"
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://pay.example.com/",
+        "https://user:word@pay.example.com/",
+        "https://10.0.0.1/",
+        "https://localhost/",
+        "javascript:alert(1)",
+        "https://pay.example.com/\u202e",
+        f"https://pay.example.com/{'x' * 2048}",
+    ],
+)
+async def test_a_link_that_nobody_should_open_is_handed_to_nobody(newest: bool, link: str) -> None:
+    async with open_restaurant(newest=newest, link=link) as restaurant:
+        table = Table(restaurant)
+        with pytest.raises(ToolFailed) as failed:
+            await table.call("pay")
+        assert failed.value.fault.kind == "input"
+        await table.servers.close(5.0)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+async def test_an_agent_whose_server_may_not_ask_is_told_so_to_the_server(newest: bool) -> None:
+    """The SDK's server then refuses the call itself: the client has not declared that it can be asked."""
+    async with open_restaurant(newest=newest) as restaurant:
+        table = Table(restaurant, asks=False)
+        with pytest.raises(ToolFailed, match="refused"):
+            await table.call("book", day="Monday")
+        assert restaurant.booked == []
+        await table.servers.close(5.0)

@@ -1,0 +1,106 @@
+"""A call that comes back for input: each of its legs is run once, whatever becomes of runners."""
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from bus import Bus
+from contracts.messages import InputResponse, ToolFinished, ToolRequested
+from directory.agents import McpServer
+from journal import Journal
+from runtime.postgres import open_pool
+from tests.tool_runner.eliciting import GUESTS, NAME, open_restaurant
+from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
+
+pytestmark = pytest.mark.requirement("TOOLS-ELICITATION", "TOOLS-IDEMPOTENT")
+
+
+@pytest.fixture
+async def calls(fresh_nats_url: str) -> AsyncIterator[Calls]:
+    async with Bus.connect(fresh_nats_url, name="test") as bus:
+        yield Calls(bus)
+
+
+def next_leg(request: ToolRequested, finished: ToolFinished, content: dict[str, Any]) -> ToolRequested:
+    (asked,) = finished.input_requests
+    said = InputResponse(
+        key=asked.key,
+        elicitation=asked.elicitation,
+        leg=request.leg,
+        action="accept",
+        content=content,
+    )
+    return replace(
+        request,
+        leg=request.leg + 1,
+        responses=(*request.responses, said),
+        request_state=finished.request_state,
+    )
+
+
+def asked(finished: ToolFinished) -> str:
+    return finished.input_requests[0].elicitation.message
+
+
+@pytest.mark.parametrize("newest", [True, False], ids=["2026-07-28", "2025-11-25"])
+async def test_a_call_goes_on_at_another_runner_once_the_first_was_killed(
+    newest: bool, fresh_nats_url: str, migrated_database_url: str, calls: Calls
+) -> None:
+    async with open_restaurant(newest=newest) as restaurant:
+        agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
+        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        request = agent.call("book", "restaurant", input={"day": "Monday"})
+        async with running(env) as runner:
+            first = await calls.finish(request)
+            assert (asked(first), first.is_error) == (GUESTS, True)
+            assert json.loads(first.output) == {
+                "error": "The tool asks a person for input, which is not possible here."
+            }
+            runner.signal(signal.SIGKILL)
+            await runner.ended()
+        async with running(env) as runner:
+            request = next_leg(request, first, {"guests": 4})
+            second = await calls.finish(request)
+            assert (asked(second), second.leg) == (NAME.format(4), 1)
+            runner.signal(signal.SIGKILL)
+            await runner.ended()
+        async with running(env):
+            done = await calls.finish(next_leg(request, second, {"name": "Ada"}))
+        assert (done.output, done.leg) == ('{"result":"Booked: Monday, 4, Ada."}', 2)
+        assert restaurant.booked == ["Monday, 4, Ada"]
+
+
+async def test_a_leg_that_was_begun_before_is_not_run_again(
+    fresh_nats_url: str, migrated_database_url: str, calls: Calls
+) -> None:
+    async with open_restaurant(newest=True) as restaurant, open_pool(migrated_database_url) as pool:
+        agent: Agent = await make_agent(
+            migrated_database_url, McpServer(name="restaurant", url=restaurant.url)
+        )
+        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        async with running(env):
+            request = agent.call("book", "restaurant", input={"day": "Monday"})
+            one = next_leg(request, await calls.finish(request), {"guests": 4})
+            other = Journal(pool, "another runner")
+            await other.begin(one.trace_id, one.leg_id, deadline=None, seconds=-1.0)
+            lost = await calls.finish(one)
+            assert "its result was lost" in lost.output
+            assert lost.input_requests == ()
+
+
+async def test_a_tool_that_never_stops_asking_is_ended(
+    fresh_nats_url: str, migrated_database_url: str, calls: Calls
+) -> None:
+    async with open_restaurant(newest=False) as restaurant:
+        agent = await make_agent(migrated_database_url, McpServer(name="restaurant", url=restaurant.url))
+        env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{restaurant.port}"])
+        async with running(env):
+            request, legs = agent.call("nag", "restaurant"), 0
+            while (finished := await calls.finish(request)).input_requests:
+                request, legs = next_leg(request, finished, {"name": "Ada"}), legs + 1
+        assert legs == 8
+        assert json.loads(finished.output)["error"].startswith("The tool asked a person for input too often.")
