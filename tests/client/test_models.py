@@ -11,6 +11,8 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
     (models.Source, values.Source),
     (models.Message, values.Message),
     (models.ToolRun, values.ToolCall),
+    (models.Approval, values.ApprovalNeeded),
+    (models.Elicitation, values.Elicitation),
     (models.Page, http.Page),
     (errors.FieldError, http.FieldError),
     (events.Meta, http.MetaEvent),
@@ -24,7 +26,10 @@ SAME: list[tuple[type[msgspec.Struct], type[msgspec.Struct]]] = [
 ]
 MESSAGE = values.Message(id="m", conversation_id="c", content="Grüße", token_count=3, created_at="now")
 TOOL = values.ToolCall(name="get_order", input={"order_id": "ORD-1"}, output="{}")
-NEEDED = values.ApprovalNeeded(id="a", tool="cancel", input={"order_id": "ORD-1"}, expires_at="later")
+ASKED = values.Elicitation(message="Why?", requested_schema={"type": "object"})
+NEEDED = values.ApprovalNeeded(
+    id="a", tool="cancel", input={"order_id": "ORD-1"}, expires_at="later", elicitation=ASKED
+)
 SOURCE = values.Source(index=1, id="s", title="t", url="u", source_type="web", score=0.5, snippet="w")
 
 

@@ -182,6 +182,63 @@ def test_a_single_message_on_a_terminal_is_rendered(terminal: Open) -> None:
     assert client.end() == 0
 
 
+@pytest.mark.requirement("TERMINAL-CHAT", "TOOLS-ELICITATION")
+def test_what_a_tool_asks_for_is_typed_and_the_reply_goes_on(terminal: Open) -> None:
+    call = {"type": "tool_call", "name": "book", "input": {"day": "Monday"}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "guests": {"type": "integer", "title": "Guests"},
+            "place": {"type": "string", "oneOf": [{"const": "in", "title": "inside"}, {"const": "out"}]},
+            "pets": {"type": "boolean", "default": False},
+            "note": {"type": "string"},
+        },
+    }
+    form = {"id": "a-1", "tool": "book", "elicitation": {"message": "Who?", "requested_schema": schema}}
+    link = {
+        "id": "a-2",
+        "tool": "pay",
+        "elicitation": {"message": "Pay first.", "mode": "url", "url": "https://pay.example.com/1"},
+    }
+    paused = {"type": "error", "code": "approval_required", "message": "A.", "approvals": [form, link]}
+    client, server = terminal(
+        chunks(lines(START, call, paused)),
+        problem(400, "invalid_request", errors=[{"field": "input", "message": "too many guests"}]),
+        as_json({}),
+        as_json({}),
+        chunks(lines(START, call, delta("It is booked."), DONE_2)),
+    )
+    client.say("Book")
+    for guests in ("many", "4"):
+        client.see("Answer it?")
+        client.type("y\r")
+        client.see("Guests:")
+        client.type(f"{guests}\r")
+        if guests == "many":
+            client.see("That is no number.")
+            client.type("99\r")
+        client.see("place [in (inside), out]:")
+        client.type("in\r")
+        client.see("pets [y, n]:")
+        client.type("\r")
+        client.see("note:")
+        client.type("\r")
+        if guests == "many":
+            client.see("too many guests")
+    client.see("https://pay.example.com/1")
+    client.see("Do you open it?")
+    client.type("n\r")
+    client.see("It is booked.")
+    client.type(CTRL_D)
+    assert client.end() == 0
+    said = {"place": "in", "pets": False}
+    assert [request.json for request in server.requests[1:4]] == [
+        {"decision": "approved", "input": {"guests": 99} | said},
+        {"decision": "approved", "input": {"guests": 4} | said},
+        {"decision": "denied"},
+    ]
+
+
 @pytest.mark.requirement("TERMINAL-CHAT", "APPROVAL-EDIT")
 def test_a_tool_that_needs_a_word_is_asked_about_and_the_reply_goes_on(terminal: Open) -> None:
     call = {"type": "tool_call", "name": "cancel_order", "input": {"order_id": "ORD-1"}}

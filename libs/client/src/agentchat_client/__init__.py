@@ -24,7 +24,16 @@ from agentchat_client.errors import (
     StreamInterrupted,
 )
 from agentchat_client.events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
-from agentchat_client.models import Approval, Conversation, HistoryMessage, Message, Reply, Source, ToolRun
+from agentchat_client.models import (
+    Approval,
+    Conversation,
+    Elicitation,
+    HistoryMessage,
+    Message,
+    Reply,
+    Source,
+    ToolRun,
+)
 from agentchat_client.retries import Timeouts
 
 __all__ = [
@@ -42,6 +51,7 @@ __all__ = [
     "Conversation",
     "Delta",
     "Done",
+    "Elicitation",
     "Event",
     "FieldError",
     "HistoryMessage",

@@ -165,6 +165,8 @@ class AgentChat:
     ) -> None:
         """Allow a tool call, or not. An `input` takes the place of the model's own, whole.
 
+        To an elicitation the `input` is the answer; denied refuses it.
+
         With the last decision that a run waits for it goes on: read it by `events`. The same decision again
         is no error. Raises NotFound, Conflict where it was decided otherwise, InvalidRequest where the input
         does not fit or it is too late.

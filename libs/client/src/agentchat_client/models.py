@@ -1,6 +1,6 @@
 """What the service answers with (docs/specification.md 2). Fields unknown here are passed over."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -87,13 +87,26 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
     token_count: int | None = None
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool call that a person has to allow. The conversation that waits for one names its `id` alone."""
+class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a tool asks of a person: values that fit `requested_schema` (JSON Schema), or to open `url`."""
+
+    message: str
+    mode: Literal["form", "url"] = "form"
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call that a person has to allow; with an `elicitation` its tool asks, in the middle of it.
+
+    The conversation that waits for one names its `id` alone.
+    """
 
     id: str
     tool: str | None = None
     input: dict[str, Any] | None = None
     expires_at: str | None = None
+    elicitation: Elicitation | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
