@@ -24,7 +24,7 @@ from contracts.values import Message, ShownMessage, Usage
 from gateway.doors.ag_ui import body
 from gateway.doors.ag_ui.answers import Events
 from gateway.http.problems import Refusal
-from tests.gateway.test_behind import WAIT
+from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 pytestmark = pytest.mark.requirement("AG-UI-DOOR")
 
@@ -173,6 +173,23 @@ def test_a_wait_is_an_interrupt_and_what_is_behind_it_is_a_run_of_its_own(is_1_0
         *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"),
     ]
     assert told[3]["messageId"] == f"{REPLY}-3"
+
+
+@pytest.mark.requirement("TOOLS-ELICITATION")
+def test_what_a_tool_asks_for_is_an_interrupt_with_its_schema_or_its_link() -> None:
+    *_, last = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
+    (interrupt,) = last["outcome"]["interrupts"]
+    assert (interrupt["reason"], interrupt["message"]) == ("input_required", "Who?")
+    assert interrupt["responseSchema"]["properties"]["input"] == FORM.requested_schema
+    assert "metadata" not in interrupt
+    *_, last = events([Started(), ToolStarted("3", "find", {}), *asking(LINK)])
+    (interrupt,) = last["outcome"]["interrupts"]
+    assert interrupt["metadata"] == {"url": "https://pay.example/"}
+    assert "input" not in interrupt["responseSchema"]["properties"]
+    before = {"id": "2", "role": "assistant", "content": "Wait."}
+    payload = {"approved": True, "input": {"name": "Ada"}}
+    said = parse(HI, before, resume=[RESOLVED | {"payload": payload}])
+    assert [each.body for each in said.verdicts] == [DecisionBody(decision="approved", input={"name": "Ada"})]
 
 
 @pytest.mark.requirement("APPROVAL-CLIENTS")

@@ -24,7 +24,7 @@ from gateway.doors.ai_sdk import body
 from gateway.doors.ai_sdk.answers import Chunks
 from gateway.http.problems import Refusal
 from gateway.runs.behind import Behind, Wait
-from tests.gateway.test_behind import WAIT, denied
+from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
 
 pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
 
@@ -163,6 +163,25 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
         *("tool-approval-request", "finish-step", "finish", "[DONE]"),
     ]
     assert told[0]["messageId"] == asked[0]["messageId"]
+
+
+@pytest.mark.requirement("TOOLS-ELICITATION")
+def test_what_a_tool_asks_for_is_data_beside_the_request_and_answered_beside_the_messages() -> None:
+    told = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
+    data, request = told[3:5]
+    assert data["data"] == {
+        "approvalId": "approval-1",
+        "toolCallId": "3",
+        "message": "Who?",
+        "requestedSchema": FORM.requested_schema,
+    }
+    assert (data["type"], request["type"]) == ("data-elicitation", "tool-approval-request")
+    assert events([Started(), *asking(LINK)])[2]["data"]["url"] == "https://pay.example/"
+    reply = message("assistant", "Wait.")
+    given = {"id": "1", "approved": True}
+    reply["parts"] += [{"type": "tool-find", "state": "approval-responded", "approval": given}]
+    (said,) = parse(HI, reply, approvalInputs={"1": {"name": "Ada"}}).verdicts
+    assert said.body.input == {"name": "Ada"}
 
 
 @pytest.mark.requirement("APPROVAL-CLIENTS")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import events
 from contracts.updates import (
@@ -16,7 +17,7 @@ from contracts.updates import (
     ToolStarted,
     Update,
 )
-from contracts.values import ApprovalNeeded, Decider, Usage
+from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
 from conversations.aggregate.calls import Approval, Call
 from conversations.aggregate.conversation import Round, Run
 from gateway.runs.behind import Behind, Wait
@@ -32,6 +33,16 @@ WAIT = Broken(
     approvals=(ApprovalNeeded(id="approval-1", tool="find", input={}, expires_at="later"),),
     calls=("3",),
 )
+FORM = Elicitation(message="Who?", requested_schema={"type": "object", "properties": {}})
+LINK = Elicitation(message="Pay.", mode="url", url="https://pay.example/")
+
+
+def asking(elicitation: Elicitation) -> list[Update]:
+    """The same wait, for what the tool asks."""
+    (needed,) = WAIT.approvals
+    return [replace(WAIT, approvals=(replace(needed, elicitation=elicitation),))]
+
+
 END = Finished(message("Hello. So. Bye."), (), Usage())
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from contracts.examples import SOURCE
+from contracts.http import DecisionBody
 from contracts.updates import (
     CANCELLED,
     Broken,
@@ -21,9 +22,11 @@ from contracts.updates import (
 )
 from contracts.values import Message, Usage
 from gateway.doors.openai.responses import wire
+from gateway.doors.openai.responses.items import InputItem, verdicts_of
 from gateway.doors.openai.responses.output import Output, response_of
+from gateway.http.problems import Refusal
 from gateway.runs.behind import Behind, Wait
-from tests.gateway.test_behind import WAIT, denied
+from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
 pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
 
@@ -172,6 +175,23 @@ def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> 
         *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
         "response.completed",
     ]
+
+
+@pytest.mark.requirement("TOOLS-ELICITATION")
+def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -> None:
+    *_, last = events([Started(), ToolStarted("3", "find", {"q": 1}), *asking(FORM)])
+    asked = last["response"]["output"][-1]
+    assert asked["elicitation"] == {"message": "Who?", "requested_schema": FORM.requested_schema}
+    item = {
+        "type": "mcp_approval_response",
+        "approval_request_id": asked["id"],
+        "approve": True,
+        "input": {"name": "Ada"},
+    }
+    (said,) = verdicts_of(tuple(msgspec.convert([item], list[InputItem])))
+    assert said.body == DecisionBody(decision="approved", input={"name": "Ada"})
+    with pytest.raises(Refusal, match="invalid_request"):
+        verdicts_of((msgspec.convert(item | {"input": "Ada"}, InputItem),))
 
 
 @pytest.mark.requirement("APPROVAL-CLIENTS")

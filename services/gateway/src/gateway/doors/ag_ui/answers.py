@@ -19,6 +19,7 @@ from contracts.updates import (
     Update,
     Waiting,
 )
+from contracts.values import Elicitation
 from gateway.doors.ag_ui import refusals
 from gateway.doors.ag_ui.wire import (
     Custom,
@@ -48,6 +49,14 @@ ANSWER: dict[str, Any] = {
     },
 }
 """What may be said to an interrupt (JSON Schema)."""
+
+
+def answer_to(asks: Elicitation) -> dict[str, Any]:
+    """What may be said to a tool that asks (JSON Schema)."""
+    properties: dict[str, Any] = {"approved": {"type": "boolean"}}
+    if asks.requested_schema is not None:
+        properties["input"] = asks.requested_schema
+    return {"type": "object", "required": ["approved"], "properties": properties}
 
 
 class Events:
@@ -136,13 +145,15 @@ class Events:
 
     def _interrupts(self, waits: Broken) -> Iterable[Interrupt]:
         for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
+            asks = approval.elicitation
             yield Interrupt(
                 id=approval.id,
-                reason="tool_call",
+                reason="tool_call" if asks is None else "input_required",
                 tool_call_id=call_id,
-                message=f"The agent asks to run {approval.tool}.",
-                response_schema=ANSWER,
+                message=f"The agent asks to run {approval.tool}." if asks is None else asks.message,
+                response_schema=ANSWER if asks is None else answer_to(asks),
                 expires_at=approval.expires_at if self._is_1_0 else None,
+                metadata=None if asks is None or asks.url is None else {"url": asks.url},
             )
 
 

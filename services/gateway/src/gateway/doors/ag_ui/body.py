@@ -33,10 +33,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a person says of a tool call."""
+    """What a person says of a tool call, or, with an `input`, to what its tool asks for."""
 
     approved: bool
     edited_args: dict[str, Any] | None = None
+    input: dict[str, Any] | None = None
     reason: str | None = None
 
 
@@ -116,9 +117,10 @@ def _verdict(entry: ResumeEntry, place: str) -> Verdict:
     if entry.payload is None:
         raise invalid(f"{place}.payload", "What is resolved has a payload: approved is true or false.")
     answer = entry.payload
+    given = answer.input if answer.edited_args is None else answer.edited_args
     decision = DecisionBody(
         decision="approved" if answer.approved else "denied",
-        input=answer.edited_args if answer.approved else None,
+        input=given if answer.approved else None,
         reason=answer.reason or None,
     )
     return Verdict(approval_id=entry.interrupt_id, body=decision)

@@ -36,13 +36,17 @@ _CONTEXT = {
     "required": ["description", "value"],
     "properties": {"description": {"type": "string"}, "value": {"type": "string"}},
 }
+_PAYLOAD: dict[str, Any] = ANSWER | {
+    "properties": ANSWER["properties"]
+    | {"input": {"type": "object", "description": "What a tool has asked for."}},
+}
 _RESUME = {
     "type": "object",
     "required": ["interruptId", "status"],
     "properties": {
         "interruptId": {"type": "string"},
         "status": {"enum": ["resolved", "cancelled"]},
-        "payload": {"anyOf": [ANSWER, {"type": "null"}]},
+        "payload": {"anyOf": [_PAYLOAD, {"type": "null"}]},
     },
 }
 BODY: dict[str, Any] = {

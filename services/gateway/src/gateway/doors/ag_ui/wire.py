@@ -85,7 +85,7 @@ class TokenUsage(Event, frozen=True, kw_only=True):
 
 
 class Interrupt(Event, frozen=True, kw_only=True):
-    """A tool call that a person has to allow. What they say fits `response_schema`.
+    """A tool call that a person has to allow, or whose tool asks them. What they say fits `response_schema`.
 
     0.0.59 takes no answer, nor any other run of the thread, once `expires_at` is over: it is not told.
     """
@@ -96,6 +96,7 @@ class Interrupt(Event, frozen=True, kw_only=True):
     message: str
     response_schema: dict[str, Any]
     expires_at: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class Outcome(Event, frozen=True, kw_only=True):

@@ -22,6 +22,8 @@ from contracts.values import Cut
 from gateway.doors.ai_sdk import refusals
 from gateway.doors.ai_sdk.wire import (
     Chunk,
+    DataElicitation,
+    Elicitation,
     Error,
     Finish,
     FinishStep,
@@ -126,8 +128,17 @@ def _sent(*chunks: Chunk) -> bytes:
 _WAITS = _sent(Finish(finish_reason="tool-calls")) + _DONE
 
 
-def _asked(waits: Broken) -> Iterable[ToolApprovalRequest]:
+def _asked(waits: Broken) -> Iterable[Chunk]:
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
+        if (asks := approval.elicitation) is not None:
+            told = Elicitation(
+                approval_id=approval.id,
+                tool_call_id=call_id,
+                message=asks.message,
+                requested_schema=asks.requested_schema,
+                url=asks.url,
+            )
+            yield DataElicitation(id=approval.id, data=told)
         yield ToolApprovalRequest(approval_id=approval.id, tool_call_id=call_id)
 
 

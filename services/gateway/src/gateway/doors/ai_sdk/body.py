@@ -1,7 +1,7 @@
 """The body of a chat: the messages as `useChat` has them."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -10,6 +10,8 @@ from gateway.chat.ask import Verdict
 from gateway.chat.shown import Shown, Texts, check_name
 from gateway.http import strict_json
 from gateway.http.problems import invalid
+
+Inputs = dict[str, dict[str, Any]]
 
 _TRIGGERS = ("submit-message", "regenerate-message")
 
@@ -30,16 +32,18 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None = None
     approval: GivenApproval | None = None
 
-    @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self, inputs: Inputs) -> Verdict | None:
         """What a person has said of the tool call, which has not been sent on yet."""
         given = self.approval
         if self.state != "approval-responded" or given is None or given.approved is None:
             return None
         decision: Literal["approved", "denied"] = "approved" if given.approved else "denied"
-        return Verdict(
-            approval_id=given.id, body=DecisionBody(decision=decision, reason=given.reason or None)
+        body = DecisionBody(
+            decision=decision,
+            input=inputs.get(given.id) if given.approved else None,
+            reason=given.reason or None,
         )
+        return Verdict(approval_id=given.id, body=body)
 
 
 class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +53,17 @@ class UIMessage(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
 
 
-class Chat(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that count. All others are the application's own, and passed over."""
+class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The fields that count. All others are the application's own, and passed over.
+
+    `approval_inputs` are of those that are approved, by their ids: what a tool asks for, or is to be run with
+    in the place of the agent's own.
+    """
 
     messages: tuple[UIMessage, ...]
     id: str | None = None
     trigger: str | None = None
+    approval_inputs: Inputs | None = None
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -77,7 +86,7 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     if body.trigger not in (None, *_TRIGGERS):
         raise invalid("trigger", "This must be submit-message or regenerate-message.")
     key = None if body.id is None else check_name("id", body.id)
-    if verdicts := _verdicts(body.messages):
+    if verdicts := _verdicts(body.messages, body.approval_inputs or {}):
         return Asked(key, verdicts=verdicts)
     texts = Texts()
     for index, message in enumerate(body.messages):
@@ -85,11 +94,11 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     return Asked(key, texts.shown("messages", max_message_bytes))
 
 
-def _verdicts(messages: Sequence[UIMessage]) -> tuple[Verdict, ...]:
+def _verdicts(messages: Sequence[UIMessage], inputs: Inputs) -> tuple[Verdict, ...]:
     """Those that the last message waits for."""
     if not messages or messages[-1].role != "assistant":
         return ()
-    return tuple(verdict for part in messages[-1].parts if (verdict := part.verdict) is not None)
+    return tuple(verdict for part in messages[-1].parts if (verdict := part.verdict(inputs)) is not None)
 
 
 def _read(message: UIMessage, place: str, texts: Texts) -> None:

@@ -42,6 +42,11 @@ BODY: dict[str, Any] = {
                 "type": "object",
                 "required": ["messages"],
                 "properties": {
+                    "approvalInputs": {
+                        "type": ["object", "null"],
+                        "description": "By the ids of approvals: what their tools ask for, or are run with.",
+                        "additionalProperties": {"type": "object"},
+                    },
                     "id": {
                         "type": ["string", "null"],
                         "minLength": 1,

@@ -69,6 +69,23 @@ class ToolApprovalRequest(Chunk, frozen=True, kw_only=True, tag="tool-approval-r
     tool_call_id: str
 
 
+class Elicitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What a tool asks for, of which the ToolApprovalRequest with that `approval_id` tells next."""
+
+    approval_id: str
+    tool_call_id: str
+    message: str
+    requested_schema: dict[str, Any] | None = None
+    url: str | None = None
+
+
+class DataElicitation(Chunk, frozen=True, kw_only=True, tag="data-elicitation"):
+    """A tool asks a person, in the middle of its call: a part of the application's own kind."""
+
+    id: str
+    data: Elicitation
+
+
 class ToolOutputAvailable(Chunk, frozen=True, kw_only=True, tag="tool-output-available"):
     """It has returned."""
 
@@ -112,6 +129,7 @@ class Error(Chunk, frozen=True, kw_only=True, tag="error"):
 
 CHUNKS: tuple[type[Chunk], ...] = (
     *(Start, StartStep, SourceUrl, TextStart, TextDelta, TextEnd),
-    *(ToolInputAvailable, ToolApprovalRequest, ToolOutputAvailable, ToolOutputError, ToolOutputDenied),
+    *(ToolInputAvailable, DataElicitation, ToolApprovalRequest),
+    *(ToolOutputAvailable, ToolOutputError, ToolOutputDenied),
     *(FinishStep, Finish, Error),
 )

@@ -39,6 +39,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     approval_request_id: str | None = None
     approve: bool | None = None
     reason: str | None = None
+    input: Any = None
 
 
 def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
@@ -52,7 +53,11 @@ def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
 def _verdict(item: InputItem, place: str) -> Verdict:
     if item.approve is None:
         raise invalid(f"{place}.approve", "This must be true or false.")
-    decision = DecisionBody(decision="approved" if item.approve else "denied", reason=item.reason or None)
+    if not isinstance(item.input, dict | None):
+        raise invalid(f"{place}.input", "This must be an object.")
+    decision = DecisionBody(
+        decision="approved" if item.approve else "denied", input=item.input, reason=item.reason or None
+    )
     return Verdict(approval_id=item.approval_request_id or "", body=decision)
 
 

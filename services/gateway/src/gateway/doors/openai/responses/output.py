@@ -191,7 +191,12 @@ class Output:
                 told += self._here(wire.ItemDone, output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
-            asked = wire.McpApprovalRequest(id=approval.id, name=approval.tool or "", arguments=arguments)
+            asked = wire.McpApprovalRequest(
+                id=approval.id,
+                name=approval.tool or "",
+                arguments=arguments,
+                elicitation=approval.elicitation or msgspec.UNSET,
+            )
             place = {"output_index": len(self.response.output), "item": self._put(asked)}
             told += self._here(wire.ItemAdded, **place) + self._here(wire.ItemDone, **place)
         self.response = replace(self.response, status="completed")

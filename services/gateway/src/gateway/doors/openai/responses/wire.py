@@ -2,6 +2,7 @@
 
 import msgspec
 
+from contracts.values import Elicitation
 from gateway.doors.openai.wire import ErrorObject
 
 
@@ -51,12 +52,16 @@ class McpCall(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_call"):
 
 
 class McpApprovalRequest(msgspec.Struct, frozen=True, kw_only=True, tag="mcp_approval_request"):
-    """A tool that the agent runs once a person allows it. `id` is the approval's."""
+    """A tool that the agent runs once a person allows it. `id` is the approval's.
+
+    With an `elicitation`, which is no field of OpenAI's, the tool asks a person in the middle of its call.
+    """
 
     id: str
     name: str
     server_label: str = "agent"
     arguments: str
+    elicitation: Elicitation | msgspec.UnsetType = msgspec.UNSET
 
 
 Item = MessageItem | McpCall | McpApprovalRequest
