@@ -38,6 +38,11 @@ REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
         {"order_id": "ORD-1030", "street": "A 1", "postal_code": "11", "city": "B", "country": "Austria"},
         ["country", "^[A-Z]{2}$", "AT"],
     ),
+    (
+        "update_shipping_address",
+        {"order_id": "ORD-1030", "street": "A 1", "postal_code": "11", "city": "B"},
+        ["country", "missing", "nothing was changed", "AT"],
+    ),
     ("get_sales_summary", {"date_from": "yesterday"}, ["date_from", "YYYY-MM-DD"]),
     ("get_sales_summary", {"date_from": "2026-02-30"}, ["date_from", "YYYY-MM-DD"]),
     ("get_sales_summary", {"date_from": "2026-11-02", "date_to": "2026-11-01"}, ["later", "swap"]),

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from opentelemetry.trace import Span, SpanKind
 from pydantic import ValidationError
 
+from mcp_demo.asking import asked
 from mcp_demo.information import DESCRIPTION, NAME, TITLE, VERSION
 from mcp_demo.shop import Shop
 from mcp_demo.shop.calendar import TODAY
@@ -59,7 +60,7 @@ def build_server(shop: Shop, tools: tuple[Tool, ...]) -> Server[dict[str, Any]]:
 
     async def call_tool(
         context: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         tool = by_name.get(params.name)
         if tool is None:
             near = difflib.get_close_matches(params.name[:128], by_name, n=1)
@@ -67,7 +68,11 @@ def build_server(shop: Shop, tools: tuple[Tool, ...]) -> Server[dict[str, Any]]:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:128]}{hint}")
         with _span(context, tool) as span:
             began = time.perf_counter()
-            result = _call(tool, shop, params.arguments or {})
+            arguments = asked(context, tool, params)
+            if isinstance(arguments, types.InputRequiredResult):
+                log.info("tool_asks", tool=tool.name, trace_id=telemetry.current_trace_id())
+                return arguments
+            result = _call(tool, shop, arguments)
             if result.is_error:
                 span.set_attribute(genai.ERROR_TYPE, "tool_error")
             ms = round((time.perf_counter() - began) * 1000, 2)

@@ -5,6 +5,7 @@ ShopError
 ├── ForeignOrderError  the order is another customer's
 ├── OrderClosedError   the order is too far along for the change
 ├── TicketFullError    the ticket holds as many comments as it can
+├── NotGivenError      something is missing that nobody has given
 └── BadPeriodError     the dates do not make a period that can be answered for
 """
 
@@ -72,6 +73,18 @@ class TicketFullError(ShopError):
 
     def __str__(self) -> str:
         return f"Ticket {self.ticket_id} already holds {self.limit} comments: open a new ticket instead."
+
+
+class NotGivenError(ShopError):
+    """What an `argument` of that `meaning` holds is needed, and was not given."""
+
+    def __init__(self, argument: str, meaning: str) -> None:
+        super().__init__(argument, meaning)
+        self.argument = argument
+        self.meaning = meaning
+
+    def __str__(self) -> str:
+        return f"The argument {self.argument} is missing, so nothing was changed: {self.meaning}"
 
 
 class BadPeriodError(ShopError):

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from mcp_demo.shop import Shop, parcels
 from mcp_demo.shop.customers import Address
+from mcp_demo.shop.errors import NotGivenError
 from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.orders import Carrier, Payment, Status
 from mcp_demo.tools.inputs import Arguments, CustomerId, Limit, OrderId
@@ -127,6 +128,9 @@ def cancel_order(shop: Shop, arguments: CancelOrder) -> Cancellation:
     return shown(Cancellation, order, changed=changed, refund=refund, currency=CURRENCY)
 
 
+_COUNTRY = "Country, ISO 3166-1 alpha-2, capitals, such as AT."
+
+
 class UpdateShippingAddress(Arguments, frozen=True, kw_only=True):
     order_id: OrderId
     street: Annotated[
@@ -138,8 +142,8 @@ class UpdateShippingAddress(Arguments, frozen=True, kw_only=True):
     ]
     city: Annotated[str, Meta(min_length=1, max_length=60, description="City.", examples=["Innsbruck"])]
     country: Annotated[
-        str, Meta(pattern="^[A-Z]{2}$", description="Country, ISO 3166-1 alpha-2, capitals.", examples=["AT"])
-    ]
+        Annotated[str, Meta(pattern="^[A-Z]{2}$")] | None, Meta(description=_COUNTRY, examples=["AT"])
+    ] = None
 
 
 class AddressChange(msgspec.Struct, frozen=True):
@@ -150,11 +154,14 @@ class AddressChange(msgspec.Struct, frozen=True):
     shipping_address: Address
 
 
-@tool("Order Status", "Change the shipping address", Effect.REPLACES)
+@tool("Order Status", "Change the shipping address", Effect.REPLACES, asks_for=("country",))
 def update_shipping_address(shop: Shop, arguments: UpdateShippingAddress) -> AddressChange:
-    """Replace the shipping address of an order that is still processing; needs the whole new address.
-    Fails for orders that have been shipped. The customer's own address stays as it is.
+    """Replace the shipping address of an order that is still processing; needs the whole new address. A
+    country that is not known is left out: the person is asked for it. Fails for orders that have been
+    shipped. The customer's own address stays as it is.
     """
+    if arguments.country is None:
+        raise NotGivenError("country", _COUNTRY)
     address = shown(Address, arguments)
     changed = shop.readdress(arguments.order_id, address)
     return AddressChange(arguments.order_id, changed, address)

@@ -37,7 +37,10 @@ class Effect(Enum):
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool. `run` takes the shop and an instance of `arguments`, and returns one of `result`."""
+    """One tool. `run` takes the shop and an instance of `arguments`, and returns one of `result`.
+
+    `asks_for` are texts among its arguments that a person can be asked for where a call leaves them out.
+    """
 
     name: str
     title: str
@@ -47,6 +50,7 @@ class Tool:
     arguments: type[msgspec.Struct]
     result: type[msgspec.Struct]
     run: Callable[[Shop, Any], msgspec.Struct]
+    asks_for: tuple[str, ...] = ()
 
     def call(self, shop: Shop, arguments: dict[str, Any]) -> msgspec.Struct:
         """Run on arguments as a client sent them.
@@ -56,7 +60,9 @@ class Tool:
         return self.run(shop, read(self.arguments, arguments))
 
 
-def tool(category: ToolCategory, title: str, effect: Effect) -> Callable[[Callable[[Shop, A], R]], Tool]:
+def tool(
+    category: ToolCategory, title: str, effect: Effect, *, asks_for: tuple[str, ...] = ()
+) -> Callable[[Callable[[Shop, A], R]], Tool]:
     """Make a tool of `run(shop, arguments)`: its name is the tool's, its docstring what a model reads."""
 
     def made(run: Callable[[Shop, A], R]) -> Tool:
@@ -70,6 +76,7 @@ def tool(category: ToolCategory, title: str, effect: Effect) -> Callable[[Callab
             arguments=types["arguments"],
             result=types["return"],
             run=run,
+            asks_for=asks_for,
         )
 
     return made

@@ -1,0 +1,196 @@
+"""Tools that ask a person in the middle of a call, as callers meet them, in both versions of the protocol."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from ops import demo
+from ops.settings import Counts
+from tests.harness import RunningStack, running_stack
+from tests.system.calling import Caller
+from tests.system.test_approvals import decide, read_events
+from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
+
+pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
+
+VERSIONS = ["2025-11-25", "2026-07-28"]
+SECONDS = 90.0
+
+
+class Town:
+    """A stack, and a restaurant of each version of the protocol."""
+
+    def __init__(
+        self, stack: RunningStack, restaurants: dict[str, Restaurant], http: httpx.AsyncClient
+    ) -> None:
+        self.stack = stack
+        self.restaurants = restaurants
+        self._http = http
+
+    async def agent(self, version: str, tool: str, given: dict[str, Any], **server: Any) -> Caller:
+        """One that calls the tool of that restaurant whatever it is told."""
+        found = self.stack.environment
+        made = await self._http.post(
+            f"{found.base_url}/admin/v1/agents",
+            json={
+                "account_id": demo.LOAD_ACCOUNT_ID,
+                "name": f"Waiter {version}",
+                "model": f"demo-shop-1?tool={tool}&input={quote(json.dumps(given))}",
+                "provider_key": "offline",
+                "mcp_servers": [{"name": "restaurant", "url": self.restaurants[version].url, **server}],
+            },
+            headers={"Authorization": f"Bearer {found.admin_token}"},
+        )
+        assert made.status_code == 201, made.text
+        return Caller(self._http, found.base_url, found.load_api_key, made.json()["id"])
+
+    async def restarted(self, *kinds: str) -> None:
+        """Every process of these kinds, killed and started again."""
+        for name in self.stack.names():
+            if name.rpartition("-")[0] in kinds:
+                self.stack.kill(name, signal.SIGKILL)
+        await self.stack.wait_all_ready(SECONDS)
+
+
+@pytest.fixture(scope="module")
+async def town(http: httpx.AsyncClient) -> AsyncIterator[Town]:
+    async with AsyncExitStack() as stack:
+        restaurants = {
+            version: await stack.enter_async_context(open_restaurant(newest=version == VERSIONS[1]))
+            for version in VERSIONS
+        }
+        allowed = ",".join(f"127.0.0.1:{each.port}" for each in restaurants.values())
+        running = running_stack(Counts(gateways=2, orchestrators=2), {"AGENTCHAT_MCP_ALLOW": allowed})
+        yield Town(await stack.enter_async_context(running), restaurants, http)
+
+
+async def waiting(caller: Caller) -> dict[str, Any]:
+    """The problem by which a JSON call is told what is asked for."""
+    response = await caller.chat("A table, please.")
+    assert response.status_code == 409, response.text
+    problem: dict[str, Any] = response.json()
+    assert problem["code"] == "approval_required"
+    return problem
+
+
+async def next_of(caller: Caller, trace_id: str, behind: str = "") -> dict[str, Any]:
+    """How the stream ends, once that is not with the approval `behind`."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            *_, last = (await read_events(caller, trace_id)).strip().split(b"\n\n")
+            event: dict[str, Any] = json.loads(last[last.index(b"data: ") + 6 :])
+            if [each["id"] for each in event.get("approvals", ())] != [behind]:
+                return event
+            await asyncio.sleep(0.2)
+
+
+async def until_decided(caller: Caller, conversation_id: str, count: int) -> list[dict[str, Any]]:
+    """The approvals of a conversation, once the list has so many that are decided: it may be behind."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            page = await caller.get("/v1/approvals", conversation_id=conversation_id)
+            rows: list[dict[str, Any]] = page.json()["data"]
+            if len(rows) == count and all(row["status"] != "pending" for row in rows):
+                return rows
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.requirement("APPROVAL-ONCE", "APPROVAL-PARK")
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_table_is_booked_once_through_the_death_of_every_worker(town: Town, version: str) -> None:
+    restaurant = town.restaurants[version]
+    caller = await town.agent(version, "book", {"day": "Monday"})
+    problem = await waiting(caller)
+    trace_id, (needed,) = problem["trace_id"], problem["approvals"]
+    assert (needed["tool"], needed["input"]) == ("book", {"day": "Monday"})
+    assert needed["elicitation"]["message"] == GUESTS
+    assert needed["elicitation"]["requested_schema"]["required"] == ["guests"]
+    await town.restarted("tool-runner", "orchestrator")
+    other = caller.at(town.stack.environment.gateway_urls[1])
+    for wrong in ({"guests": 13}, {"guests": "four"}, {}, None):
+        refused = await decide(other, needed["id"], input=wrong)
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid_request")
+        assert refused.json()["errors"][0]["field"] == "input"
+    assert (await decide(other, needed["id"], input={"guests": 4})).status_code == 200
+    event = await next_of(caller, trace_id, needed["id"])
+    (also,) = event["approvals"]
+    assert also["elicitation"]["message"] == NAME.format(4)
+    await town.restarted("tool-runner", "orchestrator", "gateway", "projector")
+    assert (await decide(caller, also["id"], input={"name": "Ada"})).status_code == 200
+    done = await next_of(other, trace_id, also["id"])
+    assert done["type"] == "done", done
+    (call,) = done["tool_calls"]
+    assert json.loads(call["output"]) == {"result": "Booked: Monday, 4, Ada."}
+    assert restaurant.booked == ["Monday, 4, Ada"]
+    conversation_id = done["message"]["conversation_id"]
+    rows = await until_decided(caller, conversation_id, 2)
+    assert [row["decision"]["input"] for row in rows] == [{"name": "Ada"}, {"guests": 4}]
+    assert [row["elicitation"]["message"] for row in rows] == [NAME.format(4), GUESTS]
+    assert rows[0] == (await caller.get(f"/v1/approvals/{also['id']}")).json()
+    key = {"X-Api-Key": caller.headers["X-Api-Key"]}
+    erased = await caller.http.delete(f"{caller.base_url}/v1/conversations/{conversation_id}", headers=key)
+    assert erased.status_code == 204, erased.text
+    assert (await caller.get(f"/v1/approvals/{also['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_refusal_is_the_tools_to_answer(town: Town, version: str) -> None:
+    restaurant = town.restaurants[version]
+    before = list(restaurant.booked)
+    caller = await town.agent(version, "book", {"day": "Friday"})
+    problem = await waiting(caller)
+    (needed,) = problem["approvals"]
+    assert (await decide(caller, needed["id"], "denied")).status_code == 200
+    done = await next_of(caller, problem["trace_id"], needed["id"])
+    assert "decline" in done["tool_calls"][0]["output"]
+    assert restaurant.booked == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_link_comes_to_the_caller_who_says_that_it_was_opened(town: Town, version: str) -> None:
+    restaurant = town.restaurants[version]
+    restaurant.paid = False
+    caller = await town.agent(version, "pay", {})
+    problem = await waiting(caller)
+    (needed,) = problem["approvals"]
+    assert needed["elicitation"] == {
+        "message": LINK,
+        "mode": "url",
+        "url": "https://pay.example.com/allow",
+    }
+    restaurant.paid = True
+    assert (await decide(caller, needed["id"])).status_code == 200
+    done = await next_of(caller, problem["trace_id"], needed["id"])
+    assert json.loads(done["tool_calls"][0]["output"]) == {"result": "Paid."}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_server_that_may_not_ask_is_told_so_and_the_run_goes_on(town: Town, version: str) -> None:
+    caller = await town.agent(version, "book", {"day": "Sunday"}, elicitation=False)
+    answer = await caller.chat("A table, please.")
+    assert answer.status_code == 200, answer.text
+    (call,) = answer.json()["tool_calls"]
+    assert "error" in json.loads(call["output"])
+
+
+async def test_the_demos_shop_asks_for_a_country_that_nobody_has_said(
+    town: Town, http: httpx.AsyncClient
+) -> None:
+    found = town.stack.environment
+    shop = Caller(http, found.base_url, found.api_key, found.agent_id)
+    response = await shop.chat("Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck")
+    assert response.status_code == 409, response.text
+    problem = response.json()
+    (needed,) = problem["approvals"]
+    assert needed["elicitation"]["message"] == "Change the shipping address: country?"
+    assert (await decide(shop, needed["id"], input={"country": "AT"})).status_code == 200
+    done = await next_of(shop, problem["trace_id"], needed["id"])
+    (call,) = done["tool_calls"]
+    assert json.loads(call["output"])["shipping_address"]["country"] == "AT"
