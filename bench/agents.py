@@ -9,9 +9,6 @@ from ops import demo, secrets
 from runtime.postgres import connection, open_pool
 from tests.harness import RunningStack
 
-SHORT = "lean?deltas=20"
-TOOL = f"{SHORT}&tool=get_product"
-
 
 async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     """An agent for each model, which has the demo's tools where the model calls one; their ids by model."""

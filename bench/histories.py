@@ -1,6 +1,6 @@
 """Conversations of any length, written into the log as if they had been held."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, urlsplit
 
 import psycopg
@@ -14,6 +14,7 @@ from ops import demo
 from ops.secrets import login_password
 from ops.servers.logins import OWNER
 
+Row = tuple[str, int, str, bytes]
 TEXT = "The order was sent on Monday and should arrive within three days at the address that you gave us."
 _AT = "2026-11-21T09:00:00.000000Z"
 _USAGE = Usage(input_tokens=900, output_tokens=60)
@@ -35,14 +36,24 @@ def of_service(owner_url: str, messages: int) -> str:
 def fill(owner_url: str, conversations: int, messages: int) -> list[str]:
     """So many conversations of so many messages each; returns their ids. Raises psycopg.Error."""
     made = [new_id() for _ in range(conversations)]
-    statement = f"COPY {EVENTS_TABLE} (originator_id, originator_version, topic, state) FROM STDIN"
+    rows = (row(each, *event) for each in made for event in enumerate(_events(messages), start=1))
     with psycopg.connect(owner_url) as conn:
-        with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            for conversation in made:
-                for version, event in enumerate(_events(messages), start=1):
-                    copy.write_row((conversation, version, mapper.topic_of(event), mapper.state_of(event)))
+        copy_in(conn, rows)
         conn.execute(f"NOTIFY {EVENTS_TABLE}".encode())
     return made
+
+
+def row(conversation_id: str, version: int, event: events.Event) -> Row:
+    """The event as it is stored."""
+    return conversation_id, version, mapper.topic_of(event), mapper.state_of(event)
+
+
+def copy_in(conn: psycopg.Connection, rows: Iterable[Row]) -> None:
+    """Append them to the log, by COPY. Raises psycopg.Error."""
+    statement = f"COPY {EVENTS_TABLE} (originator_id, originator_version, topic, state) FROM STDIN"
+    with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+        for each in rows:
+            copy.write_row(each)
 
 
 def _events(messages: int) -> Iterator[events.Event]:

@@ -68,9 +68,7 @@ class Measuring:
             conversation = await self._conversation(subject, scenario.history)
             return subject.load(scenario.model, scenario.chats, scenario.at_once, conversation)
         load = subject.load(scenario.model, scenario.streams, scenario.streams)
-        return msgspec.structs.replace(
-            load, ramp=scenario.ramp, spacing=scenario.spacing_ms / 1000, deltas=scenario.deltas
-        )
+        return paced(load, scenario)
 
     async def _conversation(self, subject: Subject, messages: int | None) -> str | None:
         if not messages:
@@ -86,6 +84,13 @@ class Measuring:
             return 0.0
         await asyncio.sleep((scenario.ramp + scenario.seconds) / 2)
         return await asyncio.to_thread(_megabytes, subject)
+
+
+def paced(load: Load, streams: Streams) -> Load:
+    """At the pace of the streams."""
+    return msgspec.structs.replace(
+        load, ramp=streams.ramp, spacing=streams.spacing_ms / 1000, deltas=streams.deltas
+    )
 
 
 def _megabytes(subject: Subject) -> float:

@@ -1,6 +1,6 @@
 """What a run found, and its tables: the same for the terminal, the page and the documentation. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -33,7 +33,7 @@ class Report(msgspec.Struct, kw_only=True):
 class Table(msgspec.Struct, frozen=True):
     title: str
     columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def tables(report: Report) -> list[Table]:
@@ -44,7 +44,7 @@ def tables(report: Report) -> list[Table]:
         _histories(report),
         *_processes(report),
         _idle(report),
-        _counts(report),
+        counts_table(report.counts),
     )
     return [table for table in made if table.rows]
 
@@ -161,12 +161,11 @@ def _idle(report: Report) -> Table:
     return Table("Memory before the first chat, MiB (PSS)", ("", "all", "of which"), rows)
 
 
-def _counts(report: Report) -> Table:
-    names = sorted({name for counts in report.counts.values() for name in counts})
-    rows: list[tuple[str, ...]] = [
-        (name, *(str(counts.get(name, "")) for counts in report.counts.values())) for name in names
-    ]
-    return Table("What one chat costs, counted", ("", *report.counts), rows)
+def counts_table(counts: Mapping[str, Mapping[str, int]]) -> Table:
+    """A row a count, a column a kind of chat."""
+    names = sorted({name for each in counts.values() for name in each})
+    rows = [(name, *(str(each.get(name, "")) for each in counts.values())) for name in names]
+    return Table("What one chat costs, counted", ("", *counts), rows)
 
 
 def _range(found: Spread) -> str:

@@ -4,8 +4,8 @@ import msgspec
 
 SERVICE, SDK, AIOHTTP = "service", "sdk", "aiohttp"
 ALL = (SERVICE, SDK, AIOHTTP)
-_SHORT = "lean?deltas=20"
-_TOOL = "lean?deltas=20&tool=get_product"
+SHORT = "lean?deltas=20"
+TOOL = f"{SHORT}&tool=get_product"
 
 
 class Chats(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +14,7 @@ class Chats(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     chats: int
     at_once: int
-    model: str = _SHORT
+    model: str = SHORT
     history: int | None = None
     subjects: tuple[str, ...] = ALL
     rounds: int = 3
@@ -52,7 +52,7 @@ FULL: tuple[Scenario, ...] = (
     Chats(name="8 at once", chats=400, at_once=8),
     Chats(name="32 at once", chats=800, at_once=32, rounds=4),
     Chats(name="128 at once", chats=800, at_once=128),
-    Chats(name="tool call", chats=200, at_once=8, model=_TOOL, subjects=(SERVICE,)),
+    Chats(name="tool call", chats=200, at_once=8, model=TOOL, subjects=(SERVICE,)),
     *(Chats(name=f"history {size}", chats=30, at_once=1, history=size, rounds=2) for size in _HISTORIES),
     Streams(name="50 long streams", streams=50, deltas=500, spacing_ms=10),
     Streams(name="200 long streams", streams=200, deltas=500, spacing_ms=10, memory=True, clients=2),
@@ -76,7 +76,7 @@ FULL: tuple[Scenario, ...] = (
 QUICK: tuple[Scenario, ...] = (
     Chats(name="1 at once", chats=60, at_once=1, rounds=2),
     Chats(name="32 at once", chats=300, at_once=32, rounds=2),
-    Chats(name="tool call", chats=40, at_once=8, model=_TOOL, subjects=(SERVICE,), rounds=1),
+    Chats(name="tool call", chats=40, at_once=8, model=TOOL, subjects=(SERVICE,), rounds=1),
     *(Chats(name=f"history {size}", chats=20, at_once=1, history=size, rounds=1) for size in (0, 970)),
     Streams(name="50 long streams", streams=50, deltas=300, spacing_ms=10, memory=True, rounds=1),
 )

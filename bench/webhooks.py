@@ -10,15 +10,16 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import cast
 
 import httpx
 import uvloop
 
-from bench.agents import SHORT, make_agents
+from bench import usage
+from bench.agents import make_agents
 from bench.client import Connection, Reply, request
 from bench.processes import lean_upstream, serving
+from bench.scenarios import SHORT
 from bench.statistics import share
 from runtime.web import raise_open_files
 from tests.harness import RunningStack, running_stack
@@ -89,12 +90,6 @@ async def _chats(url: str, asked: bytes, rate: float, seconds: float) -> list[Re
     return replies
 
 
-def _cpu(pid: int) -> float:
-    """Seconds that a process has used (Linux)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
 async def _measure(rate: float, seconds: float, count: int, rounds: int) -> None:
     async with (
         lean_upstream() as upstream,
@@ -110,7 +105,8 @@ async def _measure(rate: float, seconds: float, count: int, rounds: int) -> None
         await _chats(url, asked, rate, 2.0)
         for number in range(rounds * 2):
             with_endpoints = number % 2 == 1
-            before, cpu = int((await http.get(receiver.url)).text), _cpu(stack.pid("notifier-1"))
+            notifier = {"notifier": stack.pid("notifier-1")}
+            before, cpu = int((await http.get(receiver.url)).text), usage.cpu_seconds(notifier)
             async with _endpoints(stack, http, receiver.url, count if with_endpoints else 0):
                 replies = await _chats(url, asked, rate, seconds)
                 ended = time.perf_counter()
@@ -123,7 +119,7 @@ async def _measure(rate: float, seconds: float, count: int, rounds: int) -> None
                 late = time.perf_counter() - ended
             _tell(with_endpoints, replies, good)
             if with_endpoints:
-                used = _cpu(stack.pid("notifier-1")) - cpu
+                used = usage.since(cpu, usage.cpu_seconds(notifier))["notifier"]
                 sys.stdout.write(
                     f"  delivered {at_end - before} until the last chat ended, {came - before} of "
                     f"{wanted - before} {late:.1f} s later; the notifier used {used:.1f} s of CPU\n"

@@ -4,22 +4,12 @@ import asyncio
 import sys
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.counting.one_chat import HELD, Cost, costs
 from bench.counting.stack import counted_stack
+from bench.report import counts_table
+from bench.show import show
 from ops.errors import StackError
-
-
-def table(found: dict[str, Cost]) -> Table:
-    """A row a count, a column a kind of chat."""
-    shown = Table(title="What one chat costs", title_justify="left")
-    shown.add_column("")
-    for kind in found:
-        shown.add_column(kind, justify="right")
-    for name in sorted({name for cost in found.values() for name in cost.counts}):
-        shown.add_row(name, *(str(cost.counts.get(name, "")) for cost in found.values()))
-    return shown
 
 
 def bounds(found: dict[str, Cost]) -> str:
@@ -37,7 +27,7 @@ def bounds(found: dict[str, Cost]) -> str:
 async def _count(console: Console) -> None:
     async with counted_stack() as counted:
         found = await costs(counted)
-    console.print(table(found))
+    show(console, [counts_table({kind: cost.counts for kind, cost in found.items()})])
     for kind, cost in found.items():
         console.rule(f"the statements of: {kind}")
         for (service, text), count in sorted(cost.statements.items()):

@@ -16,11 +16,12 @@ from typing import Any, LiteralString, TypeVar
 
 import msgspec
 
-from bench.agents import SHORT, TOOL, make_agents
+from bench.agents import make_agents
 from bench.client import BenchError, Connection, Reply, request
 from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
 from bench.counting.stack import Counted
 from bench.counting.statements import Logged, StatementLog
+from bench.scenarios import SHORT, TOOL
 from runtime.postgres import Connection as Session
 from runtime.postgres import connection, open_pool
 

@@ -6,22 +6,19 @@ import signal
 import time
 from collections.abc import AsyncIterator
 
-import msgspec
-
 from bench import usage
-from bench.load import Load, run
-from bench.measuring import Measuring
+from bench.load import run
+from bench.measuring import Measuring, paced
 from bench.processes import Started
 from bench.report import CPU_CHATS, Table
-from bench.scenarios import SERVICE, Chats, Streams
+from bench.scenarios import SERVICE, TOOL, Chats, Streams
 from bench.settling import last_position
 from bench.subjects import Service, service
 from ops.settings import Counts
 
-_TOOL = "lean?deltas=20&tool=get_product"
 _WARM_UP = Chats(name="warm-up", chats=200, at_once=16, subjects=(SERVICE,))
 _BUSY = Chats(name="64 at once", chats=1_200, at_once=64, subjects=(SERVICE,))
-_TOOLS = Chats(name="tool calls", chats=300, at_once=32, model=_TOOL, subjects=(SERVICE,))
+_TOOLS = Chats(name="tool calls", chats=300, at_once=32, model=TOOL, subjects=(SERVICE,))
 _BEHIND = Chats(name="without projector", chats=2_000, at_once=32, subjects=(SERVICE,))
 _SHAPES = ((1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (2, 2, 2), (4, 4, 2))
 _SHAPE_COLUMNS = (
@@ -29,7 +26,7 @@ _SHAPE_COLUMNS = (
     *("CPU ms a chat", "with a tool call", "MiB"),
 )
 _RAMP_PER_SECOND = 250
-MODELS = (_BUSY.model, _TOOL)
+MODELS = (_BUSY.model, TOOL)
 
 
 def streams(count: int) -> Streams:
@@ -46,7 +43,7 @@ async def by_streams(subject: Service, counts: tuple[int, ...]) -> AsyncIterator
         await subject.settle()
         idle, before, began = usage.memory(subject.pids), usage.cpu_seconds(subject.pids), time.monotonic()
         load = subject.load(wanted.model, count, count)
-        loading = asyncio.create_task(run(_paced(load, wanted), processes=2))
+        loading = asyncio.create_task(run(paced(load, wanted), processes=2))
         await asyncio.sleep((wanted.ramp + wanted.seconds) / 2)
         held = usage.memory(subject.pids)
         loaded = await loading
@@ -63,12 +60,6 @@ async def by_streams(subject: Service, counts: tuple[int, ...]) -> AsyncIterator
         ]
         columns = ("streams", "process", "MiB", "KiB more a stream", "% of a core", "failed")
         yield Table("Each process, by open streams of a delta each 5 s", columns, list(rows))
-
-
-def _paced(load: Load, wanted: Streams) -> Load:
-    return msgspec.structs.replace(
-        load, ramp=wanted.ramp, spacing=wanted.spacing_ms / 1000, deltas=wanted.deltas
-    )
 
 
 async def by_shape(upstream: Started) -> AsyncIterator[Table]:

@@ -1,17 +1,18 @@
 """`python -m bench.replay [EVENTS]`: measures on embedded servers of its own; prints a table."""
 
 import asyncio
-import contextlib
 import os
 import random
+import subprocess
 import sys
 import time
-from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from bench.replay import generate, lag, library_runner
+from bench.report import Table
+from bench.show import show
+from bench.statistics import share
 from contracts.ids import new_id
 from conversations.event_store import mapper
 from conversations.event_store.log import open_log
@@ -24,7 +25,6 @@ EVENTS = 1_000_000
 _LIBRARY_EVENTS = 20_000
 _LONG = 10_000
 _LOOKS = 20
-_MEMORY_SECONDS = 0.05
 
 
 def main() -> None:
@@ -45,26 +45,23 @@ async def _main(console: Console, count: int) -> None:
         first = await _position(url, _LIBRARY_EVENTS)
         library = _LIBRARY_EVENTS / await asyncio.to_thread(library_runner.seconds_for, url, first)
         _say("rebuild, verify, time travel")
-        rebuilt, memory = await _command(url, "rebuild")
-        verified, verify_memory = await _command(url, "verify")
+        rebuilt, memory = await asyncio.to_thread(_command, url, "rebuild")
+        verified, verify_memory = await asyncio.to_thread(_command, url, "verify")
         travelled = await _time_travel(url)
     ours = count / rebuilt
-    table = Table(
-        title=f"{count:,} events, all read models, Postgres without durability", title_justify="left"
-    )
-    for name in ("", "goal", "result"):
-        table.add_column(name, justify="left" if not name else "right")
-    table.add_row("the library's runner", "", f"{library:,.0f} events/s")
-    table.add_row("replay rebuild, from start to end", "", f"{ours:,.0f} events/s")
-    table.add_row("times the library's", "≥ 20", f"{ours / library:.1f}")
-    table.add_row("its memory at most (RSS)", "≤ 300 MiB", f"{memory:.0f} MiB")
-    table.add_row("replay verify", "", f"{count / verified:,.0f} events/s, {verify_memory:.0f} MiB")
-    table.add_row(f"time travel, {_LONG:,} events, p50", "", f"{travelled[_LOOKS // 2] * 1000:.0f} ms")
-    table.add_row("its worst", "< 200 ms", f"{travelled[-1] * 1000:.0f} ms")
-    at = f"{lag.PER_SECOND} messages/s"
-    table.add_row(f"lag at {at}, p50", "", f"{lags[len(lags) // 2] * 1000:.0f} ms")
-    table.add_row("its p99", "≤ 100 ms", f"{lags[len(lags) * 99 // 100] * 1000:.0f} ms")
-    console.print(table)
+    rows = [
+        ("the library's runner", "", f"{library:,.0f} events/s"),
+        ("replay rebuild, from start to end", "", f"{ours:,.0f} events/s"),
+        ("times the library's", "≥ 20", f"{ours / library:.1f}"),
+        ("its memory at most (RSS)", "≤ 300 MiB", f"{memory:.0f} MiB"),
+        ("replay verify", "", f"{count / verified:,.0f} events/s, {verify_memory:.0f} MiB"),
+        (f"time travel, {_LONG:,} events, p50", "", f"{travelled[_LOOKS // 2] * 1000:.0f} ms"),
+        ("its worst", "< 200 ms", f"{travelled[-1] * 1000:.0f} ms"),
+        (f"lag at {lag.PER_SECOND} messages/s, p50", "", f"{share(lags, 0.5) * 1000:.0f} ms"),
+        ("its p99", "≤ 100 ms", f"{share(lags, 0.99) * 1000:.0f} ms"),
+    ]
+    title = f"{count:,} events, all read models, Postgres without durability"
+    show(console, [Table(title, ("", "goal", "result"), rows)])
 
 
 async def _position(url: str, count: int) -> int:
@@ -77,34 +74,17 @@ async def _position(url: str, count: int) -> int:
         return position
 
 
-async def _command(url: str, name: str) -> tuple[float, float]:
-    """Seconds, and MiB at most, of `agentchat replay NAME` on this database."""
+def _command(url: str, name: str) -> tuple[float, float]:
+    """Seconds, and MiB at most (RSS), of `agentchat replay NAME` on this database."""
     began = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "ops.main", "replay", name),
-        env=os.environ | {"AGENTCHAT_DATABASE_URL": url},
-        stdout=asyncio.subprocess.DEVNULL,
-    )
-    watching = asyncio.create_task(_memory(process.pid))
-    code = await process.wait()
-    seconds = time.monotonic() - began
-    if code != 0:
-        raise SystemExit(f"agentchat replay {name} ended with {code}")
-    return seconds, await watching
-
-
-async def _memory(pid: int) -> float:
-    """The high-water mark of a process that runs, in MiB, when it has ended."""
-    most = 0.0
-    with contextlib.suppress(OSError):
-        while lines := [line for line in _status(pid).splitlines() if line.startswith("VmHWM:")]:
-            most = int(lines[0].split()[1]) / 1024
-            await asyncio.sleep(_MEMORY_SECONDS)
-    return most
-
-
-def _status(pid: int) -> str:
-    return Path(f"/proc/{pid}/status").read_text()
+    command = (sys.executable, "-m", "ops.main", "replay", name)
+    environ = os.environ | {"AGENTCHAT_DATABASE_URL": url}
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"agentchat replay {name} ended with {process.returncode}")
+    return time.monotonic() - began, used.ru_maxrss / 1024
 
 
 async def _time_travel(url: str) -> list[float]:

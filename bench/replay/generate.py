@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 import psycopg
 
+from bench.histories import Row, copy_in, row
 from contracts import events
 from contracts.ids import new_id
 from contracts.values import Source, Usage
-from conversations.database import EVENTS_TABLE
-from conversations.event_store import mapper
 
 AT_ONCE = 50
 """So many threads grow side by side, a turn each at a time."""
@@ -19,20 +19,13 @@ _TEXT = "the order was sent on Monday and should arrive within three days at the
 _WORDS = _TEXT.split()
 _CHUNK = 20_000
 
-Row = tuple[str, int, str, bytes]
-
 
 def fill(database_url: str, count: int, seed: int = 1) -> None:
     """Put `count` events into an empty log, by COPY. Raises psycopg.Error."""
     produced = rows(count, random.Random(seed))
-    statement = f"COPY {EVENTS_TABLE} (originator_id, originator_version, topic, state) FROM STDIN"
     with psycopg.connect(database_url, autocommit=True) as conn:
-        left = count
-        while left > 0:
-            with conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-                for _ in range(min(left, _CHUNK)):
-                    copy.write_row(next(produced))
-            left -= _CHUNK
+        for _ in range(0, count, _CHUNK):
+            copy_in(conn, islice(produced, _CHUNK))
         conn.execute("ANALYZE")
 
 
@@ -74,7 +67,7 @@ class _Thread:
 
     def row(self, event: events.Event) -> Row:
         self._version += 1
-        return self._id, self._version, mapper.topic_of(event), mapper.state_of(event)
+        return row(self._id, self._version, event)
 
     def turn(self) -> list[events.Event]:
         """From the user's message to the end of its run; one thread in 200 is erased at its end."""
