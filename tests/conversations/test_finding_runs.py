@@ -9,7 +9,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.find_run import find_run, load_run
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool, acting_as, connection, open_pool
 from tests.conversations.counting_proxy import CountingProxy
 from tests.conversations.given import (
     ACCOUNT,
@@ -96,6 +96,29 @@ async def test_a_run_under_way_is_read_as_far_as_it_is(store: ConversationStore,
     more: Stored = [*said("Hi", word)]
     await store.append(told, more)
     assert [row.event for row in await log.rows_of_run(thread, trace(word), told.version)] == more
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_tool_runner_is_told_whether_a_run_is_open(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    """Begun and not ended, whichever the end; of an erased conversation none is, though it has no end."""
+    *ended, unknown, erased, open_ = words(6)
+    ends: tuple[Stored, ...] = (
+        [*said("Hi", ended[0]), *answered("Hi", ended[0])],
+        [failed(ended[1])],
+        [cancelled(ended[2])],
+    )
+    for word, end in zip(ended, ends, strict=True):
+        await thread_of(store, [asked(word), started(word), *end])
+    await thread_of(store, [asked(open_), started(open_)])
+    gone = await store.load(await thread_of(store, [asked(erased), started(erased)]))
+    await store.append(gone, [events.ConversationErased(trace_id=trace(unknown), at=AT, account_id=ACCOUNT)])
+    tool_runner = acting_as(migrated_database_url, "tool_runner")
+    async with open_pool(tool_runner) as pool, connection(pool) as conn:
+        for word in (*ended, unknown, erased, open_):
+            found = await conn.execute("SELECT run_is_open(%s)", [trace(word)])
+            assert await found.fetchone() == (word == open_,)
 
 
 async def test_of_an_erased_conversation_only_the_erasure_is_left(

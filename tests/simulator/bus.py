@@ -29,6 +29,17 @@ class _Part:
             self._process.nats, what, effect, patience=_API_SECONDS, away=BusUnavailable, again=True
         )
 
+    async def _store(self, what: str, effect: Callable[[], None], tell: Callable[[], None]) -> None:
+        """Have a stream on the disk take a message: where there is no room, its followers alone have it."""
+
+        def published() -> None:
+            if self._nats.full:
+                tell()
+                raise BusUnavailable("no room")
+            effect()
+
+        await self._call(what, published)
+
 
 class SimBus(_Part):
     """What `bus.Bus` is, as far as it is used here."""
@@ -72,7 +83,11 @@ class SimQueues(_Part):
 
     async def _publish(self, queue: Queue, subject: str, message: BusMessage, message_id: str) -> None:
         data = wire.encode(message)
-        await self._call(f"publish {queue.name}", lambda: queue.publish(subject, data, message_id))
+
+        def publish() -> None:
+            queue.publish(subject, data, message_id)
+
+        await self._store(f"publish {queue.name}", publish, tell=lambda: None)
 
 
 class SimTraces(_Part):
@@ -87,24 +102,34 @@ class SimTraces(_Part):
             kept = self._nats.results.setdefault(message.trace_id, {})
             if message.call_id not in kept:
                 kept[message.call_id] = message
-                self._nats.tell(f"results {message.trace_id}", message)
+                tell()
 
-        await self._call(f"finish {message.call_id}", effect)
+        def tell() -> None:
+            self._nats.tell(f"results {message.trace_id}", message)
+
+        await self._store(f"finish {message.call_id}", effect, tell)
 
     async def record_tool(self, message: messages.ToolFinished) -> None:
+        short = replace(message, output="", recorded=True)
+
         def effect() -> None:
-            short = replace(message, output="", recorded=True)
             self._nats.results.setdefault(message.trace_id, {})[message.call_id] = short
+            tell()
+
+        def tell() -> None:
             self._nats.tell(f"results {message.trace_id}", short)
 
-        await self._call(f"record {message.call_id}", effect)
+        await self._store(f"record {message.call_id}", effect, tell)
 
     async def cancel(self, message: messages.CancelRequested) -> None:
         def effect() -> None:
             self._nats.cancels.add(message.trace_id)
+            tell()
+
+        def tell() -> None:
             self._nats.tell(_CANCELS, message)
 
-        await self._call("cancel", effect)
+        await self._store("cancel", effect, tell)
 
     async def publish_frame(self, trace_id: str, frame: frames.Frame) -> None:
         self.send_frame(trace_id, frame)

@@ -1,9 +1,12 @@
 """What must hold of a history, whatever happened in it (docs/specification.md 16)."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from contracts import events
+from contracts import events, wire
+from contracts.messages import ToolRequested
 from contracts.updates import INTERRUPTED, Broken, Finished, Started, Text, ToolStarted
 from contracts.values import Usage
 from conversations.aggregate.conversation import Conversation, evolve_all
@@ -184,7 +187,10 @@ def _check_log(simulation: "Simulation", conversation_id: str, stored: list[even
 
 
 def _check_tools(simulation: "Simulation") -> None:
-    """I10: what may not be repeated ran once at most; what succeeded did run."""
+    """I10: what may not be repeated ran once at most; what succeeded did run.
+
+    Nothing ran by a delivery that came behind the end of its run.
+    """
     world, executions = simulation.world, simulation.tools.executions
     names: dict[str, str] = {}
     for stored in simulation.postgres.events.values():
@@ -202,6 +208,21 @@ def _check_tools(simulation: "Simulation") -> None:
             world.violated("I10", f"{call_id}, which may not be repeated, ran {count} times")
         if count > 1 + len(world.plan.faults):
             world.violated("I10", f"{call_id} ran {count} times")
+    asked = Counter(_calls_of_open_runs(simulation))
+    for call_id, count in executions.items():
+        if count > asked[call_id]:
+            world.violated(
+                "I10", f"{call_id} ran {count} times, {asked[call_id]} of them before its run's end"
+            )
+
+
+def _calls_of_open_runs(simulation: "Simulation") -> Iterator[str]:
+    """One id for each time that a call was handed to a runner while its run had not ended."""
+    ended_at = simulation.postgres.ended_at
+    for when, data in simulation.nats.tools.handed_out:
+        request = wire.decode_message(ToolRequested, data)
+        if when < ended_at.get(request.trace_id, math.inf):
+            yield request.call_id
 
 
 def _check_quiet(simulation: "Simulation") -> None:

@@ -66,9 +66,10 @@ def agent_of(world: World) -> AgentConfig:
 class SimAgents:
     """The directory, for orchestrators and tool-runners."""
 
-    def __init__(self, process: Process, agent: AgentConfig) -> None:
+    def __init__(self, process: Process, postgres: Postgres) -> None:
         self._process = process
-        self._agent = agent
+        self._postgres = postgres
+        self._agent = agent_of(process.world)
 
     async def current(self, _account_id: str, _agent_id: str) -> AgentConfig | None:
         return await self._process.call(
@@ -85,7 +86,13 @@ class SimAgents:
     def key_of(self, _agent: AgentConfig) -> str | None:
         return "key"
 
-    async def servers(self, _account: str, _agent: str, _version: int) -> tuple[McpServer, ...]:
+    async def servers(self, _account: str, _agent: str, _version: int, run: str) -> tuple[McpServer, ...]:
+        process, open_runs = self._process, self._postgres.open_runs
+        is_open = await process.call(
+            process.postgres, "servers", lambda: run in open_runs, patience=3.0, away=DatabaseUnavailable
+        )
+        if not is_open:
+            raise ToolFailed("ended")
         return self._agent.mcp_servers
 
 

@@ -18,6 +18,7 @@ from orchestrator.run.attempt import Attempt
 from orchestrator.run.endings import end_frame
 from orchestrator.run.log import run_of
 from orchestrator.run.resume import AlreadySent
+from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
 from tool_runner.tools.tool import Tool
 
@@ -90,6 +91,15 @@ def begins_beside_another() -> Any:
 def every_tool_is_repeated() -> Any:
     """A runner takes every tool for one that may run twice: it acknowledges the call behind it."""
     return _instead(Tool, "repeatable", property(lambda _: True))
+
+
+def ended_runs_have_their_calls_run() -> Any:
+    """A runner does not ask whether the run of a call goes on."""
+
+    async def servers(self: SimAgents, *_: Any) -> Any:
+        return self._agent.mcp_servers
+
+    return _instead(SimAgents, "servers", servers)
 
 
 def resumed_behind_nothing() -> Any:
@@ -179,8 +189,9 @@ FOUND_NEAR = {
     "no_fencing": 81,
     "acknowledged_before_saved": 772,
     "request_not_known_again": 19,
-    "begins_beside_another": 10,
+    "begins_beside_another": 11,
     "every_tool_is_repeated": 153,
+    "ended_runs_have_their_calls_run": 571,
     "resumed_behind_nothing": 37,
     "offset_not_compared": 2265,
     "nobody_sweeps": 12,

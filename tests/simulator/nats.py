@@ -1,7 +1,9 @@
 """NATS, as far as the bus uses it: work queues that deliver again, and what TRACES keeps.
 
 It does what was measured of nats-server: an acknowledgement counts from whichever delivery it comes, ids of
-acknowledged messages are forgotten by a restart, and core messages are lost to who is away.
+acknowledged messages are forgotten by a restart, and core messages are lost to who is away. With a full disk
+it stores nothing and still passes on what is said. Behind its restart what was acknowledged meanwhile is
+there again, and nobody knows that it was delivered.
 """
 
 import asyncio
@@ -43,6 +45,9 @@ class Queue:
         self.consumers: list[Consumption] = []
         self._world = world
         self.published: list[tuple[str, bytes]] = []
+        self.handed_out: list[tuple[float, bytes]] = []
+        self.full = False
+        self._unsaved: dict[int, Stored] = {}
         self._ids: dict[str, int] = {}
         self._sequence = 0
 
@@ -56,13 +61,19 @@ class Queue:
         self.messages[self._sequence] = Stored(self._sequence, subject, data, message_id)
         self.pump()
 
-    def forget_acknowledged(self) -> None:
-        """A restart: the ids are read from what is still stored."""
+    def restart(self) -> None:
+        """The ids are read from what is still stored."""
+        if self.full:
+            self.messages |= self._unsaved
+            self._unsaved.clear()
+            for stored in self.messages.values():
+                stored.deliveries, stored.due = 0, 0.0
         self._ids = {stored.message_id: stored.sequence for stored in self.messages.values()}
 
     def wipe(self) -> None:
         """Everything is gone."""
         self.messages.clear()
+        self._unsaved.clear()
         self._ids.clear()
 
     def pump(self) -> None:
@@ -77,6 +88,7 @@ class Queue:
             taker = free[world.rng.randrange(len(free))] if len(free) > 1 else free[0]
             stored.deliveries += 1
             stored.due = world.now + ACK_SECONDS
+            self.handed_out.append((world.now, stored.data))
             world.at(stored.due, self.pump)
             world.note(f"{self.name} {stored.sequence} to {taker.process.name}, delivery {stored.deliveries}")
             taker.give(Delivery(self, taker.process, stored))
@@ -89,6 +101,8 @@ class Queue:
         self._world.note(f"{self.name} {sequence} {word} {delay:g}")
         if word in ("ack", "term"):
             del self.messages[sequence]
+            if self.full:
+                self._unsaved[sequence] = stored
         elif word == "nak":
             stored.due = self._world.now + delay
             self._world.at(stored.due, self.pump)
@@ -244,6 +258,7 @@ class Nats(Server):
         self.frames: dict[str, list[frames.Frame]] = {}
         self.results: dict[str, dict[str, ToolFinished]] = {}
         self.cancels: set[str] = set()
+        self.full = False
         self.followers: dict[str, list[Follower]] = {}
         self._frame = 0
         self._fates = {int(fault.at): fault for fault in world.plan.faults if fault.kind.startswith("frame")}
@@ -256,10 +271,15 @@ class Nats(Server):
         self.results.clear()
         self.cancels.clear()
 
+    def fill(self) -> None:
+        """Its disk is full from now on."""
+        self.full = self.requests.full = self.tools.full = True
+
     def restart(self) -> None:
-        """It is back."""
-        self.requests.forget_acknowledged()
-        self.tools.forget_acknowledged()
+        """It is back, with room on its disk."""
+        self.requests.restart()
+        self.tools.restart()
+        self.full = self.requests.full = self.tools.full = False
 
     def follow(self, process: Process, subject: str, deliver: Callable[[Any], None]) -> Follower:
         followers = self.followers.setdefault(subject, [])

@@ -22,6 +22,7 @@ Kind = Literal[
     "postgres_away",
     "nats_away",
     "nats_wiped",
+    "nats_full",
     "postgres_cut",
     "nats_cut",
     "frame_lost",
@@ -110,7 +111,7 @@ def plan_of(seed: int) -> Plan:
     requests = tuple(_request(rng, number) for number in range(count))
     moment = rng.random() * 4.0 if rng.random() < 0.5 else None
     faults = tuple(_fault(rng, moment) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4))))
-    return Plan(
+    plan = Plan(
         seed=seed,
         requests=requests,
         faults=faults,
@@ -120,6 +121,13 @@ def plan_of(seed: int) -> Plan:
         on_interruption="fail" if rng.random() < 0.1 else "continue",
         keep_runs=rng.choice((None, None, 0, 1)),
     )
+    return _with_a_full_disk(rng, plan) if rng.random() < 0.1 else plan
+
+
+def _with_a_full_disk(rng: random.Random, plan: Plan) -> Plan:
+    """Behind all else, so that the plans of seeds without one are what they were."""
+    full = Fault(kind="nats_full", at=round(rng.random() * 5.0, 3), seconds=_seconds(rng, "nats_full"))
+    return msgspec.structs.replace(plan, faults=(*plan.faults, full))
 
 
 def _request(rng: random.Random, number: int) -> Request:
@@ -187,6 +195,7 @@ _LASTING: dict[Kind, tuple[float, float]] = {
     "postgres_away": (0.2, 15.0),
     "nats_away": (0.2, 15.0),
     "nats_wiped": (0.2, 5.0),
+    "nats_full": (0.5, 12.0),  # until it is killed, and has room
     "postgres_cut": (0.5, 20.0),
     "nats_cut": (0.5, 20.0),
     "frame_late": (0.05, 3.0),

@@ -45,6 +45,7 @@ class Postgres(Server):
         self.threads: dict[str, list[LogEntry]] = {}
         self.events: dict[str, list[events.Event]] = {}
         self.open_runs: dict[str, tuple[str, float]] = {}
+        self.ended_at: dict[str, float] = {}
         self.messages: dict[tuple[str, str], tuple[str, str, int]] = {}
         self.fences = True
         self._leases: dict[str, tuple[str, float]] = {}
@@ -124,6 +125,7 @@ class Postgres(Server):
                 self.open_runs.setdefault(event.trace_id, (conversation_id, self.world.now))
             case events.RunCompleted() | events.RunFailed() | events.RunCancelled():
                 self.open_runs.pop(event.trace_id, None)
+                self.ended_at[event.trace_id] = self.world.now
             case _:
                 pass
 

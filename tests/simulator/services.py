@@ -35,7 +35,6 @@ from tests.simulator.model import (
     SimModels,
     SimTools,
     SimToolServer,
-    agent_of,
 )
 from tests.simulator.plan import Request
 from tests.simulator.postgres import Postgres
@@ -80,7 +79,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
         leases=Leases(cast(Any, pool), process.name),
         line=WaitingLine(cast(Any, pool), process.name),
         limiter=cast(Any, SimLimiter()),
-        agents=cast(Any, SimAgents(process, agent_of(process.world))),
+        agents=cast(Any, SimAgents(process, postgres)),
         listings=ToolListings(cast(Any, bus.rpc)),
         models=cast(Any, SimModels(SimModel(process, postgres, asked))),
         pool=cast(Any, pool),
@@ -102,7 +101,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
 async def run_tools(process: Process, postgres: Postgres, bus: SimBus, tools: SimTools) -> None:
     """As `tool_runner.worker.work`."""
     pool = SimPool(process, postgres)
-    agents = SimAgents(process, agent_of(process.world))
+    agents = SimAgents(process, postgres)
     executor = Executor(cast(Any, agents), cast(Any, SimToolServer(process, tools)))
     journal = Journal(cast(Any, pool), f"{process.name}/{process.world.new_id()}")
     inbox = CallHandler(

@@ -180,6 +180,9 @@ class Simulation:
             case "nats_away" | "nats_wiped":
                 self.nats.away += 1
                 self.world.at(end, self._nats_back, fault.kind == "nats_wiped")
+            case "nats_full":
+                self.nats.fill()
+                self.world.at(end, self._nats_restarts)
             case "postgres_cut":
                 if process is not None:
                     process.postgres.cut += 1
@@ -201,9 +204,13 @@ class Simulation:
 
     def _nats_back(self, wiped: bool) -> None:
         self.nats.away -= 1
-        self.world.note("nats is back")
         if wiped:
             self.nats.wipe()
+        self._nats_restarts()
+
+    def _nats_restarts(self) -> None:
+        """At once, or behind an absence."""
+        self.world.note("nats is back")
         self.nats.restart()
         for process in self.processes.values():
             self._reconnect(process)

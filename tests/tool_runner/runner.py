@@ -27,18 +27,22 @@ from tests.administrator import administrator
 from tests.starting import START_SECONDS
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
+_RUNS = 128  # more than a test asks calls for
 SECONDS = 40.0  # for what the queue delivers again after 10 s, to a runner that is started meanwhile
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """An agent at version 1."""
+    """An agent at version 1. `open_runs` are traces of runs that the log has, and that have not ended."""
 
     account_id: str
     agent_id: str
+    open_runs: list[str] = []
 
     def call(self, tool: str, server: str = "scripted", **more: Any) -> ToolRequested:
-        """A request to run one of its tools, in a trace of its own if none is given."""
-        given: dict[str, Any] = {"trace_id": os.urandom(16).hex(), "call_id": f"call_{new_id()}", "input": {}}
+        """A request to run one of its tools, for a run of its own if no trace is given."""
+        given: dict[str, Any] = {"call_id": f"call_{new_id()}", "input": {}}
+        if "trace_id" not in more:
+            given["trace_id"] = self.open_runs.pop()
         return ToolRequested(
             account_id=self.account_id,
             agent_id=self.agent_id,
@@ -57,7 +61,23 @@ async def make_agent(database_url: str, *servers: McpServer) -> Agent:
         draft = AgentDraft(name="Test", model="none", mcp_servers=servers, provider_key="k")
         sealer = Sealer.from_setting(SECRET_KEY)
         agent_id = await create_agent(conn, sealer, account_id, draft, actor="test")
-    return Agent(account_id, agent_id)
+        traces = [os.urandom(16).hex() for _ in range(_RUNS)]
+        await conn.execute(_APPEND, ["run_started.v1", traces])
+    return Agent(account_id, agent_id, traces)
+
+
+async def end_run(database_url: str, trace_id: str) -> None:
+    """Have the log say that a run has ended."""
+    async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+        await conn.execute(_APPEND, ["run_completed.v1", [trace_id]])
+
+
+# A conversation for each event: a runner is to look at the trace alone.
+_APPEND = """
+INSERT INTO conversation_events (originator_id, originator_version, topic, state)
+SELECT gen_random_uuid()::text, 1, %s, convert_to(json_build_object('trace_id', trace_id)::text, 'UTF8')
+  FROM unnest(%s::text[]) AS trace_id
+"""
 
 
 class Runner:

@@ -20,7 +20,7 @@ from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered
 from tests.harness import embedded_nats
-from tests.tool_runner.runner import SECONDS, Agent, Calls, environ, make_agent, running
+from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 
 pytestmark = pytest.mark.requirement("TOOLS-IDEMPOTENT")
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.requirement("TOOLS-IDEMPOTENT")
 OUTCOME_UNKNOWN = (
     "The call was started once, and its result was lost. It is not known whether the call took effect."
 )
+RUN_ENDED = "The run has ended, so the call was not made."
 NAMES = ("read", "set", "write")
 TOOLS = [tool("read", readOnlyHint=True), tool("set", idempotentHint=True), tool("write")]
 
@@ -236,6 +237,35 @@ async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
                 again = await calls.finish(request)
         assert json.loads(again.output) == {"error": OUTCOME_UNKNOWN}
         assert scene.executed == {"write": 1}
+    finally:
+        await nats.kill()
+
+
+@pytest.mark.requirement("TOOLS-DEADLINE")
+async def test_a_call_that_may_be_repeated_is_not_when_its_run_has_ended(
+    scene: Scene, migrated_database_url: str, tmp_path: Path
+) -> None:
+    """A NATS without room keeps neither the result nor that the call was acknowledged."""
+    scene.may_answer.set()
+    nats = NatsServer(tmp_path / "nats")
+    await nats.start()
+    try:
+        env = scene.env | {"AGENTCHAT_NATS_URL": nats.url}
+        async with Bus.connect(nats.url, name="test") as bus:
+            calls = Calls(bus)
+            requests = [scene.agent.call(name) for name in ("read", "set")]
+            async with running(env):
+                for request in requests:
+                    assert (await calls.finish(request)).output == '{"text":"done"}'
+            for request in requests:
+                await end_run(migrated_database_url, request.trace_id)
+            await nats.kill(wipe=True)
+            await nats.start()
+            async with running(env):
+                for request in requests:
+                    again = await calls.finish(request)
+                    assert json.loads(again.output) == {"error": RUN_ENDED}
+        assert scene.executed == {"read": 1, "set": 1}
     finally:
         await nats.kill()
 

@@ -151,7 +151,8 @@ async def test_an_unknown_agent_has_no_tools(world: World) -> None:
     listed = await world.calls.listed(stranger)
     assert listed.tools == ()
     assert [server.server for server in listed.unavailable] == ["*"]
-    finished = await world.calls.finish(stranger.call("echo"))
+    trace_id = world.agent.open_runs.pop()
+    finished = await world.calls.finish(stranger.call("echo", trace_id=trace_id))
     assert json.loads(finished.output) == {"error": "This agent has no such tool."}
 
 

@@ -120,6 +120,7 @@ STEPS = (
     conversations.FORKED,
     _INDEXED_FIELDS,
     links.TABLES,
+    find_run.OPEN,
 )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from contracts.values import Approvers, OnExpiry, OnNewMessage
 from directory.approval_policy import ApprovalPolicy
 from directory.compaction import Compaction
+from directory.errors import RunEnded
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection
 
@@ -101,18 +102,28 @@ class AgentConfig(AgentSettings, frozen=True, kw_only=True):
 
 
 async def load_agent(
-    pool: Pool, account_id: str, agent_id: str, version: int | None = None, sealer: "Sealer | None" = None
+    pool: Pool,
+    account_id: str,
+    agent_id: str,
+    version: int | None = None,
+    sealer: "Sealer | None" = None,
+    run: str | None = None,
 ) -> AgentConfig | None:
     """A version of the account's agent; None where there is none.
 
     Without `version` it is the current one, and a disabled agent has none; a run that has begun names its
-    version and keeps it. With `sealer`, the MCP servers' headers are unsealed.
-    Raises DatabaseUnavailable, SealBroken.
+    version and keeps it. With `sealer`, the MCP servers' headers are unsealed, and `run` may be the trace of
+    one that the agent is needed for.
+    Raises DatabaseUnavailable, SealBroken, and RunEnded where that run has not begun, or has ended.
     """
-    row = await _version_row(pool, _VERSION if sealer is None else _UNSEALED, account_id, agent_id, version)
+    row = await _version_row(
+        pool, _VERSION if sealer is None else _UNSEALED, account_id, agent_id, version, run
+    )
     if row is None:
         return None
-    number, config, sealed_key, sealed_headers, created_at, authorizations = row
+    number, config, sealed_key, sealed_headers, created_at, authorizations, is_wanted = row
+    if not is_wanted:
+        raise RunEnded(run)
     settings: dict[str, Any] = msgspec.json.decode(config)
     if sealer is not None and sealed_headers is not None:
         owner = seal_owner(account_id, agent_id, "mcp_headers")
@@ -148,27 +159,33 @@ def seal_owner(account_id: str, agent_id: str, purpose: str) -> str:
 
 
 async def _version_row(
-    pool: Pool, query: LiteralString, account_id: str, agent_id: str, version: int | None
-) -> tuple[int, str, bytes | None, bytes | None, str, dict[str, str] | None] | None:
+    pool: Pool,
+    query: LiteralString,
+    account_id: str,
+    agent_id: str,
+    version: int | None,
+    run: str | None,
+) -> tuple[int, str, bytes | None, bytes | None, str, dict[str, str] | None, bool] | None:
+    parameters = {"agent": agent_id, "account": account_id, "version": version, "run": run}
     async with connection(pool) as conn:
-        cursor = await conn.execute(
-            query, {"agent": agent_id, "account": account_id, "version": version}, prepare=True
-        )
-        return await cursor.fetchone()
+        return await (await conn.execute(query, parameters, prepare=True)).fetchone()
 
 
 _ROW: LiteralString = """
-SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text, {authorizations}
+SELECT v.version, v.config::text, v.provider_key, v.mcp_headers, v.created_at::text,
+       {authorizations}, {wanted}
 FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id
 WHERE g.agent_id = %(agent)s AND g.account_id = %(account)s
   AND v.version = coalesce(%(version)s::integer, g.current_version)
   AND (%(version)s::integer IS NOT NULL OR g.disabled_at IS NULL)
 """
 
-_VERSION: LiteralString = _ROW.format(authorizations="NULL")
+# Whether a run is open is the log's to say, by a function of the library `conversations`.
+_VERSION: LiteralString = _ROW.format(authorizations="NULL", wanted="true")
 _UNSEALED: LiteralString = _ROW.format(
     authorizations="(SELECT json_object_agg(a.server, a.authorization_id) "
-    "FROM mcp_authorizations a WHERE a.agent_id = g.agent_id)"
+    "FROM mcp_authorizations a WHERE a.agent_id = g.agent_id)",
+    wanted="%(run)s::text IS NULL OR run_is_open(%(run)s)",
 )
 
 UNCHANGED: LiteralString = "agents_unchanged(%b::text[], %b::text[], %b::integer[], %b::text[], %b::bytea[])"

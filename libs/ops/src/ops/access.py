@@ -92,6 +92,7 @@ async def grant(database_url: str) -> None:
             role_of("orchestrator"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
+        await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
         for schema in _SCHEMAS:
             await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", schema, OPERATOR)
             for what in ("TABLES", "SEQUENCES"):

@@ -29,6 +29,7 @@ Kind = Literal[
     "stopped",
     "cancelled",
     "late",
+    "ended",
     "lost",
     "crowded",
 ]
@@ -55,6 +56,7 @@ _WORDS: dict[Kind, str] = {
     "stopped": "The call was interrupted because the service is being restarted.",
     "cancelled": "The call was not made, or was broken off, because the run was cancelled.",
     "late": "The call could not be started in time, so nothing was done.",
+    "ended": "The run has ended, so the call was not made.",
     "lost": "The call was started once, and its result was lost.",
     "crowded": "The tool was run, but this account's tools returned too much just now to keep its output.",
 }

@@ -27,6 +27,23 @@ CREATE INDEX conversation_events_end_idx ON conversation_events (trace_of_event(
 """
 """By which `Log` knows where to stop: the primary key does not tell a run's end from its other rows."""
 
+OPEN = """
+CREATE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT EXISTS (
+               SELECT FROM conversation_events
+                WHERE topic = 'run_started.v1' AND trace_of_event(state) = trace_id)
+       AND NOT EXISTS (
+               SELECT FROM conversation_events
+                WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')
+                  AND trace_of_event(state) = trace_id);
+END;
+REVOKE ALL ON FUNCTION run_is_open(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
+"""
+"""Whether the log has a run of a trace, and no end of it: for tool-runners, who may not read the log."""
+
 BEGUN = sql.SQL("""EXISTS (
     SELECT 1 FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
 )""")

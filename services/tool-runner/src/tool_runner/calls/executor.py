@@ -66,8 +66,13 @@ class Executor:
                 call.end("cancelled")
 
     async def server(self, request: messages.ToolRequested) -> Server:
-        """Where a call goes, if the agent may use that tool. Raises ToolFailed, DatabaseUnavailable."""
-        for config in await self._agents.servers(request.account_id, request.agent_id, request.agent_version):
+        """Where a call goes, if its run goes on and the agent may use that tool.
+
+        Raises ToolFailed, DatabaseUnavailable.
+        """
+        for config in await self._agents.servers(
+            request.account_id, request.agent_id, request.agent_version, request.trace_id
+        ):
             if config.name == request.server and is_allowed(config, request.tool):
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")

@@ -7,7 +7,7 @@ Nothing of them goes to the bus or the log.
 import msgspec
 
 from directory.agents import AgentConfig, McpServer, load_agent
-from directory.errors import SealBroken
+from directory.errors import RunEnded, SealBroken
 from directory.secrets import Sealer
 from runtime.postgres import Pool
 from tool_runner.faults import ToolFailed
@@ -27,13 +27,18 @@ class AgentServers:
         self._pool = pool
         self._sealer = sealer
 
-    async def servers(self, account_id: str, agent_id: str, version: int) -> tuple[McpServer, ...]:
+    async def servers(
+        self, account_id: str, agent_id: str, version: int, run: str | None = None
+    ) -> tuple[McpServer, ...]:
         """The servers of the account's agent that are not disabled, in its configured order.
 
-        Raises ToolFailed where there is no such agent or its headers do not open, and DatabaseUnavailable.
+        `run` is the trace of the run that a call is for. Raises ToolFailed where that is over, where there is
+        no such agent or its headers do not open, and DatabaseUnavailable.
         """
         try:
-            agent = await load_agent(self._pool, account_id, agent_id, version, self._sealer)
+            agent = await load_agent(self._pool, account_id, agent_id, version, self._sealer, run)
+        except RunEnded as ended:
+            raise ToolFailed("ended") from ended
         except SealBroken as error:
             raise ToolFailed("credentials", f"headers do not open: {error}") from error
         if agent is None:
