@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from contracts import events
+from contracts.examples import TRACE
 from contracts.updates import (
     Broken,
     Finished,
@@ -20,6 +21,7 @@ from contracts.updates import (
 from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
 from conversations.aggregate.calls import Approval, Call
 from conversations.aggregate.conversation import Round, Run
+from gateway.doors.openai.responses.conversation import Named, named_by, response_id
 from gateway.runs.behind import Behind, Wait
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
@@ -96,6 +98,28 @@ def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> No
     behind = Behind(waited(), Wait(2))
     assert [rest for update in whole(*texts) for rest in behind.rest([update])] == BEHIND
     assert list(behind.calls) == ["3"]
+
+
+def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
+    """Of the first one's calls one has returned before the second, in which the other one's tool asks."""
+    again = replace(ASKED, approval_id="approval-2")
+    call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
+    allowed = Call(call_id="1", approvals=(Approval(ASKED, DENIED),), output='"No."', **call)
+    asks = Call(call_id="2", approvals=(Approval(ASKED, DENIED), Approval(again, wait=1)), **call)
+    twice = run(rounds=(Round(number=1, text="", cuts=(), blocks=(), calls=(allowed, asks)),))
+    told: list[Update] = [Started(), ToolStarted("1", "find", {}), ToolStarted("2", "find", {})]
+    told += [ToolReturned("1", True, '"No."'), ToolReturned("2", False, "{}")]
+    first, second = Behind(twice, Wait(1)), Behind(twice, Wait(1, 1))
+    assert first.rest(told) == [Started(), *told[3:]]
+    assert second.rest(told) == [Started(), told[4]]
+    assert (first.approval_of("2"), second.approval_of("2")) == ("approval-1", "approval-2")
+
+
+@pytest.mark.parametrize("wait", [None, Wait(1), Wait(12), Wait(1, 2)])
+def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: Wait | None) -> None:
+    given = response_id(TRACE, wait)
+    assert named_by(given) == Named(TRACE, wait)
+    assert wait != Wait(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"
 
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:

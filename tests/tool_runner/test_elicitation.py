@@ -1,21 +1,24 @@
 """Tools that ask a person in the middle of a call, in both versions of the protocol that know that."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import httpx2
 import pytest
+from mcp_types import ElicitRequest, ElicitRequestURLParams, InputRequiredResult
 
 from contracts.messages import InputResponse
 from contracts.values import Elicitation
 from directory.agents import McpServer
 from net_guard import Guard, Resolver
-from tests.tool_runner.conftest import ACCOUNT
+from tests.tool_runner.conftest import ACCOUNT, Connect
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
+from tests.tool_runner.scripted import Call, serving
 from tool_runner.calls.output import rendered
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
+from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg, Reader
 from tool_runner.servers.pool import Server, ServerPool
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
@@ -178,3 +181,72 @@ async def test_an_agent_whose_server_may_not_ask_is_told_so_to_the_server(newest
             await table.call("book", day="Monday")
         assert restaurant.booked == []
         await table.servers.close(5.0)
+
+
+BEARER = "bearer-1234567890"
+
+
+def asks(message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = "s") -> InputRequiredResult:
+    request = ElicitRequest(params=ElicitRequestURLParams(message=message, url=url))
+    return InputRequiredResult(input_requests={key: request}, request_state=state)
+
+
+READER = Reader(lambda: [BEARER], lambda _: None)
+
+
+@pytest.mark.requirement("SECRETS-NOWHERE")
+@pytest.mark.parametrize(
+    "result",
+    [asks(state=f"x{BEARER}"), asks(key=BEARER), asks(url=f"{LINKED}?t={BEARER}")],
+    ids=["state", "key", "link"],
+)
+def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: InputRequiredResult) -> None:
+    with pytest.raises(ToolFailed, match="holds a credential") as failed:
+        READER.required(result)
+    assert BEARER not in str(failed.value)
+
+
+@pytest.mark.requirement("SECRETS-NOWHERE")
+def test_a_credential_in_a_message_is_struck_out() -> None:
+    assert messages(READER.required(asks(message=f"No {BEARER}"))) == ["No [hidden]"]
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
+    version: str, connect: Connect
+) -> None:
+    """As the first version with elicitations has them: without a mode."""
+    answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    async def hear(call: Call) -> bool:
+        if call.rpc == "" and "result" in call.message:
+            answers.put_nowait(call.message)
+            await call.reply(202)
+            return True
+        return False
+
+    async def ask(call: Call) -> None:
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+        params = {"message": "Who?", "requestedSchema": schema}
+        request = {"jsonrpc": "2.0", "id": 77, "method": "elicitation/create", "params": params}
+        await call.begin_events()
+        await call.raw(f"event: message\ndata: {json.dumps(request)}\n\n".encode())
+        answer = await answers.get()
+        text = json.dumps(answer["result"], sort_keys=True)
+        result = {"content": [{"type": "text", "text": text}]}
+        done = {"jsonrpc": "2.0", "id": call.message["id"], "result": result}
+        await call.raw(f"event: message\ndata: {json.dumps(done)}\n\n".encode())
+        call.writer.close()
+
+    async with serving(ask, version=version, on_any=hear) as scripted:
+        server = connect(scripted)
+        tool = (await server.tools())["echo"]
+        until = asyncio.get_running_loop().time() + 20
+        first = await server.call(tool, {}, until)
+        assert isinstance(first, InputRequired)
+        assert messages(first) == ["Who?"]
+        outcome = await server.call(tool, {}, until, behind(FIRST_LEG, first, {"name": "Ada"}))
+        assert not isinstance(outcome, InputRequired)
+        assert json.loads(rendered(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
+        capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]
+        assert capabilities["elicitation"] == {"form": {}, "url": {}}

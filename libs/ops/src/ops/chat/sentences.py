@@ -38,7 +38,7 @@ def _text(error: AgentChatError) -> str:
             return f"That is no answer of this service: {error.reason}"
         case ChatError() if error.approvals:
             waiting = ", ".join(f"{each.tool} ({each.id})" for each in error.approvals)
-            return f"The reply waits for a person to allow {waiting}: `agentchat admin approvals decide`."
+            return f"The reply waits for a person's word on {waiting}: `agentchat admin approvals decide`."
         case ChatError():
             return f"The reply failed ({error.code}): {error.message}"
         case Conflict() if error.code == "conversation_busy":

@@ -48,6 +48,14 @@ def response_id(trace_id: str, behind: Wait | None = None) -> str:
     return f"resp_{trace_id}_{behind.round}" + (f"_{behind.number}" if behind.number else "")
 
 
+def named_by(given: str) -> Named | None:
+    """What an id says; None for what is no id of ours."""
+    said = _RESPONSE.match(given)
+    if said is None:
+        return None
+    return Named(said[1], None if said[2] is None else Wait(int(said[2]), int(said[3] or 0)))
+
+
 def shown_id(conversation_id: str) -> str:
     """The id of a conversation."""
     return f"conv_{conversation_id.replace('-', '')}"
@@ -55,11 +63,10 @@ def shown_id(conversation_id: str) -> str:
 
 async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, Found]:
     """What a response is, and its run or request in line. Raises Refusal: 404; StoreUnavailable."""
-    said = _RESPONSE.match(given)
-    if said is None:
+    named = named_by(given)
+    if named is None:
         raise no_such_response()
     try:
-        named = Named(said[1], None if said[2] is None else Wait(int(said[2]), int(said[3] or 0)))
         return named, await run_of(parts, caller, named.trace_id)
     except Refusal:
         raise no_such_response() from None
