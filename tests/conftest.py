@@ -23,6 +23,7 @@ from ops.settings import Counts
 from ops.stack import Servers
 from runtime.cancellation import repair_wait_for
 from runtime.postgres import Connection, Pool, connection, open_pool
+from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
 from tests.scheduling import ByFile, long_ones_first
 from tests.system.collector import Collector, collector
@@ -103,6 +104,15 @@ async def fresh_nats_url() -> AsyncIterator[str]:
     """A NATS server of the module's own: stream names are global."""
     async with embedded_nats() as url:
         yield url
+
+
+@pytest.fixture
+async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
+    """A NATS server of the test's own, to be stopped, killed or wiped."""
+    server = NatsServer(tmp_path / "nats")
+    await server.start()
+    yield server
+    await server.kill()
 
 
 @pytest.fixture(scope="module")

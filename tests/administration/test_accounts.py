@@ -118,25 +118,6 @@ async def test_a_key_is_disabled_and_enabled_until_it_is_revoked(admin: Admin, a
 
 
 @pytest.mark.requirement("ADMIN-ORPHANS")
-async def test_what_an_account_has_is_told_and_stays(admin: Admin, account: Account) -> None:
-    issued = await keys.create(admin, account.id, NewKey(name="backend"))
-    with pytest.raises(Conflict, match="still has 1 key; force") as refused:
-        await accounts.delete(admin, account.id)
-    assert [(use.kind, use.count, use.names) for use in refused.value.uses] == [
-        ("keys", 1, (f"backend ...{issued.last4}",))
-    ]
-    told = await accounts.delete(admin, account.id, dry_run=True)
-    assert told.needs_force is True
-    assert told.goes == refused.value.uses
-    assert not (await accounts.delete(admin, account.id, dry_run=True, force=True)).needs_force
-    assert await accounts.get(admin, account.id) == account
-    await keys.revoke(admin, issued.id)
-    await accounts.delete(admin, account.id)
-    with pytest.raises(NotFound):
-        await keys.get(admin, issued.id)
-
-
-@pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_conversations_are_not_left_behind(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:

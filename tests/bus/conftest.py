@@ -1,20 +1,11 @@
-"""A nats-server of its own for tests that stop, kill or wipe it, and one that the others share."""
+"""A nats-server that tests share which neither stop nor wipe it."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from bus import Bus
 from tests.bus.nats_server import NatsServer
-
-
-@pytest.fixture
-async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.kill()
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import msgspec
@@ -19,7 +18,6 @@ from directory.agent_draft import AgentDraft
 from directory.plans import Plan
 from runtime.postgres import Pool, connection, open_pool
 from tests.administrator import SEALER, administrator, put_plan
-from tests.bus.nats_server import NatsServer
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import Client
 from tests.gateway.process import GatewayProcess
@@ -117,15 +115,6 @@ def client(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts)
 @pytest.fixture
 def starter(http: httpx.AsyncClient, gateway: GatewayProcess, accounts: Accounts) -> Client:
     return Client(http, gateway.url, accounts.starter.key, accounts.starter.agent)
-
-
-@pytest.fixture
-async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    """A NATS server of the test's own, to be killed and wiped."""
-    server = NatsServer(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.kill()
 
 
 @pytest.fixture(scope="module")

@@ -126,17 +126,7 @@ async def test_a_revoked_key_stays_revoked(admin: AdminClient, account: str) -> 
     await admin.refused("PATCH", path, {"disabled": False}, status=409, code="conflict")
     (listed,) = (await admin.get(f"/accounts/{account}/keys"))["data"]
     assert listed["revoked_at"] is not None
-
-
-async def test_each_change_of_a_key_is_in_its_audit(admin: AdminClient, account: str) -> None:
-    issued = await issue_key(admin, account)
-    path = f"/keys/{issued['id']}"
-    await admin.post(f"{path}/rotate", status=200)
-    await admin.patch(path, {"name": "web", "disabled": True})
-    await admin.patch(path, {"disabled": False})
-    await admin.delete(path)
-    actions = [action for action, _ in await admin.audit(issued["id"])]
-    assert actions == ["create", "rotate", "change", "disable", "enable", "revoke"]
+    await admin.delete(f"/accounts/{account}")  # it holds nothing up
 
 
 async def opens(admin: AdminClient, key: str) -> int:

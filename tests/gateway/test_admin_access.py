@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 
 import httpx
 import jsonschema
@@ -25,22 +24,6 @@ pytestmark = pytest.mark.requirement("ADMIN-API")
 
 SECRET_KEY = base64.b64encode(os.urandom(32)).decode()
 UNKNOWN = "019a0000-0000-7000-8000-00000000dead"
-
-
-@pytest.fixture(scope="module")
-async def open_gateway(
-    environ: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[GatewayProcess]:
-    own = {"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": SECRET_KEY}
-    process = GatewayProcess(tmp_path_factory.mktemp("gateway"), environ | own)
-    await process.start()
-    yield process
-    await process.stop()
-
-
-@pytest.fixture
-def admin(http: httpx.AsyncClient, open_gateway: GatewayProcess) -> AdminClient:
-    return AdminClient(http, open_gateway.url)
 
 
 @pytest.mark.parametrize(

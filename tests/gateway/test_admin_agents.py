@@ -29,17 +29,6 @@ async def test_a_change_of_an_agent_is_a_version_and_disabling_it_is_none(
 
 
 @pytest.mark.requirement("AGENT-VERSIONS")
-async def test_a_restored_version_is_a_new_one_with_its_secrets(admin: AdminClient, account: str) -> None:
-    made = await make_agent(admin, account, system_prompt="One.", provider_key="sk-provider-canary-1234")
-    path = f"/agents/{made['id']}"
-    await admin.patch(path, {"system_prompt": "Two.", "provider_key": None})
-    third = await admin.post(f"{path}/versions/1/restore", status=200)
-    assert third["version"] == 3
-    assert third["system_prompt"] == "One."
-    assert third["provider_key"] == made["provider_key"]
-
-
-@pytest.mark.requirement("AGENT-VERSIONS")
 async def test_versions_come_in_pages_the_newest_first(admin: AdminClient, account: str) -> None:
     path = f"/agents/{(await make_agent(admin, account))['id']}"
     for prompt in ("Two.", "Three."):
@@ -144,14 +133,6 @@ async def test_an_address_that_is_none_of_an_mcp_server_is_refused(
     assert fields == ["url"]
 
 
-@pytest.mark.requirement("TOOLS-HEADERS-ORIGIN")
-async def test_no_header_of_an_mcp_server_is_in_the_audit(admin: AdminClient, with_shop: str) -> None:
-    agent_id = with_shop.rpartition("/")[2]
-    audit = str(await admin.get("/audit", subject=agent_id))
-    assert "shop" in audit
-    assert "canary" not in audit
-
-
 RETURNS = "# Returns\n\nGoods may be returned within thirty days of purchase."
 
 
@@ -214,19 +195,6 @@ async def test_a_deleted_document_is_listed_no_more(admin: AdminClient, base: st
     await admin.delete(f"{base}/documents/{document['id']}")
     left = (await admin.get(f"{base}/documents"))["data"]
     assert [document["name"] for document in left] == ["other.txt"]
-
-
-@pytest.mark.requirement("RETRIEVAL")
-async def test_a_knowledge_base_in_use_is_deleted_only_with_force(
-    admin: AdminClient, account: str, base: str
-) -> None:
-    retrieval = {"knowledge_base_id": base.rpartition("/")[2]}
-    agent = f"/agents/{(await make_agent(admin, account, retrieval=retrieval))['id']}"
-    assert await admin.refused("DELETE", base, status=409, code="conflict") == ["agents"]
-    await admin.delete(base, force="true")
-    assert (await admin.get(agent))["retrieval"] is None
-    fields = await admin.refused("PATCH", agent, {"retrieval": retrieval}, status=400, code="invalid_request")
-    assert fields == ["retrieval.knowledge_base_id"]
 
 
 async def test_an_agent_is_checked_over_the_bus(admin: AdminClient, account: str) -> None:

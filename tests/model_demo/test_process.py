@@ -1,11 +1,13 @@
 """The process: its settings, its start, its stop."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -54,25 +56,27 @@ def test_a_taken_port_is_one_line_that_names_it() -> None:
     assert str(port) in err
 
 
-@pytest.mark.requirement("STACK-STOP")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.Signals) -> None:
+@contextlib.contextmanager
+def streaming(model: str) -> Iterator[tuple["subprocess.Popen[str]", Iterator[str]]]:
+    """A process, and the text that it streams of an answer by the model."""
     with start(AGENTCHAT_MODEL_PORT="0") as process:
         assert process.stderr is not None
         listening = json.loads(process.stderr.readline())
-        request = {
-            "model": "demo-load?deltas=30&delay_ms=10",
-            "max_tokens": 9999,
-            "stream": True,
-            "messages": [{"role": "user", "content": "Hello"}],
-        }
+        messages = [{"role": "user", "content": "Hello"}]
+        request = {"model": model, "max_tokens": 9999, "stream": True, "messages": messages}
         address = f"http://{listening['host']}:{listening['port']}/v1/messages"
         with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=40) as answer:
-            chunks = answer.iter_text()
-            text = next(chunks)
-            process.send_signal(number)
-            text += "".join(chunks)
+            yield process, answer.iter_text()
         process.communicate(timeout=40)
+
+
+@pytest.mark.requirement("STACK-STOP")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.Signals) -> None:
+    with streaming("demo-load?deltas=30&delay_ms=10") as (process, chunks):
+        text = next(chunks)
+        process.send_signal(number)
+        text += "".join(chunks)
     assert process.returncode == 0
     assert text.count("text_delta") == 30
     assert text.endswith('{"type":"message_stop"}\n\n')
@@ -80,39 +84,8 @@ def test_a_signal_lets_streams_end_and_the_process_leaves_with_0(number: signal.
 
 @pytest.mark.requirement("STACK-STOP")
 def test_a_stream_that_hangs_does_not_hold_the_process() -> None:
-    with start(AGENTCHAT_MODEL_PORT="0") as process:
-        assert process.stderr is not None
-        listening = json.loads(process.stderr.readline())
-        request = {
-            "model": "demo-load?hang_after=1",
-            "max_tokens": 9999,
-            "stream": True,
-            "messages": [{"role": "user", "content": "Hello"}],
-        }
-        address = f"http://{listening['host']}:{listening['port']}/v1/messages"
-        with httpx.stream("POST", address, json=request, headers=HEADERS, timeout=40) as answer:
-            chunks = answer.iter_text()
-            next(chunks)
-            process.terminate()
-            process.communicate(timeout=40)
-    assert process.returncode == 0
-
-
-@pytest.mark.requirement("LOGS")
-def test_each_answer_is_a_json_line_with_the_callers_trace() -> None:
-    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
-    with start(AGENTCHAT_MODEL_PORT="0") as process:
-        assert process.stderr is not None
-        listening = json.loads(process.stderr.readline())
-        answer = httpx.post(
-            f"http://{listening['host']}:{listening['port']}/v1/messages",
-            json={"model": "demo-echo", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]},
-            headers={**HEADERS, "traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"},
-        )
+    with streaming("demo-load?hang_after=1") as (process, chunks):
+        next(chunks)
         process.terminate()
-        _, err = process.communicate(timeout=40)
-    lines = [json.loads(line) for line in err.splitlines()]
-    told = next(line for line in lines if line["event"] == "answered")
-    assert told["service"] == "model-demo"
-    assert told["trace_id"] == trace_id
-    assert told["request_id"] == answer.headers["request-id"]
+        process.communicate(timeout=40)
+    assert process.returncode == 0

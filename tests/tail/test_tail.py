@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,14 +22,6 @@ pytestmark = pytest.mark.requirement("TAIL")
 
 ASKED = example(events.MessageSaved)
 FAILED = example(events.RunFailed)
-
-
-@pytest.fixture
-async def nats_server(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    server = NatsServer(tmp_path / "nats")
-    await server.start()
-    yield server
-    await server.kill()
 
 
 async def publish(bus: Bus, *told: FeedEvent) -> None:
