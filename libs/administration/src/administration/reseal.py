@@ -1,27 +1,28 @@
 """Every sealed value anew under the current secret key, after that was changed, while services run and write.
 
-A batch of agents is one transaction, so it may be broken off anywhere and run again. The rows of its agents
-are locked: a change of one of them, which copies secrets from version to version, comes before or after it.
+A batch of agents or of webhook endpoints is one transaction, so it may be broken off anywhere and run again.
+Their rows are locked: a change of an agent, which copies secrets from version to version, comes before or
+after it.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from typing import Literal, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Literal, LiteralString, TypeAlias
 
 import msgspec
 
-from administration.reseal_webhooks import UnopenedEndpoint, reseal_endpoints
 from administration.rows import record
 from directory.agents import seal_owner
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 from directory.tool_authorizations import PENDING, SECRETS, Place
 from runtime.postgres import Connection, Pool, connection
+from webhooks.rows import seal_owner as endpoint_owner
 
 Secret: TypeAlias = Literal["provider_key", "mcp_headers", "mcp_authorization", "mcp_authorization_link"]
 
 _SECONDS = 30.0
-_AGENTS = 20
+_BATCH = 20
 _VERSIONS = 200
 _PASSES = 10
 
@@ -36,6 +37,14 @@ class Unopened(msgspec.Struct, frozen=True):
     agent_id: str
     version: int
     secret: Secret
+    reason: str
+
+
+class UnopenedEndpoint(msgspec.Struct, frozen=True):
+    """A webhook endpoint's secret that no key at hand opens, as above."""
+
+    account_id: str
+    endpoint_id: str
     reason: str
 
 
@@ -65,122 +74,134 @@ async def reseal(
     looks again until nothing is left to do: what has not been restarted may still seal under the old key.
     Raises DatabaseUnavailable; what was sealed until then stays so.
     """
-    total = Counter[str]()
+    passes = resealed = 0
     while True:
-        one_pass = Counter[str]()
-        unopened: list[Unopened] = []
-        unopened_endpoints: list[UnopenedEndpoint] = []
-        async for batch in _batches(pool, sealer, actor, dry_run=dry_run):
-            unopened += batch.unopened
-            one_pass.update(agents=batch.agents, values=batch.values, resealed=batch.resealed)
-            if progress is not None and total["passes"] == 0:
-                progress(one_pass["agents"], await _count(pool))
-        async for found in reseal_endpoints(pool, sealer, actor=actor, dry_run=dry_run):
-            unopened_endpoints += found.unopened
-            one_pass.update(endpoints=found.endpoints, values=found.values, resealed=found.resealed)
-        total.update(resealed=one_pass["resealed"], passes=1)
-        if dry_run or one_pass["resealed"] == 0 or total["passes"] == _PASSES:
+        found = _Pass(pool, sealer, actor, dry_run=dry_run)
+        async for _ in found.batches("agents", _AGENTS, found.agents):
+            if progress is not None and not passes:
+                progress(found.counts["agents"], await _count(pool))
+        async for _ in found.batches("webhook_endpoints", _ENDPOINTS, found.endpoints):
+            continue
+        passes, resealed = passes + 1, resealed + found.counts["resealed"]
+        if dry_run or not found.counts["resealed"] or passes == _PASSES:
             return Resealed(
-                agents=one_pass["agents"],
-                values=one_pass["values"],
-                resealed=total["resealed"],
-                unopened=tuple(unopened),
-                endpoints=one_pass["endpoints"],
-                unopened_endpoints=tuple(unopened_endpoints),
+                agents=found.counts["agents"],
+                values=found.counts["values"],
+                resealed=resealed,
+                unopened=tuple(found.unopened),
+                endpoints=found.counts["webhook_endpoints"],
+                unopened_endpoints=tuple(found.unopened_endpoints),
             )
 
 
-async def _batches(pool: Pool, sealer: Sealer, actor: str, *, dry_run: bool) -> AsyncIterator[Resealed]:
-    """All agents in the order of their ids, each batch committed as it is given."""
-    after = ""
-    while True:
-        async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
-            agents = await _locked(conn, after)
-            if not agents:
-                return
-            work = _Batch(conn, sealer, agents, dry_run=dry_run)
-            done = await work.run()
-            if done.resealed and not dry_run:
-                shown = {"agents": done.agents, "values": done.resealed}
-                await record(conn, actor, "reseal", "secret key", sealer.key_id, after=shown)
-        yield done
-        after = next(reversed(agents))
+class _Pass:
+    """One look at all of them."""
 
-
-class _Batch:
-    """Some agents with their accounts, their rows locked by the open transaction of `conn`."""
-
-    def __init__(self, conn: Connection, sealer: Sealer, agents: dict[str, str], *, dry_run: bool) -> None:
-        self._conn = conn
+    def __init__(self, pool: Pool, sealer: Sealer, actor: str, *, dry_run: bool) -> None:
+        self.counts = Counter[str]()
+        self.unopened: list[Unopened] = []
+        self.unopened_endpoints: list[UnopenedEndpoint] = []
+        self._pool = pool
         self._sealer = sealer
-        self._agents = agents
+        self._actor = actor
         self._dry_run = dry_run
-        self._unopened: list[Unopened] = []
-        self._counts = Counter[str]()
 
-    async def run(self) -> Resealed:
-        """A portion of versions at a time, so that no statement and no pause between two is long."""
-        after = ("", 0)
-        while rows := await self._versions(after):
-            for agent_id, version, key, headers in rows:
-                new_key = self._anew(agent_id, version, "provider_key", key)
-                new_headers = self._anew(agent_id, version, "mcp_headers", headers)
-                if not self._dry_run and (new_key is not key or new_headers is not headers):
-                    await self._conn.execute(_UPDATE, [new_key, new_headers, agent_id, version])
-            after = rows[-1][:2]
-        await self._authorizations()
-        return Resealed(
-            agents=len(self._agents),
-            values=self._counts["values"],
-            resealed=self._counts["resealed"],
-            unopened=tuple(self._unopened),
-        )
+    async def batches(
+        self, kind: str, locked: LiteralString, seal: Callable[[Connection, list[Any]], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        """All rows in the order of their ids, each batch committed when it is given.
 
-    async def _authorizations(self) -> None:
-        """Their rows are locked: a worker that has got a token meanwhile stores it before or after."""
-        cursor = await self._conn.execute(_AUTHORIZATIONS, [list(self._agents)])
+        In one order, so that two who seal only wait for each other.
+        """
+        after = ""
+        while True:
+            async with connection(self._pool, seconds=_SECONDS) as conn, conn.transaction():
+                rows = await (await conn.execute(locked, [after, _BATCH])).fetchall()
+                if not rows:
+                    return
+                before = self.counts.copy()
+                self.counts[kind] += len(rows)
+                await seal(conn, rows)
+                done = self.counts - before
+                if done["resealed"] and not self._dry_run:
+                    shown = {name: done[name] for name in (kind, "values")}
+                    await record(conn, self._actor, "reseal", "secret key", self._sealer.key_id, after=shown)
+            yield
+            after = rows[-1][0]
+
+    async def agents(self, conn: Connection, rows: list[tuple[str, str]]) -> None:
+        """Their versions, a portion at a time, so that no statement and no pause between two is long.
+
+        The rows of authorizations are locked: a worker that has got a token meanwhile stores it before or
+        after.
+        """
+        accounts = dict(rows)
+
+        def left(agent_id: str, version: int, secret: Secret) -> Callable[[str], None]:
+            return lambda why: self.unopened.append(
+                Unopened(accounts[agent_id], agent_id, version, secret, why)
+            )
+
+        after: tuple[str, int] = ("", 0)
+        while versions := await self._versions(conn, list(accounts), after):
+            for agent_id, version, key, headers in versions:
+                names: tuple[Secret, Secret] = ("provider_key", "mcp_headers")
+                values = [
+                    (value, seal_owner(accounts[agent_id], agent_id, name), left(agent_id, version, name))
+                    for name, value in zip(names, (key, headers), strict=True)
+                ]
+                await self._row(conn, _UPDATE_VERSION, values, agent_id, version)
+            after = versions[-1][:2]
+        cursor = await conn.execute(_AUTHORIZATIONS, [list(accounts)])
         for agent_id, server, secrets, link in await cursor.fetchall():
-            place = Place(self._agents[agent_id], agent_id, server)
-            new_secrets = self._opened_anew(agent_id, 0, SECRETS, secrets, place.owner(SECRETS))
-            new_link = self._opened_anew(agent_id, 0, PENDING, link, place.owner(PENDING))
-            if not self._dry_run and (new_secrets is not secrets or new_link is not link):
-                await self._conn.execute(_UPDATE_AUTHORIZATION, [new_secrets, new_link, agent_id, server])
+            place = Place(accounts[agent_id], agent_id, server)
+            values = [
+                (secrets, place.owner(SECRETS), left(agent_id, 0, SECRETS)),
+                (link, place.owner(PENDING), left(agent_id, 0, PENDING)),
+            ]
+            await self._row(conn, _UPDATE_AUTHORIZATION, values, agent_id, server)
 
-    async def _versions(self, after: tuple[str, int]) -> list[tuple[str, int, bytes | None, bytes | None]]:
-        asked = {"agents": list(self._agents), "agent": after[0], "version": after[1], "limit": _VERSIONS}
-        return await (await self._conn.execute(_STORED, asked)).fetchall()
+    async def endpoints(self, conn: Connection, rows: list[tuple[str, str, bytes, bytes | None]]) -> None:
+        """The secret of each, and the one before."""
+        for endpoint_id, account_id, *sealed in rows:
+            owner, reasons = endpoint_owner(account_id, endpoint_id), list[str]()
+            values = [(value, owner, reasons.append) for value in sealed]
+            await self._row(conn, _UPDATE_ENDPOINT, values, endpoint_id)
+            self.unopened_endpoints += (
+                UnopenedEndpoint(account_id, endpoint_id, reason) for reason in reasons[:1]
+            )
 
-    def _anew(self, agent_id: str, version: int, secret: Secret, sealed: bytes | None) -> bytes | None:
-        owner = seal_owner(self._agents[agent_id], agent_id, secret)
-        return self._opened_anew(agent_id, version, secret, sealed, owner)
+    async def _versions(
+        self, conn: Connection, agents: list[str], after: tuple[str, int]
+    ) -> list[tuple[str, int, bytes | None, bytes | None]]:
+        asked = {"agents": agents, "agent": after[0], "version": after[1], "limit": _VERSIONS}
+        return await (await conn.execute(_STORED, asked)).fetchall()
 
-    def _opened_anew(
-        self, agent_id: str, version: int, secret: Secret, sealed: bytes | None, owner: str
-    ) -> bytes | None:
+    async def _row(
+        self,
+        conn: Connection,
+        update: LiteralString,
+        values: list[tuple[bytes | None, str, Callable[[str], None]]],
+        *key: str | int,
+    ) -> None:
+        new = [self._anew(*value) for value in values]
+        if not self._dry_run and any(one is not old for one, (old, *_) in zip(new, values, strict=True)):
+            await conn.execute(update, [*new, *key])
+
+    def _anew(self, sealed: bytes | None, owner: str, left: Callable[[str], None]) -> bytes | None:
         """The value under the current key; the very same bytes where nothing is to be done."""
         if sealed is None:
             return None
-        self._counts["values"] += 1
+        self.counts["values"] += 1
         try:
             plain = self._sealer.open(sealed, owner=owner)
         except SealBroken as error:
-            found = Unopened(self._agents[agent_id], agent_id, version, secret, str(error))
-            self._unopened.append(found)
+            left(str(error))
             return sealed
         if self._sealer.is_current(sealed):
             return sealed
-        self._counts["resealed"] += 1
+        self.counts["resealed"] += 1
         return self._sealer.seal(plain, owner=owner)
-
-
-async def _locked(conn: Connection, after: str) -> dict[str, str]:
-    """The next agents, each with its account; in one order, so that two who seal only wait for each other."""
-    cursor = await conn.execute(
-        "SELECT agent_id, account_id FROM agents WHERE agent_id > %s ORDER BY agent_id LIMIT %s "
-        "FOR NO KEY UPDATE",
-        [after, _AGENTS],
-    )
-    return dict(await cursor.fetchall())
 
 
 async def _count(pool: Pool) -> int:
@@ -188,6 +209,15 @@ async def _count(pool: Pool) -> int:
         row = await (await conn.execute("SELECT count(*) FROM agents")).fetchone()
     return row[0] if row else 0
 
+
+_AGENTS = """
+SELECT agent_id, account_id FROM agents WHERE agent_id > %s ORDER BY agent_id LIMIT %s FOR NO KEY UPDATE
+"""
+
+_ENDPOINTS = """
+SELECT endpoint_id, account_id, secret, previous_secret FROM webhook_endpoints
+ WHERE endpoint_id > %s ORDER BY endpoint_id LIMIT %s FOR NO KEY UPDATE
+"""
 
 _STORED = """
 SELECT agent_id, version, provider_key, mcp_headers FROM agent_versions
@@ -205,6 +235,8 @@ _UPDATE_AUTHORIZATION = """
 UPDATE mcp_authorizations SET secrets = %s, link = %s WHERE agent_id = %s AND server = %s
 """
 
-_UPDATE = """
+_UPDATE_VERSION = """
 UPDATE agent_versions SET provider_key = %s, mcp_headers = %s WHERE agent_id = %s AND version = %s
 """
+
+_UPDATE_ENDPOINT = "UPDATE webhook_endpoints SET secret = %s, previous_secret = %s WHERE endpoint_id = %s"
