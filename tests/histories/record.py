@@ -165,6 +165,11 @@ async def record_all(recorder: Recorder) -> None:
     await chat("shop", "Thanks!", prompt="You answer in one word.", conversation_id=thread)
     await recorder.write("shop", thread)
 
+    country, home = {"country": "AT"}, "Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck"
+    thread = await recorder.allow(home, None, decision="approved", input=country)
+    await recorder.allow("And ORD-1031 too: " + home.replace("1030", "1031"), thread, decision="denied")
+    await recorder.write("elicited", thread)
+
     changed = {"order_id": "ORD-1030", "reason": "by phone"}
     thread = await recorder.allow("Cancel ORD-1030", None, decision="approved", input=changed)
     await recorder.allow("Cancel ORD-1031", thread, decision="denied", reason="Too late.")
