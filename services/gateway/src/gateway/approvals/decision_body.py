@@ -28,6 +28,10 @@ BODY = {
                     "summary": "With another input, whole",
                     "value": {"decision": "approved", "input": {"order_id": "ORD-1001"}},
                 },
+                "answered": {
+                    "summary": "To an elicitation, with what it asks for",
+                    "value": {"decision": "approved", "input": {"country": "AT"}},
+                },
                 "denied": {
                     "summary": "Not to be run",
                     "value": {"decision": "denied", "reason": "It has left the warehouse."},

@@ -14,7 +14,7 @@ from litestar.params import PathParameter
 from administration.approvals import STATES
 from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
-from contracts.values import Decider
+from contracts.values import Decider, Elicitation
 from conversations.queries.finding_approvals import list_approvals
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
@@ -74,6 +74,18 @@ _APPROVED = msgspec.structs.replace(
     status="approved",
     decision=http.DecisionMade(decision="approved", by=Decider(kind="account", id=KEY), at=AT),
 )
+_ASKS = msgspec.structs.replace(
+    _PENDING,
+    tool=http.ApprovalTool(name="update_shipping_address", server="shop"),
+    elicitation=Elicitation(
+        message="In which country?",
+        requested_schema={
+            "type": "object",
+            "properties": {"country": {"type": "string"}},
+            "required": ["country"],
+        },
+    ),
+)
 
 
 @get(
@@ -118,7 +130,7 @@ async def list_of_account(
     response_description="The approval.",
     guards=[within_reads_at_once],
 )
-@described("not_found", examples={"pending": _PENDING, "approved": _APPROVED})
+@described("not_found", examples={"pending": _PENDING, "asks": _ASKS, "approved": _APPROVED})
 async def get_one(
     request: AnyRequest, caller: NamedDependency[Caller], approval_id: ApprovalId
 ) -> http.Approval:
@@ -130,7 +142,7 @@ async def get_one(
     "/{approval_id:str}/decision",
     status_code=200,
     operation_id="decideApproval",
-    summary="Approve or deny a tool call.",
+    summary="Approve or deny a tool call, or answer what its tool asks.",
     description="The same decision again has the same answer; another is refused. With the last decision "
     "that a run waits for it goes on: its stream by `GET /v1/chat/{trace_id}/events`.",
     response_description="It is decided.",
