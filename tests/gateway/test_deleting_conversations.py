@@ -1,12 +1,11 @@
 """DELETE of a conversation, with an orchestrator that the test plays."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import httpx
 import pytest
 
-from contracts import ids, messages, subjects, wire
+from contracts import ids, subjects
 from contracts.messages import EraseAnswered, EraseConversation, EraseOutcome
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
@@ -15,21 +14,9 @@ from tests.gateway.worker import Worker
 pytestmark = pytest.mark.requirement("ERASE")
 
 
-@contextlib.asynccontextmanager
-async def erasing(worker: Worker, outcome: EraseOutcome) -> AsyncIterator[list[EraseConversation]]:
-    """Commands are answered so; yields those that come."""
-    heard: list[EraseConversation] = []
-
-    async def answer(data: bytes) -> bytes:
-        heard.append(wire.decode_message(messages.EraseConversation, data))
-        return wire.encode(EraseAnswered(outcome=outcome))
-
-    serving = await worker.bus.rpc.serve(subjects.ALL_COMMANDS, "test", answer)
-    await worker.bus.ping()  # the server knows of it now
-    try:
-        yield heard
-    finally:
-        await serving.close()
+def erasing(worker: Worker, outcome: EraseOutcome) -> AbstractAsyncContextManager[list[EraseConversation]]:
+    """Commands are answered so; gives those that come."""
+    return worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome=outcome))
 
 
 async def delete(client: Client, path: str) -> httpx.Response:

@@ -1,8 +1,7 @@
 """PATCH of a conversation, with an orchestrator that the test plays: bodies, keys, and what is answered."""
 
-import contextlib
 import os
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
@@ -23,25 +22,12 @@ from tests.gateway.worker import Worker
 pytestmark = pytest.mark.requirement("DESCRIBE")
 
 
-@contextlib.asynccontextmanager
-async def describing(
+def describing(
     worker: Worker, outcome: DescribeOutcome = "described", version: int = 0
-) -> AsyncIterator[list[DescribeConversation]]:
-    """Commands are answered so; yields those that come."""
-    heard: list[DescribeConversation] = []
-
-    async def answer(data: bytes) -> bytes:
-        command = wire.decode_command(data)
-        assert isinstance(command, DescribeConversation)
-        heard.append(command)
-        return wire.encode(DescribeAnswered(outcome=outcome, version=version))
-
-    serving = await worker.bus.rpc.serve(subjects.ALL_COMMANDS, "test", answer)
-    await worker.bus.ping()  # the server knows of it now
-    try:
-        yield heard
-    finally:
-        await serving.close()
+) -> AbstractAsyncContextManager[list[DescribeConversation]]:
+    """Commands are answered so; gives those that come."""
+    answered = DescribeAnswered(outcome=outcome, version=version)
+    return worker.answering(subjects.ALL_COMMANDS, DescribeConversation, answered)
 
 
 async def thread(store: ConversationStore, account: Account, **metadata: str) -> str:

@@ -1,13 +1,12 @@
 """POST …/fork, with an orchestrator that the test plays: places, keys, and what is answered."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
 import pytest
 
-from contracts import events, ids, subjects, wire
+from contracts import events, ids, subjects
 from contracts.messages import ForkAnswered, ForkConversation, ForkOutcome
 from conversations.aggregate import forking
 from conversations.aggregate.conversation import Conversation
@@ -24,28 +23,18 @@ from tests.gateway.worker import Worker
 pytestmark = pytest.mark.requirement("FORK")
 
 
-@contextlib.asynccontextmanager
-async def forks(
+def forks(
     worker: Worker, outcome: ForkOutcome = "forked", store: ConversationStore | None = None
-) -> AsyncIterator[list[ForkConversation]]:
-    """Commands are answered so, and obeyed where there is a store; yields those that come."""
-    heard: list[ForkConversation] = []
+) -> AbstractAsyncContextManager[list[ForkConversation]]:
+    """Commands are answered so, and obeyed where there is a store; gives those that come."""
 
-    async def answer(data: bytes) -> bytes:
-        command = wire.decode_command(data)
-        assert isinstance(command, ForkConversation)
-        heard.append(command)
+    async def answered(command: ForkConversation) -> ForkAnswered:
         version = 9
         if store is not None and (await store.load(command.conversation_id)).version == 0:
             version = await _obey(store, command)
-        return wire.encode(ForkAnswered(outcome=outcome, version=version))
+        return ForkAnswered(outcome=outcome, version=version)
 
-    serving = await worker.bus.rpc.serve(subjects.ALL_COMMANDS, "test", answer)
-    await worker.bus.ping()  # the server knows of it now
-    try:
-        yield heard
-    finally:
-        await serving.close()
+    return worker.answering(subjects.ALL_COMMANDS, ForkConversation, answered)
 
 
 async def _obey(store: ConversationStore, command: ForkConversation) -> int:

@@ -1,11 +1,10 @@
 """Where authorization servers send browsers back to, with a tool-runner that the test plays."""
 
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from contracts import subjects, wire
+from contracts import subjects
 from contracts.authorizations import AuthorizationFinished, FinishAuthorization
 from tests.gateway.client import Client, check_problem
 from tests.gateway.worker import Worker
@@ -15,23 +14,11 @@ pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 STATE = "s" * 43
 
 
-@contextlib.asynccontextmanager
-async def answering(
+def answering(
     worker: Worker, answer: AuthorizationFinished
-) -> AsyncIterator[list[FinishAuthorization]]:
-    """Whatever comes back is answered so; yields what comes."""
-    heard: list[FinishAuthorization] = []
-
-    async def finish(data: bytes) -> bytes:
-        heard.append(wire.decode_message(FinishAuthorization, data))
-        return wire.encode(answer)
-
-    serving = await worker.bus.rpc.serve(subjects.TOOLS_AUTHORIZED, "test", finish)
-    await worker.bus.ping()  # the server knows of it now
-    try:
-        yield heard
-    finally:
-        await serving.close()
+) -> AbstractAsyncContextManager[list[FinishAuthorization]]:
+    """Whatever comes back is answered so; gives what comes."""
+    return worker.answering(subjects.TOOLS_AUTHORIZED, FinishAuthorization, answer)
 
 
 async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Client, worker: Worker) -> None:

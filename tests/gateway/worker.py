@@ -1,11 +1,19 @@
 """The orchestrator's side of the bus, played by the test: it takes requests and says the frames."""
 
 import asyncio
+import contextlib
 import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
 
 from bus import Bus, Delivery
 from contracts import events, frames, ids, messages, wire
 from contracts.values import Message
+
+S = TypeVar("S", bound=msgspec.Struct)
+Answers = Callable[[S], Awaitable[msgspec.Struct]] | msgspec.Struct
 
 
 class Worker:
@@ -26,6 +34,23 @@ class Worker:
     def untaken(self, message: str) -> int:
         """How many requests with this message nobody has asked for by `next`."""
         return self._of(message).qsize()
+
+    @contextlib.asynccontextmanager
+    async def answering(self, subject: str, kind: type[S], answers: Answers[S]) -> AsyncIterator[list[S]]:
+        """Requests of a kind are answered so; yields those that come."""
+        heard: list[S] = []
+
+        async def answer(data: bytes) -> bytes:
+            asked = msgspec.json.decode(data, type=kind)
+            heard.append(asked)
+            return wire.encode(answers if isinstance(answers, msgspec.Struct) else await answers(asked))
+
+        serving = await self.bus.rpc.serve(subject, "test", answer)
+        await self.bus.ping()  # the server knows of it now
+        try:
+            yield heard
+        finally:
+            await serving.close()
 
     def _of(self, message: str) -> asyncio.Queue[messages.ChatRequested]:
         return self._requests.setdefault(message, asyncio.Queue())
