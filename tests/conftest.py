@@ -1,4 +1,4 @@
-"""Fixtures for every test: the embedded servers once a run, databases of their own, the whole stack once."""
+"""Fixtures for every test: the embedded servers once a run, databases of their own, the whole stack twice."""
 
 import asyncio
 import atexit

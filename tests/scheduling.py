@@ -1,4 +1,6 @@
-"""Which tests share a process: those of one file, and all that use the whole stack, so that it starts once.
+"""Which tests share a process: those of one file, and each half of all that use the whole stack.
+
+The stack starts once for each half (docs/decisions/0074).
 
 The plugin's own groups are no use here: it marks them by a private name of items that pytest no longer reads.
 """
@@ -13,8 +15,19 @@ _ROOT = Path(__file__).resolve().parents[1]
 _STACK_FOLDER = "tests/system/"
 _STACK_FIXTURE = "stack: RunningStack"
 _STACK = "stack"
+_STACK_OF_DOORS = "stack of doors"
+_DOORS = (
+    *("tests/client/", "tests/consumers/", "tests/terminal/", "tests/system/openai_door/"),
+    *("tests/system/test_ag_ui", "tests/system/test_ai_sdk", "tests/system/test_approvals"),
+    *("tests/system/test_code_blocks", "tests/system/test_openai"),
+)
+"""Where the tests of the second half are: clients, the doors for them, and what waits for a person.
+
+It takes as long as the first. Most of both is waiting: in one chain they would outlast all other tests.
+"""
 _LONG = (
     _STACK,
+    _STACK_OF_DOORS,
     "tests/chaos/test_chaos.py",
     "tests/tool_runner/test_crash_and_shutdown.py",
     "tests/step_matrix/test_step_matrix.py",
@@ -26,7 +39,7 @@ every core for a while: those that load the machine most are not side by side.""
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """A unit of work is a file, or all files that use the stack."""
+    """A unit of work is a file, or half of the files that use the stack."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
@@ -52,7 +65,9 @@ def _path(nodeid: str) -> str:
 
 
 def _unit(path: str) -> str:
-    return _STACK if _uses_stack(path) else path
+    if not _uses_stack(path):
+        return path
+    return _STACK_OF_DOORS if path.startswith(_DOORS) else _STACK
 
 
 def _uses_stack(path: str) -> bool:

@@ -1,6 +1,7 @@
 """docs/specification.md, the list of its requirements and the tests agree, each with each."""
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ SPECIFICATION = (TESTS.parent / "docs" / "specification.md").read_text()
 def _marked(node: ast.expr) -> Iterator[str]:
     """The ids in every `pytest.mark.requirement("A", "B")` within an expression."""
     for call in ast.walk(node):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.requirement":
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            continue
+        if call.func.attr == "requirement" and ast.unparse(call.func) == "pytest.mark.requirement":
             yield from (ast.literal_eval(arg) for arg in call.args)
 
 
@@ -31,7 +34,12 @@ def _module_ids(module: ast.Module) -> set[str]:
     }
 
 
-def _tests() -> Iterator[tuple[str, set[str]]]:
+@functools.cache
+def _tests() -> tuple[tuple[str, set[str]], ...]:
+    return tuple(_read_tests())
+
+
+def _read_tests() -> Iterator[tuple[str, set[str]]]:
     """Every test function of the tree with the requirement ids it names."""
     for path in sorted(TESTS.rglob("test_*.py")):
         module = ast.parse(path.read_text())

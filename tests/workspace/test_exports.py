@@ -14,33 +14,37 @@ TREES = [(src, src) for kind in ("libs", "services") for src in sorted((ROOT / k
 TREES += [(ROOT / "tests", ROOT), (ROOT / "bench", ROOT)]
 
 
-def _modules() -> Iterator[tuple[str, ast.Module]]:
+def _sources() -> Iterator[tuple[str, str]]:
     for tree, base in TREES:
         for path in sorted(tree.rglob("*.py")):
             parts = path.relative_to(base).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text())
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path.read_text()
 
 
-PARSED = list(_modules())
+# Only those that can have one are parsed here, as each process that collects tests runs this.
 OFFERING = sorted(
     name
-    for name, module in PARSED
-    for node in module.body
+    for name, text in _sources()
+    if "__all__" in text
+    for node in ast.parse(text).body
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 )
 
 
-def _imported_from(name: str) -> set[str]:
-    """What any other module imports from this one, modules below it apart."""
-    names = {
-        alias.name
-        for importer, module in PARSED
-        if importer != name and not importer.startswith(name + ".")
-        for node in ast.walk(module)
-        if isinstance(node, ast.ImportFrom) and node.module == name and not node.level
-        for alias in node.names
+@pytest.fixture(scope="module")
+def imported() -> dict[str, set[str]]:
+    """What any other module imports from each of these, modules below it apart."""
+    sources = dict(_sources())
+    names: dict[str, set[str]] = {name: set() for name in OFFERING}
+    for importer, text in sources.items():
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.ImportFrom) or node.level or node.module not in names:
+                continue
+            if importer != node.module and not importer.startswith(node.module + "."):
+                names[node.module] |= {alias.name for alias in node.names}
+    return {
+        name: {each for each in found if f"{name}.{each}" not in sources} for name, found in names.items()
     }
-    return {each for each in names if f"{name}.{each}" not in {name for name, _ in PARSED}}
 
 
 @pytest.mark.parametrize("name", OFFERING)
@@ -51,5 +55,5 @@ def test_all_names_what_is_there_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OFFERING)
-def test_all_names_whatever_others_import(name: str) -> None:
-    assert _imported_from(name) - set(importlib.import_module(name).__all__) == set()
+def test_all_names_whatever_others_import(name: str, imported: dict[str, set[str]]) -> None:
+    assert imported[name] - set(importlib.import_module(name).__all__) == set()
