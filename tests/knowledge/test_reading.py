@@ -40,6 +40,13 @@ async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
     )
 
 
+async def test_the_titles_of_a_pdf_are_no_longer_than_titles_are() -> None:
+    """A file of 25 KB can hold headings of megabytes, which stand above each of its pages anew."""
+    long = ("A" * 1_000_000, "B" * 1_000_000)
+    made = pdf("one", "two", title="T" * 1_000_000, outline=((long[0], 0, False), (long[1], 1, False)))
+    assert len(await reading.html_of(made, "pdf")) < 5_000
+
+
 async def test_a_pdf_that_opens_without_a_password_is_read() -> None:
     assert "Open to all" in await reading.html_of(pdf("Open to all", password=""), "pdf")
 

@@ -9,6 +9,7 @@ from typing import Any
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
+from knowledge.documents import plain_title
 from knowledge.reading.unfit import MOST_CHARACTERS, Unfit
 
 MOST_PAGES = 2_000
@@ -28,12 +29,13 @@ def html_of(content: bytes) -> str:
         raise Unfit("is encrypted: it opens with a password only")
     if len(reader.pages) > MOST_PAGES:
         raise Unfit(f"has more than {MOST_PAGES:,} pages")
-    title = (reader.metadata.title if reader.metadata else None) or ""
+    title = plain_title(str(reader.metadata.title or "")) if reader.metadata else None
     try:
         pages = list(_pages(reader, _headings(reader)))
     except LimitReachedError:
         raise Unfit("unpacks to more than can be read") from None
-    return "\n".join([f"<title>{escape(str(title))}</title>", *pages])
+    above = f"<title>{escape(title)}</title>" if title else ""
+    return "\n".join([above, *pages])
 
 
 def _opens(reader: PdfReader) -> bool:
@@ -85,6 +87,6 @@ def _entries(outline: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         if isinstance(each, list):
             yield from _entries(each, path)
         else:
-            title = " ".join(str(each.title or "").split())
+            title = plain_title(str(each.title or ""))
             path = (*above, title)[:_DEEPEST] if title else above
             yield path, each
