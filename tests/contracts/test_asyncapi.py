@@ -120,6 +120,7 @@ def test_the_addresses_are_those_that_services_use() -> None:
         "cancellations": subjects.cancel(examples.TRACE),
         "toolRequests": subjects.tool_requests(examples.TRACE),
         "toolResults": subjects.tool_result(examples.TRACE, examples.CALL),
+        "toolProgress": subjects.tool_progress(examples.TRACE, examples.CALL),
         "commands": subjects.commands(examples.ACCOUNT),
         "toolLists": subjects.TOOLS_LIST,
         "toolChecks": subjects.TOOLS_CHECK,

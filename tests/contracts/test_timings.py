@@ -57,11 +57,21 @@ def _at_most(less: float, more: float, why: str) -> object:
         _at_most(t.STREAMS_DRAIN_SECONDS, DRAIN_SECONDS, "a gateway drains before it ends itself"),
         _at_most(t.TOOL_TURN_SECONDS, t.TOOL_SECONDS, "a call in line is answered in its time"),
         _at_most(t.TOOL_SECONDS, t.TOOL_MOST_SECONDS, "what a worker asks for is allowed"),
+        _at_most(
+            t.TOOL_PROGRESS_SECONDS + NETWORK_SECONDS,
+            t.TOOL_SLACK_SECONDS,
+            "progress that is told late is told before its call is given up",
+        ),
         _at_most(t.TOOL_ANSWER_SECONDS, t.TOOL_SLACK_SECONDS, "a late result is waited for"),
         _at_most(
             t.TOOL_MOST_SECONDS + t.TOOL_SLACK_SECONDS,
             t.TRACES_KEPT_SECONDS,
             "a result is kept until its worker looks",
+        ),
+        _at_most(
+            t.RUN_SECONDS + t.TOOL_SLACK_SECONDS,
+            t.TRACES_KEPT_SECONDS,
+            "and so is that of a call that went on for as long as its run",
         ),
         _at_most(
             t.RUN_SECONDS + t.TOOL_MOST_SECONDS,

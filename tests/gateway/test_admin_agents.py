@@ -82,6 +82,7 @@ SHOWN = {
     "allowed_tools": None,
     "require_approval": "never",
     "elicitation": True,
+    "max_call_seconds": 300,
     "disabled": False,
 }
 

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from contracts import events, frames
-from contracts.ids import new_id
 from contracts.messages import ToolRequested, UnavailableServer
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Round, Run
-from directory.agents import AgentConfig, McpServer
+from directory.agents import McpServer
 from orchestrator.run.clock import RunClock
-from orchestrator.tools import tool_calls
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, breaks, says
-from tests.orchestrator.toolbox import SPECS, Toolbox
+from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 
 pytestmark = pytest.mark.requirement("MODEL-TOOLS")
 
@@ -217,7 +214,7 @@ async def test_a_call_is_asked_for_only_as_long_as_it_is_waited_for(
 
 @pytest.mark.requirement("TOOLS-DEADLINE", "DEADLINE")
 async def test_no_call_is_asked_for_past_the_end_of_its_run(working: World, box: Toolbox) -> None:
-    calls, clock = _calls_of(working, seconds=5.0)
+    calls, clock = calls_of(working, seconds=5.0)
     call = Call(call_id="a", at=clock.now(), name="find", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
     await calls.close()
@@ -229,7 +226,7 @@ async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
     working: World, box: Toolbox
 ) -> None:
     """Paused for 45 s between the append of the call and its request: no runner starts it any more."""
-    calls, clock = _calls_of(working)
+    calls, clock = calls_of(working)
     recorded_at = clock.after(-45.0)
     call = Call(call_id="a", at=recorded_at, name="order", input={})
     await calls.run(1, (call,), {spec.name: spec for spec in SPECS})
@@ -242,10 +239,10 @@ async def test_a_worker_that_was_paused_asks_with_the_time_that_has_passed(
 async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_run_it(
     working: World, box: Toolbox
 ) -> None:
-    clock = RunClock(_NOW)
+    clock = RunClock(NOW)
     began = clock.now()
     asked = tuple(Call(call_id=name, at=began, name=name, input={}) for name in ("find", "order"))
-    calls, _ = _calls_of(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
+    calls, _ = calls_of(working, *asked, tool_seconds=2.0, slack_seconds=0.0)
     found, order = await calls.run(1, asked, {spec.name: spec for spec in SPECS})
     await calls.close()
     (request,) = box.requested
@@ -260,34 +257,13 @@ async def test_the_next_worker_asks_again_for_what_may_run_twice_with_time_to_ru
 @pytest.mark.requirement("TOOLS-DEADLINE", "TOOLS-IDEMPOTENT")
 async def test_the_next_worker_awaits_a_lost_call_no_longer_than_it_could_have_run(working: World) -> None:
     """35 s after its event no runner begins it, and 2 s later none publishes its result."""
-    asked = Call(call_id="a", at=RunClock(_NOW).after(-36.5), name="order", input={})
-    calls, _ = _calls_of(working, asked)
+    asked = Call(call_id="a", at=RunClock(NOW).after(-36.5), name="order", input={})
+    calls, _ = calls_of(working, asked)
     async with asyncio.timeout(40):
         (order,) = await calls.run(1, (asked,), {spec.name: spec for spec in SPECS})
     await calls.close()
     assert isinstance(order, events.ToolReturned)
     assert "unknown" in order.output
-
-
-_NOW = "2026-11-21T09:30:00.000000Z"
-
-
-def _calls_of(
-    working: World, *earlier: Call, seconds: float = 600.0, **patience: float
-) -> tuple[tool_calls.ToolCalls, RunClock]:
-    """The calls of an attempt with so many seconds left; `earlier` were recorded before it."""
-    clock = RunClock(_NOW)
-    agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1)
-    run = Run(
-        trace_id=new_id().replace("-", ""),
-        agent_id="g",
-        user_message_id="m",
-        user_text="Hello",
-        requested_at=_NOW,
-        attempt=2,
-        rounds=(Round(number=1, calls=earlier),),
-    )
-    return tool_calls.ToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock
 
 
 def _seconds_between(earlier: str, later: str | None) -> float:

@@ -7,10 +7,17 @@ from typing import Any
 
 from bus import Bus, Delivery
 from contracts import subjects, wire
+from contracts.ids import new_id
 from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
 from contracts.values import ToolSpec
+from conversations.aggregate.calls import Call
+from conversations.aggregate.conversation import Round, Run
+from directory.agents import AgentConfig, McpServer
+from orchestrator.run.clock import RunClock
+from orchestrator.tools.tool_calls import ToolCalls
+from tests.orchestrator.given import World
 
-Run = Callable[[ToolRequested], Awaitable[str | ToolFinished | None]]
+RunTool = Callable[[ToolRequested], Awaitable[str | ToolFinished | None]]
 
 SPECS = tuple(
     ToolSpec(
@@ -49,7 +56,7 @@ class Toolbox:
         self.listed: list[ListTools] = []
         self.requested: list[ToolRequested] = []
         self.news = asyncio.Event()
-        self.run: Run = self.echo
+        self.run: RunTool = self.echo
         self.unavailable: tuple[UnavailableServer, ...] = ()
         self.specs = SPECS
 
@@ -91,3 +98,31 @@ class Toolbox:
         output = await self.run(request)
         if output is not None:
             await self.finish(request, output)
+
+
+NOW = "2026-11-21T09:30:00.000000Z"
+"""What a run's clock says when an attempt at it begins."""
+
+
+def calls_of(
+    working: World,
+    *earlier: Call,
+    seconds: float = 600.0,
+    most_seconds: int = 300,
+    trace_id: str = "",
+    **patience: float,
+) -> tuple[ToolCalls, RunClock]:
+    """The calls of an attempt with so many seconds left; `earlier` were recorded before it."""
+    clock = RunClock(NOW)
+    shop = McpServer(name="shop", url="https://shop.example/mcp", max_call_seconds=most_seconds)
+    agent = AgentConfig(name="a", model="m", agent_id="g", account_id="c", version=1, mcp_servers=(shop,))
+    run = Run(
+        trace_id=trace_id or new_id().replace("-", ""),
+        agent_id="g",
+        user_message_id="m",
+        user_text="Hello",
+        requested_at=NOW,
+        attempt=2,
+        rounds=(Round(number=1, calls=earlier),),
+    )
+    return ToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock

@@ -109,6 +109,13 @@ class SimTraces(_Part):
 
         await self._store(f"finish {message.call_id}", effect, tell)
 
+    async def progress_tool(self, message: messages.ToolProgressed) -> None:
+        def effect() -> None:
+            self._nats.progress.setdefault(message.trace_id, {})[message.call_id] = message
+            self._nats.tell(f"results {message.trace_id}", message)
+
+        await self._call(f"progress {message.call_id}", effect)
+
     async def record_tool(self, message: messages.ToolFinished) -> None:
         short = replace(message, output="", recorded=True)
 
@@ -145,12 +152,16 @@ class SimTraces(_Part):
         return await self._call("frames_of", lambda: list(self._nats.frames.get(trace_id, ())))
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
+        self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
     ) -> Follower:
         return self._nats.follow(self._process, f"results {trace_id}", deliver)
 
-    async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
-        return await self._call("tool_results_of", lambda: dict(self._nats.results.get(trace_id, {})))
+    async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
+        def effect() -> list[messages.ToolNews]:
+            nats = self._nats
+            return [*nats.results.get(trace_id, {}).values(), *nats.progress.get(trace_id, {}).values()]
+
+        return await self._call("tool_news_of", effect)
 
     async def follow_cancels(self, deliver: Callable[[messages.CancelRequested], None]) -> Follower:
         def hear(asked: messages.CancelRequested) -> None:

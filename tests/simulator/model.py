@@ -21,6 +21,7 @@ from tests.simulator.process import Link, Process, Server
 from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import Leg
+from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.tool import Tool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
@@ -127,7 +128,7 @@ class SimToolServer:
         return _TOOLS
 
     async def call(
-        self, tool: Tool, given: dict[str, Any], deadline: float, _leg: Leg
+        self, tool: Tool, given: dict[str, Any], limit: TimeLimit, _leg: Leg
     ) -> mcp_types.CallToolResult:
         executions, key = self._tools.executions, given["call"]
 
@@ -141,7 +142,7 @@ class SimToolServer:
             self._link,
             f"tool {tool.name} {key}",
             effect,
-            patience=max(0.0, deadline - self._process.world.now),
+            patience=max(0.0, limit.until - self._process.world.now),
             away=lambda _: ToolFailed("timeout"),
         )
 

@@ -14,6 +14,7 @@ from directory.agents import McpServer
 from net_guard import Guard, Resolver
 from tests.tool_runner.scripted import ScriptedServer
 from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.time_limit import TimeLimit
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 
@@ -38,7 +39,8 @@ def connect() -> Connect:
 async def call(server: Server, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
     tools = await server.tools()
-    result = await server.call(tools[name], arguments, asyncio.get_running_loop().time() + seconds)
+    limit = TimeLimit(asyncio.get_running_loop().time() + seconds)
+    result = await server.call(tools[name], arguments, limit)
     assert isinstance(result, CallToolResult)
     return result
 

@@ -16,7 +16,15 @@ from administration.values import NewAccount
 from administration.versions import create_agent
 from bus import Bus, check_agent
 from contracts.ids import new_id
-from contracts.messages import ListTools, ServerCheck, ToolFinished, ToolRequested, ToolsListed
+from contracts.messages import (
+    ListTools,
+    ServerCheck,
+    ToolFinished,
+    ToolNews,
+    ToolProgressed,
+    ToolRequested,
+    ToolsListed,
+)
 from contracts.subjects import TOOLS_LIST
 from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
@@ -166,14 +174,20 @@ class Calls:
 
     def __init__(self, bus: Bus) -> None:
         self.bus = bus
+        self.progress: list[ToolProgressed] = []
+        self.progressed = asyncio.Event()
 
     async def finish(self, request: ToolRequested, seconds: float = SECONDS) -> ToolFinished:
         """Ask, and wait for the result."""
         done: asyncio.Future[ToolFinished] = asyncio.get_running_loop().create_future()
 
-        def deliver(finished: ToolFinished) -> None:
-            if finished.call_id == request.call_id and not done.done():
-                done.set_result(finished)
+        def deliver(news: ToolNews) -> None:
+            match news:
+                case ToolProgressed():
+                    self.progress.append(news)
+                    self.progressed.set()
+                case ToolFinished() if news.call_id == request.call_id and not done.done():
+                    done.set_result(news)
 
         following = await self.bus.traces.follow_tool_results(request.trace_id, deliver)
         try:

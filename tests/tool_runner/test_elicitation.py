@@ -20,6 +20,7 @@ from tool_runner.calls.output import rendered
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg, Reader
 from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.time_limit import TimeLimit
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
 
@@ -38,8 +39,8 @@ class Table:
 
     async def call(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> str | InputRequired:
         tools = await self.server.tools()
-        until = asyncio.get_running_loop().time() + 20
-        outcome = await self.server.call(tools[name], arguments, until, leg)
+        limit = TimeLimit(asyncio.get_running_loop().time() + 20)
+        outcome = await self.server.call(tools[name], arguments, limit, leg)
         return outcome if isinstance(outcome, InputRequired) else rendered(outcome)
 
     async def asked(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> InputRequired:
@@ -241,11 +242,11 @@ async def test_a_server_by_hand_is_answered_on_the_session_of_the_call(
     async with serving(ask, version=version, on_any=hear) as scripted:
         server = connect(scripted)
         tool = (await server.tools())["echo"]
-        until = asyncio.get_running_loop().time() + 20
-        first = await server.call(tool, {}, until)
+        limit = TimeLimit(asyncio.get_running_loop().time() + 20)
+        first = await server.call(tool, {}, limit)
         assert isinstance(first, InputRequired)
         assert messages(first) == ["Who?"]
-        outcome = await server.call(tool, {}, until, behind(FIRST_LEG, first, {"name": "Ada"}))
+        outcome = await server.call(tool, {}, limit, behind(FIRST_LEG, first, {"name": "Ada"}))
         assert not isinstance(outcome, InputRequired)
         assert json.loads(rendered(outcome)) == {"action": "accept", "content": {"name": "Ada"}}
         capabilities = scripted.calls("initialize")[0].message["params"]["capabilities"]

@@ -144,6 +144,7 @@ class ShownServer(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool
     require_approval: ApprovalPolicy
     elicitation: bool
+    max_call_seconds: int
 
 
 class _AgentIdentity(msgspec.Struct, frozen=True, kw_only=True):

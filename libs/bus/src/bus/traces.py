@@ -1,8 +1,10 @@
 """The trace channel: live frames, tool results and cancellations of a run, kept for 15 minutes."""
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable
+from typing import TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -20,6 +22,7 @@ from runtime import logs, telemetry
 
 _ALL_CANCELS = "chat.control.cancel.*"
 _WARN_SECONDS = 10.0
+T = TypeVar("T")
 
 
 class Traces:
@@ -100,6 +103,11 @@ class Traces:
         message_id = subjects.tool_result(message.trace_id, message.leg_id)
         await self._jetstream.publish(subject, wire.encode(message), message_id)
 
+    async def progress_tool(self, message: messages.ToolProgressed) -> None:
+        """Tell that a tool call goes on, acknowledged. Its subject keeps the last such message."""
+        subject = subjects.tool_progress(message.trace_id, message.call_id)
+        await self._jetstream.publish(subject, wire.encode(message), f"{subject}:{message.deadline}")
+
     async def record_tool(self, message: messages.ToolFinished) -> None:
         """Free what a result takes in RESULTS, for good: its subject keeps one message, the short form."""
         subject = subjects.tool_result(message.trace_id, message.call_id)
@@ -107,26 +115,29 @@ class Traces:
         await self._jetstream.publish(subject, wire.encode(short), f"{subject}:recorded")
 
     async def follow_tool_results(
-        self, trace_id: str, deliver: Callable[[messages.ToolFinished], None]
+        self, trace_id: str, deliver: Callable[[messages.ToolNews], None]
     ) -> Subscription:
-        """Have `deliver` called with each result of the trace's tools from now on.
+        """Have `deliver` called with each result of the trace's tools from now on, and each progress.
 
-        After a reconnect it gets all that RESULTS keeps again, so it may get a result twice.
+        After a reconnect it gets all that RESULTS keeps again, so it may get a message twice.
         """
         return await self._follow_messages(
-            subjects.RESULTS, subjects.tool_results(trace_id), messages.ToolFinished, deliver
+            subjects.RESULTS, subjects.tool_results(trace_id), wire.decode_tool_news, deliver
         )
 
     async def tool_results_of(self, trace_id: str) -> dict[str, messages.ToolFinished]:
         """The results that RESULTS keeps of a trace, by call id."""
-        found = {}
+        news = await self.tool_news_of(trace_id)
+        return {each.call_id: each for each in news if isinstance(each, messages.ToolFinished)}
+
+    async def tool_news_of(self, trace_id: str) -> list[messages.ToolNews]:
+        """The results that RESULTS keeps of a trace, and the last progress of each call."""
+        found = []
         async for message in self._jetstream.messages(subjects.RESULTS, subjects.tool_results(trace_id)):
             try:
-                result = wire.decode_message(messages.ToolFinished, message.data)
+                found.append(wire.decode_tool_news(message.data))
             except msgspec.DecodeError:
                 self._log.warning("message_undecodable", subject=message.subject)
-            else:
-                found[result.call_id] = result
         return found
 
     async def cancel(self, message: messages.CancelRequested) -> None:
@@ -144,9 +155,8 @@ class Traces:
             self._note_cancelled(asked.trace_id)
             deliver(asked)
 
-        following = await self._follow_messages(
-            subjects.CANCELS, _ALL_CANCELS, messages.CancelRequested, hear
-        )
+        decode = functools.partial(wire.decode_message, messages.CancelRequested)
+        following = await self._follow_messages(subjects.CANCELS, _ALL_CANCELS, decode, hear)
         self._cancel_followers.add(following)
         return following
 
@@ -181,11 +191,11 @@ class Traces:
         return found is not None
 
     async def _follow_messages(
-        self, stream: str, subject: str, kind: type[wire.M], deliver: Callable[[wire.M], None]
+        self, stream: str, subject: str, decode: Callable[[bytes], T], deliver: Callable[[T], None]
     ) -> Subscription:
         def take(data: bytes) -> None:
             try:
-                message = wire.decode_message(kind, data)
+                message = decode(data)
             except msgspec.DecodeError:
                 self._log.warning("message_undecodable", subject=subject)
             else:

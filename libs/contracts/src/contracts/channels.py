@@ -160,6 +160,16 @@ CHANNELS: tuple[Channel, ...] = (
         headers=_IDENTIFIED,
     ),
     Channel(
+        name="toolProgress",
+        address="chat.tools.results.{trace_id}.{call_id}:progress",
+        summary="Which tool calls go on, at most once a second each: no server that reports none is told of.",
+        sent_by="tool-runner",
+        received_by="orchestrator",
+        carries=(messages.ToolProgressed,),
+        stream=_RESULTS,
+        headers=_IDENTIFIED,
+    ),
+    Channel(
         name="commands",
         address="chat.commands.{account_id}",
         summary="What else writes to an account's conversations.",

@@ -145,7 +145,9 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
         tool="get_order",
         input={"order_id": "ORD-1001"},
         deadline="2026-11-21T09:30:36.123456Z",
+        ends_by="2026-11-21T09:35:01.123456Z",
     ),
+    messages.ToolProgressed(trace_id=TRACE, call_id=CALL, deadline="2026-11-21T09:30:47.123456Z"),
     messages.ToolFinished(trace_id=TRACE, call_id=CALL, output='{"status":"shipped"}', is_error=False, ms=41),
     messages.ListTools(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
     messages.ToolsListed(

@@ -65,8 +65,10 @@ def _leg_id(call_id: str, leg: int) -> str:
 class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     """Run one tool of an agent's MCP server, on `chat.tools.requests.<trace_id>`.
 
-    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself. `deadline` is on
-    the clock of Postgres: a call that has not begun by then is not run, for nobody waits for it any more.
+    `server` and `tool` are as listed by `ToolsListed`; `timeout_s` bounds the call itself, and then the time
+    from each progress that its server reports. `deadline` is on the clock of Postgres: a call that has not
+    begun by then is not run, for nobody waits for it any more. Progress defers it up to `ends_by`; None: not
+    at all.
 
     `leg` counts how often the call was made before and came back for want of input: then `responses` are to
     what was asked for in all of those, and `request_state` is what the server gave with the last.
@@ -82,6 +84,7 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     input: dict[str, Any]
     timeout_s: float = TOOL_SECONDS
     deadline: str | None = None
+    ends_by: str | None = None
     leg: int = 0
     responses: tuple[InputResponse, ...] = ()
     request_state: str | None = None
@@ -90,6 +93,18 @@ class ToolRequested(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     def leg_id(self) -> str:
         """What this leg of the call is told from the others by: each is run once."""
         return _leg_id(self.call_id, self.leg)
+
+
+class ToolProgressed(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
+    """A leg of a tool call goes on, on `chat.tools.results.<trace_id>.<call_id>:progress`.
+
+    Its deadline is `deadline` now, on the clock of Postgres, where that is later than what was known.
+    """
+
+    trace_id: str
+    call_id: str
+    deadline: str
+    leg: int = 0
 
 
 class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +131,10 @@ class ToolFinished(BusMessage, frozen=True, kw_only=True, omit_defaults=True):
     def leg_id(self) -> str:
         """As that of its request."""
         return _leg_id(self.call_id, self.leg)
+
+
+ToolNews = ToolFinished | ToolProgressed
+"""What is said of the calls of a run."""
 
 
 class ListTools(BusMessage, frozen=True, kw_only=True):
@@ -424,6 +443,7 @@ class DeadLettered(BusMessage, frozen=True, kw_only=True):
 MESSAGES: tuple[type[BusMessage], ...] = (
     ChatRequested,
     ToolRequested,
+    ToolProgressed,
     ToolFinished,
     ListTools,
     ToolsListed,

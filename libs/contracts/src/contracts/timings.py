@@ -77,10 +77,15 @@ EVENTS_KEPT_DAYS = 30
 
 # --- tools -----------------------------------------------------------------------------------------
 TOOL_SECONDS = 30.0
-"""A tool call may take so long, its turn among the account's calls included."""
+"""A tool call may take so long, its turn among the account's calls included, and so long behind each sign of
+life that its server gives.
+"""
 
 TOOL_MOST_SECONDS = 120.0
-"""No call may take longer, whatever its request says."""
+"""No call may take longer without a sign of life, whatever its request says."""
+
+TOOL_PROGRESS_SECONDS = 1.0
+"""Progress of a call is told this often at most."""
 
 TOOL_TURN_SECONDS = 10.0
 """A call waits so long at most for its account's turn on a tool-runner."""

@@ -19,6 +19,7 @@ _frame_decoder: msgspec.json.Decoder[frames.Frame] = msgspec.json.Decoder(frames
 T = TypeVar("T")
 M = TypeVar("M", bound=BusMessage)
 _command_decoder: msgspec.json.Decoder[messages.Command] = msgspec.json.Decoder(messages.Command)
+_tool_news_decoder: msgspec.json.Decoder[messages.ToolNews] = msgspec.json.Decoder(messages.ToolNews)
 _message_decoders = {cls: msgspec.json.Decoder(cls) for cls in messages.MESSAGES}
 
 
@@ -57,6 +58,11 @@ def decode_message(cls: type[M], data: bytes) -> M:
 def decode_command(data: bytes) -> messages.Command:
     """A message that its subject carries beside others, by its type."""
     return _decoded(_command_decoder, data)
+
+
+def decode_tool_news(data: bytes) -> messages.ToolNews:
+    """What is said of a tool call, by its type."""
+    return _decoded(_tool_news_decoder, data)
 
 
 def _whole(value: Any) -> Any:

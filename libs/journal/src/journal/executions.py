@@ -13,8 +13,8 @@ from runtime.postgres import Connection, Pool, connection
 KEPT_SECONDS = 3600
 """Rows are kept for so long after the end of their calls.
 
-No redelivery comes later: a call past its deadline is not begun, and a deadline is less than a minute behind
-the request.
+No redelivery comes later: a call past its deadline is not begun, and a deadline, whatever progress defers it,
+is not behind the end of its run.
 """
 
 

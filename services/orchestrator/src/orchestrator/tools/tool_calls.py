@@ -6,6 +6,7 @@ run, or not, is told to the model as unknown.
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -13,7 +14,7 @@ from opentelemetry.trace import Span, SpanKind, use_span
 
 from bus import Bus, BusUnavailable, Subscription
 from contracts import events, wire
-from contracts.messages import InputRequest, ToolFinished, ToolRequested
+from contracts.messages import InputRequest, ToolFinished, ToolNews, ToolProgressed, ToolRequested
 from contracts.text import cleaned
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from contracts.values import ToolSpec
@@ -71,6 +72,7 @@ class ToolCalls:
         self._queues = bus.queues
         self._traces = bus.traces
         self._agent = agent
+        self._most_seconds = {server.name: server.max_call_seconds for server in agent.mcp_servers}
         self._trace_id = run.trace_id
         # An earlier attempt may have asked for these, and they may have run.
         self._earlier = {
@@ -85,7 +87,8 @@ class ToolCalls:
         self._following: Subscription | None = None
         self._results: dict[str, ToolFinished] = {}
         self._news = asyncio.Event()
-        self._asked: dict[str, float] = {}
+        self._asked: dict[str, float] = {}  # until when each is waited for, by the loop's time
+        self._progressed: dict[str, float] = {}  # likewise, by what its server has reported
         self._unsent: dict[str, ToolRequested] = {}
         self._spans: dict[str, Span] = {}
         self._recording: set[asyncio.Task[None]] = set()
@@ -100,14 +103,18 @@ class ToolCalls:
             await self._look()
         await self._ask([call for call in calls if self._is_to_be_asked(call, offered)], offered)
         waited = [call for call in calls if self._may_have_been_asked(call)]
-        await self._wait({call.call_id: self._awaited_until(call) for call in waited})
+        await self._wait(waited)
         failpoints.reach("orchestrator-tools-returned")
         return tuple(self._returned(round_number, call) for call in calls)
 
     def _is_to_be_asked(self, call: Call, offered: Mapping[str, ToolSpec]) -> bool:
         if call.call_id not in self._earlier:
             return call.name in offered  # days may have passed since it was
-        return call.call_id not in self._results and _may_repeat(offered.get(call.name))
+        known = call.call_id in self._results or self._goes_on(call)
+        return not known and _may_repeat(offered.get(call.name))
+
+    def _goes_on(self, call: Call) -> bool:
+        return self._progressed.get(call.call_id, -math.inf) > asyncio.get_running_loop().time()
 
     def _may_have_been_asked(self, call: Call) -> bool:
         return call.call_id in self._asked or call.call_id in self._earlier
@@ -116,7 +123,9 @@ class ToolCalls:
         """Have these calls run. Nothing is awaited but that they are queued."""
         for call in calls:
             spec = offered[call.name]
-            deadline = self._deadline(call)
+            began = self._began(call)
+            deadline = min(later(began, self._begin_seconds), self._run_ends_at)
+            most_seconds = self._most_seconds.get(spec.server, self._begin_seconds)
             self._asked[call.call_id] = self._answered_by(deadline)
             self._spans[call.call_id] = _span(call)
             self._unsent[call.call_id] = ToolRequested(
@@ -130,6 +139,7 @@ class ToolCalls:
                 input=call.ran_input,
                 timeout_s=self._tool_seconds,
                 deadline=deadline,
+                ends_by=min(later(began, most_seconds), self._run_ends_at),
                 leg=call.leg,
                 responses=call.responses,
                 request_state=call.request_state,
@@ -138,15 +148,14 @@ class ToolCalls:
         await self._send()
         failpoints.reach("orchestrator-tool-requested")
 
-    def _deadline(self, call: Call) -> str:
-        """Until when it may begin: counted from the event by which it may.
+    def _began(self, call: Call) -> str:
+        """From when its time counts: from the event by which it may begin.
 
         A worker that was paused since cannot renew that.
 
         One of an earlier attempt is asked for anew, from now on, and may be run twice.
         """
-        began = self._clock.now() if call.call_id in self._earlier else call.may_run_since[1]
-        return min(later(began, self._begin_seconds), self._run_ends_at)
+        return self._clock.now() if call.call_id in self._earlier else call.may_run_since[1]
 
     def _answered_by(self, deadline: str) -> float:
         """The loop's time by which a call with this deadline has an answer, if it gets one."""
@@ -156,7 +165,8 @@ class ToolCalls:
     def _awaited_until(self, call: Call) -> float:
         """One that an earlier attempt asked for, and that must not run twice, keeps its deadline."""
         asked = self._asked.get(call.call_id)
-        return asked or self._answered_by(later(call.may_run_since[1], self._begin_seconds))
+        asked = asked or self._answered_by(later(call.may_run_since[1], self._begin_seconds))
+        return max(asked, self._progressed.get(call.call_id, asked))
 
     def recorded(self, run: Run) -> None:
         """The log has `run`: have large results that are in there leave the bus, in the background.
@@ -189,9 +199,23 @@ class ToolCalls:
         with contextlib.suppress(BusUnavailable):  # it stays for its 15 minutes
             await self._traces.record_tool(result)
 
-    def _take(self, result: ToolFinished) -> None:
-        if result.recorded or result.leg != self._legs.get(result.call_id, 0):
+    def _take(self, news: ToolNews) -> None:
+        if news.leg != self._legs.get(news.call_id, 0):
             return
+        match news:
+            case ToolProgressed():
+                self._defer(news)
+            case ToolFinished(recorded=False):
+                self._keep(news)
+
+    def _defer(self, progress: ToolProgressed) -> None:
+        """An old message, or one that comes twice, defers nothing; and none beyond the end of the run."""
+        until = self._answered_by(min(progress.deadline, self._run_ends_at))
+        if until > self._progressed.get(progress.call_id, -math.inf):
+            self._progressed[progress.call_id] = until
+            self._news.set()
+
+    def _keep(self, result: ToolFinished) -> None:
         self._results[result.call_id] = result
         self._news.set()
         span = self._spans.pop(result.call_id, None)
@@ -216,14 +240,14 @@ class ToolCalls:
     async def _look(self) -> None:
         """What was said while nobody followed, or while NATS was away."""
         with contextlib.suppress(BusUnavailable):
-            for result in (await self._traces.tool_results_of(self._trace_id)).values():
-                self._take(result)
+            for news in await self._traces.tool_news_of(self._trace_id):
+                self._take(news)
 
-    async def _wait(self, until: Mapping[str, float]) -> None:
-        """Until all of these calls have a result, or the loop's time that each is awaited until has come."""
+    async def _wait(self, calls: Sequence[Call]) -> None:
+        """Until all of these have a result, or the time that each is awaited until has come."""
         loop = asyncio.get_running_loop()
-        while missing := until.keys() - self._results.keys():
-            left = max(until[call_id] for call_id in missing) - loop.time()
+        while missing := [call for call in calls if call.call_id not in self._results]:
+            left = max(map(self._awaited_until, missing)) - loop.time()
             if left <= 0:
                 await self._look()  # a worker that was paused has not read what came meanwhile
                 return

@@ -18,6 +18,7 @@ from tool_runner.redaction import redacted_json
 from tool_runner.servers.agents import AgentServers
 from tool_runner.servers.elicitation import MAX_LEGS, InputRequired, Leg
 from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.listing import is_allowed
 from tool_runner.tools.tool import Tool
 
@@ -90,13 +91,13 @@ class Executor:
         return tool
 
     async def run(
-        self, server: Server, tool: Tool, request: messages.ToolRequested, deadline: float
+        self, server: Server, tool: Tool, request: messages.ToolRequested, limit: TimeLimit
     ) -> CallToolResult | InputRequired:
-        """Call the tool, until `deadline` on the loop's clock. Raises ToolFailed."""
+        """Call the tool, until `limit`. Raises ToolFailed."""
         leg = Leg(request.leg, request.responses, request.request_state)
         with _span(server, request):
             async with self._boundary(request):
-                outcome = await server.call(tool, request.input, deadline, leg)
+                outcome = await server.call(tool, request.input, limit, leg)
             if isinstance(outcome, InputRequired) and leg.number >= MAX_LEGS:
                 raise ToolFailed("asks_again")
             return outcome

@@ -9,8 +9,8 @@ import math
 import time
 from collections.abc import Sequence
 
-import msgspec
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 
 from bus import Bus, BusUnavailable, Delivery
 from contracts import messages, subjects, wire
@@ -20,12 +20,14 @@ from runtime import failpoints, genai, logs, telemetry
 from runtime.fair_slots import FairSlots, SlotsClosed
 from runtime.postgres import DatabaseUnavailable
 from tool_runner.calls.executor import Executor
+from tool_runner.calls.progress import earlier_news, progress_told
 from tool_runner.calls.result_quota import ResultQuota
 from tool_runner.calls.slots import Slots
 from tool_runner.clock import DatabaseClock, moment
 from tool_runner.faults import Fault, ToolFailed
 from tool_runner.servers.elicitation import InputRequired
 from tool_runner.servers.pool import Server
+from tool_runner.time_limit import TimeLimit
 
 _PUBLISH_SECONDS = 30.0
 _PUBLISH_AGAIN_SECONDS = 0.25
@@ -93,8 +95,11 @@ class CallHandler:
                 self._held.release(request.account_id)
 
     async def _work(self, delivery: Delivery, request: messages.ToolRequested) -> None:
-        if delivery.attempt > 1 and await self._finished_before(request):
-            return
+        if delivery.attempt > 1:
+            earlier = await earlier_news(self._bus.traces, request)
+            if earlier.finished:
+                return
+            request = replace(request, deadline=earlier.deadline or request.deadline)
         failpoints.reach("tool-runner-received")
         began = time.perf_counter()
         outcome: CallToolResult | InputRequired | Fault | None
@@ -152,34 +157,47 @@ class CallHandler:
             if (waited := loop.time() - came) >= _WAITED_SECONDS:
                 telemetry.count("agentchat.tools.waited", begun=True)
                 self._log.info("call_waited", call_id=request.call_id, ms=round(waited * 1000))
-            seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
-            return await self._outcome(delivery, request, server, min(loop.time() + seconds, ends))
+            limit = await self._limit(request, ends)
+            async with progress_told(self._bus.traces, request, limit, ends):
+                return await self._outcome(delivery, request, server, limit)
         finally:
             self._slots.release(request.account_id, server)
 
+    async def _limit(self, request: messages.ToolRequested, ends: float) -> TimeLimit:
+        """How long the call may take from now on; `ends` is its deadline, on the loop's clock.
+
+        Raises DatabaseUnavailable.
+        """
+        now = asyncio.get_running_loop().time()
+        seconds = min(max(request.timeout_s, 0.1), TOOL_MOST_SECONDS)
+        latest = now
+        if request.deadline is not None and request.ends_by is not None:
+            latest += await self._clock.seconds_until(request.ends_by)
+        return TimeLimit(min(now + seconds, ends), seconds=seconds, latest=latest)
+
     async def _outcome(
-        self, delivery: Delivery, request: messages.ToolRequested, server: Server, until: float
+        self, delivery: Delivery, request: messages.ToolRequested, server: Server, limit: TimeLimit
     ) -> CallToolResult | InputRequired | Fault | None:
-        """What came of the call, by `until` (loop time); None if it is not this process's to tell.
+        """What came of the call, by `limit`; None if it is not this process's to tell.
 
         Raises ToolFailed where it did not begin here.
         """
         try:
-            tool = await self._executor.tool(server, request, until)
+            tool = await self._executor.tool(server, request, limit.until)
         except ToolFailed as failed:
             if failed.fault.kind != "stopped":
                 raise
             await delivery.nak()
             return None
         try:
-            if not tool.repeatable and not await self._begin(delivery, request, until):
+            if not tool.repeatable and not await self._begin(delivery, request, limit.until):
                 return None
-            return await self._executor.run(server, tool, request, until)
+            return await self._executor.run(server, tool, request, limit)
         except ToolFailed as failed:
             if failed.fault.kind == "stopped" and tool.repeatable:
                 await delivery.nak()
                 return None
-            return msgspec.structs.replace(failed.fault, writing=not tool.repeatable)
+            return replace(failed.fault, writing=not tool.repeatable)
 
     async def _begin(self, delivery: Delivery, request: messages.ToolRequested, until: float) -> bool:
         """Claim a call that must not run twice; False if its outcome is known, or somebody may be at it.
@@ -228,16 +246,16 @@ class CallHandler:
     ) -> bool:
         """Whether a call that was begun before has its result, or may get it: then the call is put back."""
         self._log.warning("begun_before", call_id=request.call_id, runner=execution.runner)
-        if await self._finished_before(request):
+        earlier = await earlier_news(self._bus.traces, request)
+        if earlier.finished:
             return True
-        if execution.seconds_left > 0:
-            await delivery.nak(min(execution.seconds_left, _LOOK_AGAIN_SECONDS))
+        seconds_left = execution.seconds_left
+        if earlier.deadline is not None:
+            seconds_left = max(seconds_left, await self._clock.seconds_until(earlier.deadline))
+        if seconds_left > 0:
+            await delivery.nak(min(seconds_left, _LOOK_AGAIN_SECONDS))
             return True
         return False
-
-    async def _finished_before(self, request: messages.ToolRequested) -> bool:
-        found = (await self._bus.traces.tool_results_of(request.trace_id)).get(request.call_id)
-        return found is not None and found.leg >= request.leg
 
     async def _put_back(self, delivery: Delivery, request: messages.ToolRequested) -> None:
         telemetry.count("agentchat.tools.put_back")

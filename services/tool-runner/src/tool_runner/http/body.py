@@ -2,7 +2,6 @@
 of what would make its JSON unreadable.
 """
 
-import asyncio
 import contextlib
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
@@ -55,7 +54,7 @@ class BoundedBody(httpx2.AsyncByteStream):
                 await close()
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        async with asyncio.timeout_at(self._exchange.deadline):
+        async with self._exchange.reading():
             return await anext(chunks, None)
 
     def _failed(self, fault: Fault) -> httpx2.StreamError:

@@ -6,11 +6,12 @@ HTTP transport, which spends from it and leaves behind why it failed.
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 
 from runtime.fair_slots import KeySlots
 from tool_runner.faults import Fault
+from tool_runner.time_limit import deferred
 
 RESPONSE_BYTES = 2 * 1024 * 1024
 """Decoded bytes that all responses of one exchange may hold together."""
@@ -23,6 +24,8 @@ _LARGE_SECONDS = 5.0
 # An object or a list costs some 25 times its two bytes once it is parsed, so they are counted too.
 _CONTAINERS = 200_000
 _ASIDE_SECONDS = 5.0
+_PROGRESS_BYTES = 4096
+"""Of what a server sends while it reports progress, so many bytes a second are not counted."""
 
 
 class TooLarge(Exception):  # noqa: N818 - an outcome
@@ -40,6 +43,8 @@ class Exchange:
         self._containers = 0
         self._place: KeySlots | None = None
         self._closed = False
+        self._deferred_at = asyncio.get_running_loop().time()
+        self._reading: set[asyncio.Timeout] = set()
 
     def fail(self, fault: Fault) -> None:
         """Keep `fault`, unless an earlier one says more."""
@@ -65,6 +70,26 @@ class Exchange:
                 await large.take()
             self._place = large
             self.deadline = min(self.deadline, asyncio.get_running_loop().time() + _LARGE_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Raises TimeoutError at the deadline, which may be deferred meanwhile."""
+        async with asyncio.timeout_at(self.deadline) as scope:
+            self._reading.add(scope)
+            try:
+                yield
+            finally:
+                self._reading.remove(scope)
+
+    def defer(self, until: float) -> None:
+        """The server reports progress: it has until then, unless its answer is a large one."""
+        now = asyncio.get_running_loop().time()
+        self._bytes = max(0, self._bytes - round((now - self._deferred_at) * _PROGRESS_BYTES))
+        self._deferred_at = now
+        if self._place is None:
+            self.deadline = until
+            for scope in self._reading:
+                deferred(scope, until)
 
     def close(self) -> None:
         """Nobody waits for an answer any more."""

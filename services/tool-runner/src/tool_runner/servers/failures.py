@@ -1,6 +1,5 @@
 """The MCP client's many ways to fail, each put down to one Fault."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -13,6 +12,7 @@ from contracts.text import cleaned
 from tool_runner.faults import ToolFailed
 from tool_runner.http.exchange import Exchange, exchange_until
 from tool_runner.redaction import redacted
+from tool_runner.time_limit import TimeLimit
 
 GRACE_SECONDS = 0.25
 """The client's own time-out comes first, because it tells the server; this one ends what that does not."""
@@ -36,14 +36,14 @@ ERRORS = (
 
 
 @contextlib.asynccontextmanager
-async def asking(deadline: float, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[Exchange]:
-    """Ask a server within this block, until `deadline` on the loop's clock.
+async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[Exchange]:
+    """Ask a server within this block, until `limit`.
 
     Raises ToolFailed only, as `failure` makes it; `secrets` are asked for then.
     """
-    with exchange_until(deadline) as exchange:
+    with exchange_until(limit.until) as exchange, limit.followed(exchange.defer):
         try:
-            async with asyncio.timeout_at(deadline + GRACE_SECONDS):
+            async with limit.enforced(GRACE_SECONDS):
                 yield exchange
         except ERRORS as error:
             raise failure(exchange, error, secrets()) from error

@@ -28,6 +28,7 @@ from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
 from tool_runner.servers.failures import GRACE_SECONDS
 from tool_runner.servers.session import Session
 from tool_runner.shared_task import shared
+from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.tool import LeftOut, Tool, checked_tools
 
 LISTING_SECONDS = 60.0
@@ -89,18 +90,18 @@ class Server:
         return await self._listed()
 
     async def call(
-        self, tool: Tool, arguments: dict[str, Any], deadline: float, leg: Leg = FIRST_LEG
+        self, tool: Tool, arguments: dict[str, Any], limit: TimeLimit, leg: Leg = FIRST_LEG
     ) -> CallToolResult | InputRequired:
-        """Run a tool, until `deadline` on the loop's clock. Raises ToolFailed.
+        """Run a tool, until `limit`. Raises ToolFailed.
 
         It is sent a second time only where that does no harm: the server did not know the session, or the
         tool may be repeated and the connection broke.
         """
         try:
-            async with asyncio.timeout_at(deadline + 2 * GRACE_SECONDS):
+            async with limit.enforced(2 * GRACE_SECONDS):
                 session = await self._ready()
                 try:
-                    return await session.call(tool.name, arguments, deadline, leg)
+                    return await session.call(tool.name, arguments, limit, leg)
                 except ToolFailed as failed:
                     harmless = failed.fault.kind == "expired" or (
                         tool.repeatable and failed.fault.kind == "broken"
@@ -108,7 +109,7 @@ class Server:
                     if not harmless:
                         raise
                 session = await self._ready()
-                return await session.call(tool.name, arguments, deadline, leg)
+                return await session.call(tool.name, arguments, limit, leg)
         except TimeoutError as error:
             raise ToolFailed("timeout") from error
 

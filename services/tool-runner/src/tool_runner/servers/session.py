@@ -24,6 +24,7 @@ from tool_runner.redaction import secrets_of
 from tool_runner.servers import failures
 from tool_runner.servers.elicitation import Asking, InputRequired, Leg, Reader, on_elicitation
 from tool_runner.servers.failures import asking
+from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.pages import Entry, page_of_tools
 from tool_runner.tools.tool import MAX_TOOLS
 
@@ -125,7 +126,7 @@ class Session:
         session = self._opened.result().session
         found: list[Entry] = []
         cursor: str | None = None
-        async with asking(deadline, self.secrets):
+        async with asking(TimeLimit(deadline), self.secrets):
             for _ in range(_PAGES):
                 page, cursor = await page_of_tools(session, cursor, OPEN_SECONDS)
                 found += page
@@ -134,20 +135,20 @@ class Session:
         return found
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], deadline: float, leg: Leg
+        self, tool: str, arguments: dict[str, Any], limit: TimeLimit, leg: Leg
     ) -> CallToolResult | InputRequired:
-        """One call, until `deadline` on the loop's clock. Raises ToolFailed.
+        """One call, until `limit`, which progress that the server reports defers. Raises ToolFailed.
 
         Cancelling it tells the server and leaves the session to others.
         """
         params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
         with self._in_use():
             if self._reader is not None and self.handshaken:
-                return await self._asking(params, deadline, Asking(self._reader, leg))
+                return await self._asking(params, limit, Asking(self._reader, leg))
             params.input_responses, params.request_state = leg.newest, leg.request_state
             for _ in range(_STATE_ONLY_LEGS):
-                async with asking(deadline, self.secrets):
-                    result = await self._send(params, deadline)
+                async with asking(limit, self.secrets):
+                    result = await self._send(params, limit)
                 if not isinstance(result, InputRequiredResult):
                     return result
                 if self._reader is None:
@@ -159,14 +160,14 @@ class Session:
         raise ToolFailed("input")
 
     async def _asking(
-        self, params: mcp_types.CallToolRequestParams, deadline: float, asked: Asking
+        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit, asked: Asking
     ) -> CallToolResult | InputRequired:
         """A call in which the server may ask. What it then returns for want of answers is no result."""
         try:
-            async with asking(deadline, self.secrets):
+            async with asking(limit, self.secrets):
                 try:
                     with asked.open():
-                        result = await self._send(params, deadline)
+                        result = await self._send(params, limit)
                 except MCPError as error:
                     if error.code != URL_ELICITATION_REQUIRED:
                         raise
@@ -181,11 +182,18 @@ class Session:
         return result
 
     async def _send(
-        self, params: mcp_types.CallToolRequestParams, deadline: float
+        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit
     ) -> CallToolResult | InputRequiredResult:
-        seconds = max(deadline - asyncio.get_running_loop().time(), 0.001)
+        async def progressed(*_: object, **__: object) -> None:
+            limit.sign_of_life()
+
+        # The client's own time-out cannot be deferred.
+        seconds = max(limit.latest - asyncio.get_running_loop().time(), 0.001)
         return await self._opened.result().session.send_request(
-            mcp_types.CallToolRequest(params=params), self._results, request_read_timeout_seconds=seconds
+            mcp_types.CallToolRequest(params=params),
+            self._results,
+            request_read_timeout_seconds=seconds,
+            progress_callback=progressed,
         )
 
     @contextmanager
