@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from administration import Admin, authorizations
+from administration import Admin, authorizations, mcp_servers
 from administration.authorizations import AuthorizationBody, ShownAuthorization
 from bus import Bus
 from contracts import wire
-from contracts.admin_errors import Invalid
+from contracts.admin_errors import Invalid, NotFound
 from contracts.authorizations import (
     AuthorizationFinished,
     AuthorizationLinked,
@@ -388,3 +388,13 @@ async def test_settings_that_cannot_work_are_refused(scene: Scene) -> None:
         await scene.set(grant="authorization_code", client_id="c")
     with pytest.raises(Invalid, match="issuer"):
         await scene.set(grant="authorization_code", issuer="file:///etc/passwd", client_id="c")
+
+
+async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
+    await scene.set_credentials()
+    await mcp_servers.remove(scene.admin, scene.agent.agent_id, "shop")
+    with pytest.raises(NotFound):
+        await scene.shown()
+    async with scene.worker() as worker:
+        with pytest.raises(ToolFailed, match="nothing authorises"):
+            await scene.tokens(worker).current()

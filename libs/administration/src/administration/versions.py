@@ -154,6 +154,9 @@ async def _next(
     await conn.execute(
         "UPDATE agents SET current_version = %s WHERE agent_id = %s", [version, before.agent_id]
     )
+    gone = {server.name for server in before.settings.mcp_servers} - {each.name for each in draft.mcp_servers}
+    if gone:
+        await conn.execute(_FORGET_AUTHORIZATIONS, [before.agent_id, list(gone)])
     changed = [
         name for name in Sealed.__struct_fields__ if getattr(sealed, name) != getattr(before.sealed, name)
     ]
@@ -170,6 +173,10 @@ async def _next(
         after=after,
     )
     return version
+
+
+_FORGET_AUTHORIZATIONS = "DELETE FROM mcp_authorizations WHERE agent_id = %s AND server = ANY(%s)"
+"""Of servers that an agent has no more: one that gets such a name later is another."""
 
 
 async def _add_version(conn: Connection, agent_id: str, version: int, config: str, sealed: Sealed) -> None:

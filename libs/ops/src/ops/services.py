@@ -87,6 +87,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     openai: ModelServer
     host: str
     """Where gateways listen; everything else is on loopback."""
+    public_url: str
+    """Where browsers reach the first of them."""
     after: tuple[str, ...]
     """The embedded servers."""
 
@@ -148,7 +150,10 @@ class Services:
         return self._worker(f"orchestrator-{number}", "orchestrator", own, port, Rank.ORCHESTRATOR)
 
     def tool_runner(self, number: int, port: int) -> Process:
-        own = self._secret | {"AGENTCHAT_MCP_ALLOW": ",".join(self._wiring.mcp_allow)}
+        own = self._secret | {
+            "AGENTCHAT_MCP_ALLOW": ",".join(self._wiring.mcp_allow),
+            "AGENTCHAT_PUBLIC_URL": self._inherited.get("AGENTCHAT_PUBLIC_URL") or self._wiring.public_url,
+        }
         return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)
 
     def projector(self, port: int) -> Process:

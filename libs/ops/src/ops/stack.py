@@ -106,6 +106,9 @@ def describe(
     servers = describe_servers(folder, ports, secrets.servers_key, settings)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     model_url = f"http://{LOOPBACK}:{model_port}"
+    host = reachable(settings.host)
+    shown_host = f"[{host}]" if ":" in host else host
+    gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
     wiring = Wiring(
         owner=servers.owner,
         services=servers.services,
@@ -119,6 +122,7 @@ def describe(
         anthropic=_model_server(settings.anthropic_base_url, settings.anthropic_api_key, model_url),
         openai=_model_server(settings.openai_base_url, settings.openai_api_key, f"{model_url}/v1"),
         host=settings.host,
+        public_url=gateway_urls[0],
         after=tuple(process.name for process in servers.processes),
     )
     services = Services(folder, wiring, environ)
@@ -141,9 +145,6 @@ def describe(
         *numbered(counts.orchestrators, services.orchestrator, ports.free),
         *numbered(counts.gateways, services.gateway, iter(gateway_ports).__next__),
     )
-    host = reachable(settings.host)
-    shown_host = f"[{host}]" if ":" in host else host
-    gateway_urls = tuple(f"http://{shown_host}:{port}" for port in gateway_ports)
     return Stack(processes, _environment(gateway_urls, mcp_base_url, servers.operator, wiring, secrets))
 
 

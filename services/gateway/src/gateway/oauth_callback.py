@@ -14,6 +14,7 @@ from contracts.http import OAUTH_CALLBACK
 from contracts.timings import AUTHORIZE_SECONDS
 from gateway.http import query
 from gateway.http.exchange import of
+from gateway.http.peers import peer_of
 from gateway.http.problems import Refusal, invalid
 from gateway.http.responses import Answer
 from gateway.openapi.described import described
@@ -41,6 +42,7 @@ def _parameter(name: str, description: str, *, required: bool = False, **shape: 
 @described(
     "invalid_request",
     "not_found",
+    "rate_limited",
     "overloaded",
     parameters=(
         _parameter("state", "Of the link; taken once.", required=True, pattern=_STATE),
@@ -51,7 +53,10 @@ def _parameter(name: str, description: str, *, required: bool = False, **shape: 
     examples={"authorised": _DONE.decode()},
 )
 async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
-    """200 where the agent is authorised now, else 404, also for a link that is over or was used."""
+    """200 where the agent is authorised now, else 404, also for a link that is over or was used.
+
+    A state that comes to nothing counts as a wrong key of its address.
+    """
     given = query.parameters(of(request.scope), "state", "code", "iss")
     if not re.fullmatch(_STATE, given.get("state", "")):
         raise invalid("state", "This is the state of no link.")
@@ -61,9 +66,15 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
     asked = FinishAuthorization(
         state=given["state"], code=given.get("code") or None, issuer=given.get("iss") or None
     )
-    rpc = parts_of(request).bus.rpc
-    answer = await rpc.ask(subjects.TOOLS_AUTHORIZED, asked, AuthorizationFinished, timeout=AUTHORIZE_SECONDS)
+    parts = parts_of(request)
+    peer = peer_of(of(request.scope), parts.trusted_proxies)
+    if (wait := parts.wrong_keys.wait(peer, asked.state)) is not None:
+        raise Refusal("rate_limited", "Too many wrong states came from this address.", retry_after=wait)
+    answer = await parts.bus.rpc.ask(
+        subjects.TOOLS_AUTHORIZED, asked, AuthorizationFinished, timeout=AUTHORIZE_SECONDS
+    )
     if not answer.ok:
+        parts.wrong_keys.was_wrong(peer, asked.state)
         raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
     return Answer(_DONE, media_type="text/plain", headers=_HEADERS)
 
