@@ -2,20 +2,20 @@
 
 import httpx2
 import pytest
-from standardwebhooks import Webhook
 
 from contracts.admin_errors import Invalid
 from contracts.webhooks import Attempt
 from net_guard import AddressRefused, Guard
 from notifier.attempt import Courier
 from notifier.clock import Clock
+from notifier.signing import Signer
 from tests.notifier.conftest import StartNotifier, World
 from tests.notifier.receiver import Receiver, status
 from webhooks.endpoints import check_url
 
 pytestmark = pytest.mark.requirement("WEBHOOK-GUARD")
 
-SIGNER = Webhook("whsec_" + "c2VjcmV0" * 4)
+SIGNER = Signer("whsec_" + "c2VjcmV0" * 4)
 
 
 async def _attempt(guard: Guard, url: str) -> Attempt:

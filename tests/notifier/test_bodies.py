@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.examples import EVENT_EXAMPLES
-from webhooks.bodies import body_of
+from webhooks.bodies import rest_of, with_id
 from webhooks.notices import notice_of
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
@@ -18,7 +18,7 @@ def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
     notice = notice_of(1, "conversation", 2, replace(example, asked=asks))
     assert notice is not None
     assert notice.type == "approval.requested"
-    full = msgspec.json.decode(body_of(notice, "endpoint", "full"))["data"]
-    thin = msgspec.json.decode(body_of(notice, "endpoint", "thin"))["data"]
+    full = msgspec.json.decode(with_id("msg_1", rest_of(notice, "full")))["data"]
+    thin = msgspec.json.decode(with_id("msg_1", rest_of(notice, "thin")))["data"]
     assert full["elicitation"] == {"message": "Why?"}
     assert thin.keys() & {"elicitation", "tool", "agent_id"} == set()

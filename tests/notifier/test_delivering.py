@@ -4,6 +4,7 @@ import json
 
 import anthropic
 import openai
+import psycopg
 import pytest
 from standardwebhooks import Webhook
 
@@ -14,6 +15,10 @@ from tests.notifier.receiver import Received, Receiver, status
 from webhooks import deliveries, endpoints
 
 pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
+
+_BREAK = """
+UPDATE conversation_events SET state = '{' WHERE originator_id = %s AND topic = 'message_saved.v1'
+"""
 
 
 @pytest.mark.requirement("WEBHOOK-SIGNED")
@@ -58,6 +63,37 @@ async def test_full_payloads_hold_the_reply(
         15,
     )
     assert got.message["data"]["usage"]["input_tokens"] == 15
+
+
+async def test_replies_that_are_asked_for_together_are_each_in_their_own_message(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    for path in ("/one", "/two"):
+        await world.endpoint(receiver.url(path), "run.completed", payload="full")
+    said = {
+        await world.chat(str(number), text=f"Answer {number}."): f"Answer {number}." for number in range(20)
+    }
+    notifiers()
+    for path in ("/one", "/two"):
+        data = [each.message["data"] for each in await receiver.until(path, 20)]
+        assert {each["conversation_id"]: each["message"]["content"] for each in data} == said
+
+
+async def test_a_reply_that_cannot_be_read_is_left_out_and_holds_nothing(
+    world: World, receiver: Receiver, notifiers: StartNotifier, migrated_database_url: str
+) -> None:
+    await world.endpoint(receiver.url("/full"), "run.completed", payload="full")
+    broken = await world.chat("broken")
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(_BREAK, [broken])
+    whole = await world.chat("whole")
+    notifiers()
+    got = {
+        each.message["data"]["conversation_id"]: each.message["data"]
+        for each in await receiver.until("/full", 2)
+    }
+    assert "message" not in got[broken]
+    assert got[whole]["message"]["content"] == "It has shipped."
 
 
 async def test_an_endpoint_gets_its_types_of_its_account_alone(

@@ -9,10 +9,8 @@ import anyio
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
+from net_guard.addresses import judged_addresses
 from net_guard.guard import AddressRefused, Guard, Unresolved
-
-CONNECT_SECONDS = 5.0
-_ADDRESSES_TRIED = 3
 
 ERRORS = (
     AddressRefused,
@@ -44,13 +42,9 @@ class GuardedBackend(AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> AsyncNetworkStream:
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                addresses = await self._guard.addresses(host, port, self._account_id or host)
-        except TimeoutError as error:
-            raise Unresolved("no name server answered") from error
+        addresses = await judged_addresses(self._guard, host, port, self._account_id)
         failure: Exception = Unresolved(host)
-        for address in addresses[:_ADDRESSES_TRIED]:
+        for address in addresses:
             try:
                 return _Stream(
                     await self._inner.connect_tcp(

@@ -13,9 +13,10 @@ from contracts.webhooks import (
     Payload,
     RunData,
     RunFailure,
-    message_id,
 )
 from webhooks.notices import Notice
+
+_NO_ID = b'{"id":""'
 
 
 def needs_reply(notice: Notice, payload: Payload) -> bool:
@@ -30,14 +31,15 @@ def reply_of(conversation_id: str, trace_id: str, event: events.Event) -> Messag
     return event.message(conversation_id)
 
 
-def body_of(notice: Notice, endpoint_id: str, payload: Payload, reply: Message | None = None) -> bytes:
-    """The body of a notice. `reply`: what `needs_reply` asks for."""
-    return whole_body(
-        message_id(endpoint_id, str(notice.position)),
-        notice.type,
-        notice.event.at,
-        _data_of(notice, payload == "full", reply),
-    )
+def rest_of(notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
+    """The body of a notice, as `with_id` completes it. `reply`: what `needs_reply` asks for."""
+    data = _data_of(notice, payload == "full", reply)
+    return whole_body("", notice.type, notice.event.at, data).removeprefix(_NO_ID)
+
+
+def with_id(delivery_id: str, rest: bytes) -> bytes:
+    """A body with its id, which is all of it that differs among endpoints."""
+    return b'{"id":"%b"%b' % (delivery_id.encode(), rest)
 
 
 def whole_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:

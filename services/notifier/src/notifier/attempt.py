@@ -9,20 +9,37 @@ from email.utils import parsedate_to_datetime
 
 import httpx2
 import msgspec
-from standardwebhooks import Webhook
 
 from contracts.webhooks import Attempt, AttemptError
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.transport import GuardedTransport
+from net_guard.addresses import looked_up_by
 from notifier.clock import Clock
 from notifier.schedule import LONGEST_WISH
+from notifier.signing import Signer
+from runtime.http.answer import Kept
+from runtime.http.client import HttpClient, Origin
 
 ATTEMPT_SECONDS = 15.0
 """Until the answer is there, from the look-up of the name on."""
 
 _KEEPALIVE_SECONDS = 15.0
 _ANSWER_BYTES = 4096
+"""So much of an answer is read, that its connection can be used again."""
+
 _GONE = 410
+
+_HEADERS = b"\r\n".join(
+    (
+        b"content-type: application/json",
+        b"user-agent: agentchat-webhooks/1",
+        b"accept-encoding: identity",
+        b"webhook-id: %b",
+        b"webhook-timestamp: %d",
+        b"webhook-signature: %b",
+        b"content-length: %d",
+        b"\r\n",
+    )
+)
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,23 +68,26 @@ class _Failure(Exception):  # noqa: N818 - an outcome
 
 
 class Courier:
-    """Sends requests to one endpoint: what a request costs the pool grows with the connections in it."""
+    """Sends requests to one endpoint."""
 
     def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock) -> None:
+        self._guard = guard
         self._clock = clock
-        self._transport = GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS)
+        self._http = HttpClient(
+            tls,
+            connect_seconds=ATTEMPT_SECONDS,
+            keepalive_seconds=_KEEPALIVE_SECONDS,
+            look_up=looked_up_by(guard),
+            any_encoding=True,
+        )
+        self._address: _Address | None = None
 
-    async def send(self, url: str, signers: Sequence[Webhook], message_id: str, body: bytes) -> Answered:
+    async def send(self, url: str, signers: Sequence[Signer], message_id: str, body: bytes) -> Answered:
         """Post a message, signed by each of `signers`. Whatever goes wrong is in the answer."""
         at, began = self._clock.now(), time.monotonic()
-        signatures = (signer.sign(message_id, at, body.decode()) for signer in signers)
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "agentchat-webhooks/1",
-            "webhook-id": message_id,
-            "webhook-timestamp": str(int(at.timestamp())),
-            "webhook-signature": " ".join(signatures),
-        }
+        id_, seconds = message_id.encode(), int(at.timestamp())
+        signatures = b" ".join([signer.sign(id_, seconds, body) for signer in signers])
+        headers = _HEADERS % (id_, seconds, signatures, len(body))
         status, wish, failure = None, None, None
         try:
             status, retry_after = await self._post(url, headers, body)
@@ -87,24 +107,36 @@ class Courier:
         )
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._http.aclose()
 
-    async def _post(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str | None]:
+    async def _post(self, url: str, headers: bytes, body: bytes) -> tuple[int, str | None]:
+        """The answer's status and its Retry-After."""
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS):
-                request = httpx2.Request("POST", url, headers=headers, content=body)
-                response = await self._transport.handle_async_request(request)
-                try:
-                    await _read(response)
-                finally:
-                    await response.aclose()
-                return response.status_code, response.headers.get("retry-after")
-        except (TimeoutError, httpx2.TimeoutException):
+            address = self._address_of(url)
+            self._guard.check(*address.judged)
+            async with (
+                asyncio.timeout(ATTEMPT_SECONDS),
+                self._http.call(address.origin, (address.head + headers, body)) as answer,
+            ):
+                with contextlib.suppress(OSError):  # the status is all that counts
+                    await answer.each(Kept(_ANSWER_BYTES))
+                retry_after = (value for name, value in answer.headers if name == b"retry-after")
+                return answer.status, next(retry_after, b"").decode("latin-1") or None
+        except TimeoutError:
             raise _Failure("timeout", f"No answer came within {ATTEMPT_SECONDS:.0f} s.") from None
-        except (httpx2.TransportError, httpx2.InvalidURL) as error:
-            raise _explained(error) from None
-        except UnicodeError:  # of a name that only looks like one in Punycode
-            raise _unresolved() from None
+        except AddressRefused as error:
+            raise _Failure("address_refused", f"The address may not be called: {error}.") from None
+        except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
+            raise _Failure("unresolved", "The name of the endpoint has no address.") from None
+        except (OSError, httpx2.InvalidURL):
+            said = "No connection with the endpoint came about, or it broke."
+            raise _Failure("connection_failed", said) from None
+
+    def _address_of(self, url: str) -> "_Address":
+        """Raises httpx2.InvalidURL."""
+        if self._address is None or self._address.url != url:
+            self._address = _address_of(url)
+        return self._address
 
     def _wish_of(self, retry_after: str | None) -> float | None:
         """Seconds, or a date, as RFC 9110 has it."""
@@ -119,15 +151,26 @@ class Courier:
         return None
 
 
-async def _read(response: httpx2.Response) -> None:
-    """As much as lets the connection be used again, and no more."""
-    read = 0
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    with contextlib.suppress(httpx2.TransportError):  # the status is all that counts
-        async for part in response.stream:
-            read += len(part)
-            if read > _ANSWER_BYTES:
-                return
+class _Address(msgspec.Struct, frozen=True):
+    """A URL as requests to it need it. `judged` is what the guard judges."""
+
+    url: str
+    judged: tuple[str, str, int | None, bool]
+    origin: Origin
+    head: bytes
+
+
+def _address_of(url: str) -> _Address:
+    """Raises httpx2.InvalidURL."""
+    found = httpx2.URL(url)
+    host = found.raw_host.decode("ascii")
+    is_secure = found.scheme == "https"
+    return _Address(
+        url=url,
+        judged=(found.scheme, host, found.port, bool(found.userinfo)),
+        origin=Origin(host, found.port or (443 if is_secure else 80), is_secure),
+        head=b"POST %b HTTP/1.1\r\nhost: %b\r\n" % (found.raw_path, found.netloc),
+    )
 
 
 def _failure_of(status: int) -> _Failure | None:
@@ -136,16 +179,3 @@ def _failure_of(status: int) -> _Failure | None:
     if 300 <= status < 400:
         return _Failure("redirect_refused", f"The endpoint answered {status}, and no redirect is followed.")
     return _Failure("status", f"The endpoint answered {status}.")
-
-
-def _explained(error: Exception) -> _Failure:
-    cause = error.__cause__
-    if isinstance(cause, AddressRefused):
-        return _Failure("address_refused", f"The address may not be called: {cause}.")
-    if isinstance(cause, Unresolved):
-        return _unresolved()
-    return _Failure("connection_failed", "No connection with the endpoint came about, or it broke.")
-
-
-def _unresolved() -> _Failure:
-    return _Failure("unresolved", "The name of the endpoint has no address.")

@@ -12,6 +12,7 @@ from conversations.event_store.log import Log
 from conversations.leadership import GATHER_SECONDS, RETRY_SECONDS
 from directory.secrets import Sealer
 from net_guard import Guard
+from notifier.bodies import Bodies
 from notifier.clock import Clock
 from notifier.pages import Pages
 from notifier.sender import Post, Sender
@@ -55,7 +56,7 @@ class Serving:
         clock = Clock(await outbox.now(self._pool))
         pages = Pages(log, await log.head())
         tls = httpx2.create_ssl_context()
-        self._post = Post(self._pool, log, pages, self._guard, tls, clock, self._sealer)
+        self._post = Post(self._pool, log, pages, Bodies(log), self._guard, tls, clock, self._sealer)
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [

@@ -53,6 +53,11 @@ class Log:
         """The entries at these positions, in order, but for those that have been erased."""
         return await self._entries(_AT, (list(positions),))
 
+    async def at_versions(self, places: Collection[tuple[str, int]]) -> list[LogEntry]:
+        """The entries of conversations at versions of theirs, but for those that have been erased."""
+        ids, versions = [id_ for id_, _ in places], [version for _, version in places]
+        return await self._entries(_AT_VERSIONS, (ids, versions))
+
     async def rows(
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[LogEntry]:
@@ -168,6 +173,10 @@ _READ = sql.SQL(
 _AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) ORDER BY notification_id").format(
     _COLUMNS, _TABLE
 )
+_AT_VERSIONS = sql.SQL(
+    "SELECT {} FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, version)"
+    " JOIN {} ON originator_id = wanted.id AND originator_version = wanted.version"
+).format(_COLUMNS, _TABLE)
 _ROWS = sql.SQL(
     "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
     " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"

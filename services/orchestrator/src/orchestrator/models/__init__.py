@@ -7,7 +7,6 @@ In the order of a call: `providers` (the table of them), `port`, `continuation` 
 
 from orchestrator.models.port import (
     Credentials,
-    Later,
     Meter,
     Model,
     ModelCall,
@@ -16,6 +15,7 @@ from orchestrator.models.port import (
     Reply,
 )
 from orchestrator.models.providers import PROVIDERS, Models, defaults_of
+from runtime.http.answer import Later
 
 __all__ = [
     "PROVIDERS",

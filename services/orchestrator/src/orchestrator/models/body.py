@@ -8,17 +8,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from orchestrator.models.port import Later
-
-
-class Taker(Protocol):
-    """Who a body is for. `done`: what follows is of no interest."""
-
-    @property
-    def done(self) -> bool: ...
-
-    def take(self, piece: bytes) -> Later | None:
-        """Called on the loop. What it returns is done before there is more. May raise anything."""
+from runtime.http.answer import Taker
 
 
 class Body(Protocol):

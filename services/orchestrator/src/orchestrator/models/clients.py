@@ -12,9 +12,9 @@ import httpx2
 
 from net_guard import Guard
 from net_guard.transport import GuardedTransport
-from orchestrator.models.http_client import HttpClient
 from orchestrator.models.port import Credentials
 from runtime.bounded import BoundedMap
+from runtime.http.client import HttpClient
 
 CONNECT_SECONDS = 5.0
 _KEEPALIVE_SECONDS = 60.0

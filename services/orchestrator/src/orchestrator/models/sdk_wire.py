@@ -18,9 +18,9 @@ import msgspec
 from net_guard.transport import MAX_ERROR_BYTES
 from orchestrator.models.body import Body, IteratedBody
 from orchestrator.models.clients import Clients, without_charset
-from orchestrator.models.http_answer import HttpAnswer, Kept
-from orchestrator.models.http_client import HttpClient, Origin
 from orchestrator.models.port import Credentials, ModelCall
+from runtime.http.answer import HttpAnswer, Kept
+from runtime.http.client import HttpClient, Origin
 
 _PORTS = {"http": 80, "https": 443}
 _UNFIT = re.compile(rb"[\r\n\0]")

@@ -16,7 +16,6 @@ from net_guard import AddressRefused
 from orchestrator.models.body import Body
 from orchestrator.models.port import (
     Credentials,
-    Later,
     Meter,
     ModelCall,
     ModelFailure,
@@ -27,6 +26,7 @@ from orchestrator.models.port import (
 )
 from orchestrator.models.reply import StreamedReply
 from orchestrator.models.sse import StreamBroken
+from runtime.http.answer import Later
 
 IDLE_SECONDS = 60.0
 """A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""

@@ -15,7 +15,8 @@ import httpx2
 import msgspec
 
 from net_guard import Guard
-from net_guard.network import CONNECT_SECONDS, ERRORS, GuardedBackend
+from net_guard.addresses import CONNECT_SECONDS
+from net_guard.network import ERRORS, GuardedBackend
 from net_guard.transport import judged
 from runtime.fair_slots import KeySlots
 from tool_runner.authorization.tokens import AccessTokens

@@ -2,28 +2,42 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import httptools
-
-from orchestrator.models.body import Taker
-from orchestrator.models.port import Later
 
 _MAX_BARE_BYTES = 128 * 1024  # without a byte of the body: a head, what is around chunks, trailers
 _MAX_HELD_BYTES = 256 * 1024
 
+Later = Callable[[], Awaitable[None]]
+"""What is left to do, in the task: a cancellation may come before it is begun."""
 
-class HttpBroken(OSError):  # noqa: N818 - as StreamBroken
+
+class Taker(Protocol):
+    """Who a body is for. `done`: what follows is of no interest."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def take(self, piece: bytes) -> Later | None:
+        """Called on the loop. What it returns is done before there is more. May raise anything."""
+
+
+class HttpBroken(OSError):  # noqa: N818 - an outcome
     """The connection broke, or what came is no HTTP, or not what was asked for."""
 
 
 class HttpAnswer:
-    """`Body` of one call's answer; `status` and `headers` are known once `head` returns.
+    """One call's answer; `status` and `headers` are known once `head` returns.
 
-    `pause` and `resume` stop and start the reading of the socket.
+    `pause` and `resume` stop and start the reading of the socket. `any_encoding`: see `HttpClient`.
     """
 
-    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    def __init__(
+        self, pause: Callable[[], None], resume: Callable[[], None], any_encoding: bool = False
+    ) -> None:
+        self._any_encoding = any_encoding
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_complete = False
@@ -46,7 +60,10 @@ class HttpAnswer:
         await self._head
 
     async def each(self, taker: Taker) -> None:
-        """As `Body.each`."""
+        """Hand over each piece of the body until `taker` is done, or there are no more.
+
+        Raises what `taker` raises, and HttpBroken.
+        """
         self._taker, self._context = taker, contextvars.copy_context()
         try:
             self._hand_over()
@@ -66,7 +83,9 @@ class HttpAnswer:
             self._taker = self._wake = None
 
     async def rest(self, seconds: float) -> None:
-        """As `Body.rest`."""
+        """Drop what is left of the body, for so long at most: a connection whose answer was read to its end
+        is used again. Raises nothing but a cancellation.
+        """
         if not self.is_complete and self._fault is None:
             try:
                 async with asyncio.timeout(seconds):
@@ -126,10 +145,13 @@ class HttpAnswer:
             self.headers.clear()
         else:
             self.status = status
-            if any(name == b"content-encoding" and value != b"identity" for name, value in self.headers):
+            if not self._any_encoding and self._is_encoded():
                 self.break_off(HttpBroken("the answer is compressed, which was not asked for"))
             elif not self._head.done():
                 self._head.set_result(None)
+
+    def _is_encoded(self) -> bool:
+        return any(name == b"content-encoding" and value != b"identity" for name, value in self.headers)
 
     def on_body(self, piece: bytes) -> None:
         """Of httptools."""

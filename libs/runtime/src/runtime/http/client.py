@@ -1,8 +1,7 @@
-"""Calls of model providers over HTTP/1.1, on connections that are kept.
+"""Calls over HTTP/1.1, on connections that are kept: to model providers, and to the endpoints of webhooks.
 
 A call costs a quarter of aiohttp's CPU time and a piece of its answer a third (docs/performance.md), for what
-is left out: redirects, proxies, cookies, compression, requests whose body is not whole. Through a proxy the
-SDK's own client calls.
+is left out: redirects, proxies, cookies, compression, requests whose body is not whole.
 """
 
 import asyncio
@@ -10,14 +9,19 @@ import contextlib
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, cast
 
 import aiohappyeyeballs
+from aiohappyeyeballs.types import AddrInfoType
 
-from orchestrator.models.http_answer import HttpAnswer
+from runtime.http.answer import HttpAnswer
 
 _HAPPY_EYEBALLS_SECONDS = 0.25  # RFC 8305 section 8
+
+
+LookUp = Callable[[str, int], Awaitable[Sequence[AddrInfoType]]]
+"""Host and port to addresses, as `socket.getaddrinfo` has them."""
 
 
 class Origin(NamedTuple):
@@ -29,10 +33,24 @@ class Origin(NamedTuple):
 
 
 class HttpClient:
-    """Any number of calls at once, each on a connection of its own while it lasts."""
+    """Any number of calls at once, each on a connection of its own while it lasts.
 
-    def __init__(self, tls: ssl.SSLContext, *, connect_seconds: float, keepalive_seconds: float) -> None:
+    `look_up` finds addresses to connect to; None asks the system. An answer that is compressed, which is not
+    asked for, is broken, but for `any_encoding`.
+    """
+
+    def __init__(
+        self,
+        tls: ssl.SSLContext,
+        *,
+        connect_seconds: float,
+        keepalive_seconds: float,
+        look_up: LookUp | None = None,
+        any_encoding: bool = False,
+    ) -> None:
         self._tls = tls
+        self._look_up = look_up or _look_up
+        self._any_encoding = any_encoding
         self._connect_seconds = connect_seconds
         self._keepalive_seconds = keepalive_seconds
         self._idle: dict[Origin, list[_Connection]] = defaultdict(list)
@@ -44,7 +62,7 @@ class HttpClient:
         """Send head and body; inside, the answer, whose head is here.
 
         Raises TimeoutError where no connection is made in time, OSError for what else goes wrong with one,
-        UnicodeError for a host that has no name.
+        UnicodeError for a host that has no name, and what `look_up` raises.
         """
         connection = self._kept(origin) or await self._connected(origin)
         try:
@@ -73,7 +91,7 @@ class HttpClient:
     async def _connected(self, origin: Origin) -> "_Connection":
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(self._connect_seconds):
-            found = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+            found = await self._look_up(origin.host, origin.port)
             sock = await aiohappyeyeballs.start_connection(
                 found, happy_eyeballs_delay=_HAPPY_EYEBALLS_SECONDS, interleave=1, loop=loop
             )
@@ -81,7 +99,7 @@ class HttpClient:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self._open.discard),
+                    lambda: _Connection(self._open.discard, self._any_encoding),
                     sock=sock,
                     ssl=self._tls if origin.secure else None,
                     server_hostname=origin.host if origin.secure else None,
@@ -116,8 +134,13 @@ class HttpClient:
         self._looking = loop.call_later(self._keepalive_seconds / 4, self._look) if self._idle else None
 
 
+async def _look_up(host: str, port: int) -> Sequence[AddrInfoType]:
+    return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
 class _Connection(asyncio.Protocol):
-    def __init__(self, lost: Callable[["_Connection"], None]) -> None:
+    def __init__(self, lost: Callable[["_Connection"], None], any_encoding: bool) -> None:
+        self._any_encoding = any_encoding
         self.is_closed = False
         self.idle_since = 0.0
         self._lost = lost
@@ -147,8 +170,9 @@ class _Connection(asyncio.Protocol):
             self._answer.received(data)
 
     def send(self, request: tuple[bytes, bytes]) -> HttpAnswer:
-        self._answer = HttpAnswer(self.transport.pause_reading, self.transport.resume_reading)
-        self.transport.write(b"".join(request))
+        transport = self.transport
+        self._answer = HttpAnswer(transport.pause_reading, transport.resume_reading, self._any_encoding)
+        transport.write(b"".join(request))
         return self._answer
 
     def rest(self, now: float) -> None:

@@ -1,14 +1,15 @@
-"""The HTTP client of model calls: what is read, whatever the cuts, and which connections are used again."""
+"""The HTTP client: what is read, whatever the cuts, and which connections are used again."""
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from orchestrator.models.http_answer import HttpAnswer, HttpBroken, Kept
-from orchestrator.models.http_client import HttpClient, Origin
+from runtime.http.answer import HttpAnswer, HttpBroken, Kept
+from runtime.http.client import HttpClient, Origin
 from tests.certificates import tls_contexts
 
 pytestmark = pytest.mark.requirement("MODEL-STREAM", "MODEL-ERRORS")
@@ -351,6 +352,30 @@ async def test_no_connection_in_time_is_a_timeout(server: Server) -> None:
     with pytest.raises(TimeoutError):
         await whole(client, Origin("localhost", port, True))
     silent.close()
+
+
+async def test_a_compressed_answer_is_one_where_nobody_reads_it(origin: Origin, server: Server) -> None:
+    tls = ssl.create_default_context()
+    client = HttpClient(tls, connect_seconds=5.0, keepalive_seconds=60.0, any_encoding=True)
+    server.answers = [[HEAD + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\nhi"]]
+    assert await whole(client, origin) == (200, b"hi")
+    await client.aclose()
+
+
+async def test_it_connects_where_the_look_up_says(origin: Origin, server: Server) -> None:
+    asked: list[tuple[str, int]] = []
+
+    async def look_up(host: str, port: int) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        asked.append((host, port))
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))]
+
+    tls = ssl.create_default_context()
+    client = HttpClient(tls, connect_seconds=5.0, keepalive_seconds=60.0, look_up=look_up)
+    server.answers = [[CHUNKED + HELLO], [CHUNKED + HELLO]]
+    elsewhere = origin._replace(host="hooks.example")
+    assert [await whole(client, elsewhere) for _ in range(2)] == [(200, b"Hello world")] * 2
+    assert asked == [("hooks.example", origin.port)], "once a connection"
+    await client.aclose()
 
 
 async def test_a_head_is_known_before_its_body_comes(
