@@ -1,0 +1,105 @@
+"""Tool servers of strangers, as administrators and callers meet them: authorised by a link, and slow ones."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import httpx
+import pytest
+
+from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
+from ops import demo
+from tests.harness import RunningStack, running_stack
+from tests.system.calling import Caller
+from tests.tool_runner.authorization_server import Protected, protected
+from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
+
+GIVEN_UP_SECONDS = TOOL_SECONDS + TOOL_SLACK_SECONDS + TOOL_ANSWER_SECONDS
+"""A call that reports no progress is waited for no longer."""
+
+
+async def count_slowly(call: Call) -> None:
+    """Longer than a call may take without a sign of life, with one every few seconds."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + GIVEN_UP_SECONDS + 3.0
+    await call.begin_events()
+    while loop.time() < ends:
+        await call.progress(loop.time())
+        await asyncio.sleep(2.0)
+    await call.last_event("counted")
+
+
+class Place:
+    """A stack, a server that wants OAuth with its authorization server, and one that takes long."""
+
+    def __init__(
+        self, stack: RunningStack, shop: Protected, slow: ScriptedServer, http: httpx.AsyncClient
+    ) -> None:
+        self.stack = stack
+        self.shop = shop
+        self.slow = slow
+        self.http = http
+
+    async def admin(self, method: str, path: str, **body: Any) -> dict[str, Any]:
+        found = self.stack.environment
+        answer = await self.http.request(
+            method,
+            f"{found.base_url}/admin/v1{path}",
+            json=body or None,
+            headers={"Authorization": f"Bearer {found.admin_token}"},
+        )
+        assert answer.is_success, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    async def agent(self, name: str, url: str) -> Caller:
+        """One that calls this tool whatever it is told."""
+        found = self.stack.environment
+        made = await self.admin(
+            "POST",
+            "/agents",
+            account_id=demo.LOAD_ACCOUNT_ID,
+            name=name,
+            model=f"demo-shop-1?tool={name}",
+            provider_key="offline",
+            mcp_servers=[{"name": "shop", "url": url}],
+        )
+        return Caller(self.http, found.base_url, found.load_api_key, made["id"])
+
+
+@pytest.fixture(scope="module")
+async def place(http: httpx.AsyncClient) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as stack:
+        shop = await stack.enter_async_context(protected())
+        slow = await stack.enter_async_context(serving(count_slowly, [tool("count", readOnlyHint=True)]))
+        allowed = {"AGENTCHAT_MCP_ALLOW": f"127.0.0.1:{shop.port},127.0.0.1:{slow.port}"}
+        running = await stack.enter_async_context(running_stack(environ=allowed))
+        yield Place(running, shop, slow, http)
+
+
+@pytest.mark.requirement("TOOLS-OAUTH")
+async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) -> None:
+    caller = await place.agent("whoami", place.shop.url)
+    path = f"/agents/{caller.headers['X-Agent-Id']}/mcp_servers/shop/authorization"
+    assert (await place.admin("PUT", path, grant="authorization_code"))["status"] == "needs_authorization"
+    link = await place.admin("POST", f"{path}/link")
+    done = await place.http.get(link["url"], follow_redirects=True)
+    assert str(done.url).startswith(f"{place.stack.environment.base_url}/v1/oauth/callback?")
+    assert (done.status_code, "is authorised" in done.text) == (200, True), done.text
+    assert (await place.admin("GET", path))["status"] == "authorized"
+    (used,) = (await caller.chat("Who am I?")).json()["tool_calls"]
+    assert "asked with" in json.loads(used["output"])["result"]
+    assert (await place.http.get(str(done.url))).status_code == 404, "its state was taken"
+
+
+@pytest.mark.requirement("TOOLS-PROGRESS")
+async def test_a_tool_that_reports_progress_may_take_longer_than_others(place: Place) -> None:
+    caller = await place.agent("count", place.slow.url)
+    async with httpx.AsyncClient(timeout=120, trust_env=False) as patient:
+        chat = Caller(patient, caller.base_url, caller.headers["X-Api-Key"], caller.headers["X-Agent-Id"])
+        answer = await chat.chat("How many?")
+    (used,) = answer.json()["tool_calls"]
+    assert json.loads(used["output"]) == {"text": "counted"}
+    assert len(place.slow.calls()) == 1
