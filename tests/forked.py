@@ -74,7 +74,20 @@ def start(
     code: str | None = None,
 ) -> ForkedProcess:
     """`python -m <service> <arguments>`, or `python -c <code> <arguments>`, with these descriptors."""
-    return _forker(service).fork(code, arguments, env, stdout, stderr)
+    with _importing:
+        forker = _forker(service)
+    return forker.fork(code, arguments, env, stdout, stderr)
+
+
+async def started(
+    service: str, *arguments: str, env: Mapping[str, str], stdout: int = 1, stderr: int = 2
+) -> ForkedProcess:
+    """The same while the event loop goes on.
+
+    The first fork of a service waits for its import, on a loaded machine for longer than others on the loop
+    may hold a connection: each use of one has a deadline, which is noticed behind the wait.
+    """
+    return await asyncio.to_thread(start, service, *arguments, env=env, stdout=stdout, stderr=stderr)
 
 
 class _Forker:
@@ -111,6 +124,16 @@ class _Forker:
                     self._forked.set_result(int(pid))
                 else:
                     self._ends[int(pid)].set_result(os.waitstatus_to_exitcode(int(status[0])))
+
+
+_importing = threading.Lock()
+
+
+def stop_forking(service: str) -> int:
+    """Stop the process that forks those of a service, as a slow import would; its id, for SIGCONT."""
+    forker = _forker(service)._process.pid
+    os.kill(forker, signal.SIGSTOP)
+    return forker
 
 
 @functools.cache

@@ -53,7 +53,7 @@ class GatewayProcess:
     async def start(self) -> None:
         self._read, self._lines = 0, []
         with self._log.open("wb") as log:
-            self._process = self._forked(log.fileno())
+            self._process = await asyncio.to_thread(self._forked, log.fileno())
         async with asyncio.timeout(START_SECONDS):
             self.port = (await self.line("listening"))["port"]
 

@@ -53,7 +53,7 @@ async def starting(settings: Settings, name: str, **environment: str) -> AsyncIt
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as output:
-            process = forked.start(
+            process = await forked.started(
                 *("orchestrator", "--name", name, "--run-dir", folder),
                 env=os.environ | _environment(settings) | environment,
                 stderr=output.fileno(),

@@ -48,7 +48,7 @@ class Projectors:
 
     async def start(self, name: str) -> None:
         self.ports[name] = free_port()
-        self.processes[name] = forked.start(
+        self.processes[name] = await forked.started(
             *("projector", "--name", name),
             env={**self._environment, "AGENTCHAT_HEALTH_PORT": str(self.ports[name])},
         )

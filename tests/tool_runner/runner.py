@@ -159,7 +159,7 @@ async def running(env: dict[str, str]) -> AsyncIterator[Runner]:
     """A process that has become ready."""
     ours, theirs = os.pipe()
     arguments = ("--name", "tool-runner-1", "--run-dir", ".run")
-    process = forked.start("tool_runner", *arguments, env=env, stderr=theirs)
+    process = await forked.started("tool_runner", *arguments, env=env, stderr=theirs)
     os.close(theirs)
     runner = Runner(process, ours)
     try:
