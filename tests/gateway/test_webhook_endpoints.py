@@ -138,6 +138,9 @@ async def test_another_accounts_endpoint_is_not_found(
         ("https://10.1.2.3/", "10.1.2.3 is not a public address"),
         ("https://localhost/", "localhost is not a name of the Internet"),
         ("http://hooks.example.com/", "not https"),
+        ("http://hooks.example.com:8443/", "not https"),
+        ("https://hooks.example.com:8444/", "port 8444"),
+        ("https://127.0.0.1:8443/", "127.0.0.1 is not a public address"),
         ("http://127.0.0.1:4445/", "not https"),
     ],
 )
@@ -150,6 +153,12 @@ async def test_an_address_that_may_not_be_called_is_refused_with_why(
     assert problem["errors"] == [{"field": "url", "message": f"This may not be called: {reason}."}]
     made = await hooks.make()
     check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")
+
+
+async def test_port_8443_is_taken_beside_443(hooks: Hooks) -> None:
+    url = "https://hooks.example.com:8443/x"
+    made = await hooks.make(url=url)
+    assert made["url"] == url
 
 
 async def test_an_address_that_is_allowed_is_taken(hooks: Hooks) -> None:

@@ -77,6 +77,25 @@ async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(
     assert receiver.received == []
 
 
+async def test_an_attempt_may_go_to_port_8443_and_to_no_other_beside_443(
+    world: World, notifiers: StartNotifier
+) -> None:
+    """Nothing public listens for tests: an address that is refused says that its port was not why."""
+    said = {}
+    ports = {
+        port: await world.endpoint(f"https://127.0.0.1:{port}/", "run.completed") for port in (8443, 8444)
+    }
+    notifiers(allow="127.0.0.2:*")
+    await world.chat()
+    for port, endpoint in ports.items():
+        [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+        said[port] = delivery.attempts[0].message
+    assert said == {
+        8443: "The address may not be called: 127.0.0.1 is 127.0.0.1.",
+        8444: "The address may not be called: port 8444.",
+    }
+
+
 async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:

@@ -40,6 +40,9 @@ AttemptError = Literal[
 ]
 """Why an attempt was no success: an answer other than 2xx, or none."""
 
+PORTS = (443, 8443)
+"""Of endpoints that an operator has not listed; 8443 is the usual second port of https."""
+
 MAX_ENDPOINTS = 50
 """Of one account."""
 
@@ -159,7 +162,7 @@ Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
 
 
 class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`url` is https, on port 443, at a public address."""
+    """`url` is https, on port 443 or 8443, at a public address."""
 
     url: Url
     events: Events

@@ -10,7 +10,7 @@ import ipaddress
 import re
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import urlsplit
 
 from runtime.fair_slots import FairSlots
@@ -19,6 +19,8 @@ Resolve = Callable[[str, int, str], Awaitable[list[str]]]
 """Host and port, and the account that asks, to addresses, as text; raises OSError where there are none."""
 
 _HTTPS_PORT = 443
+HTTPS_PORTS = (_HTTPS_PORT,)
+"""Where https may be called, unless a guard is given others."""
 _IPv4 = ipaddress.IPv4Address
 _IPv6 = ipaddress.IPv6Address
 
@@ -51,12 +53,15 @@ class Unresolved(Exception):  # noqa: N818 - an outcome
 class Guard:
     """Judges addresses. `allow` lists host:port pairs that are let through as they are; port `*` is any.
 
-    Raises ValueError for an entry that is not host:port.
+    Every other address is https at one of `ports`. Raises ValueError for an entry that is not host:port.
     """
 
-    def __init__(self, allow: Iterable[str], resolve: Resolve | None = None) -> None:
+    def __init__(
+        self, allow: Iterable[str], resolve: Resolve | None = None, ports: Collection[int] = HTTPS_PORTS
+    ) -> None:
         self._allow = frozenset(map(_host_and_port, allow))
         self._resolve = resolve or Resolver()
+        self._ports = frozenset(ports)
 
     def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
         """Judge a URL by its parts, as the HTTP client has taken it apart. Raises AddressRefused."""
@@ -69,7 +74,7 @@ class Guard:
             return
         if scheme != "https":
             raise AddressRefused("not https")
-        if number != _HTTPS_PORT:
+        if number not in self._ports:
             raise AddressRefused(f"port {number}")
 
     def check_url(self, url: str) -> None:

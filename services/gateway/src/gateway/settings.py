@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from contracts.webhooks import PORTS
 from directory.secrets import Sealer, sealer_of
 from gateway.http.peers import networks_of
 from knowledge.settings import EmbedderSettings
@@ -63,7 +64,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
 
     def webhook_hosts(self) -> Guard:
         """What judges the addresses of webhook endpoints. Raises SettingsError."""
-        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW")
+        return guard_of(self.webhook_allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
     def sealer(self) -> Sealer:
         """What seals the secrets of agents and of webhook endpoints. Raises SettingsError."""

@@ -29,9 +29,10 @@ class Settings(ServiceSettings, frozen=True, kw_only=True):
 
     def guard(self) -> "Guard":
         """What judges the addresses of endpoints. Raises SettingsError."""
+        from contracts.webhooks import PORTS
         from net_guard.settings import guard_of
 
-        return guard_of(self.allow, "AGENTCHAT_WEBHOOK_ALLOW")
+        return guard_of(self.allow, "AGENTCHAT_WEBHOOK_ALLOW", PORTS)
 
     def sealer(self) -> "Sealer":
         """What opens the endpoints' secrets. Raises SettingsError."""
