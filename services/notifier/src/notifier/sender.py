@@ -85,9 +85,8 @@ class Sender:
         """The endpoint as the database has it now."""
         now = time.monotonic()
         known = {replay.id: replay for replay in self._target.replays}
-        for replay in target.replays:
-            if replay.id in known:
-                replay.position = max(replay.position, known[replay.id].position)
+        # One that is being sent stays the object that the batch moves on.
+        target.replays = [known.get(replay.id, replay) for replay in target.replays]
         self._target = target
         self._is_disabled = False
         self._signers = self._opened(target)
@@ -228,14 +227,23 @@ class Sender:
             return
 
     async def attempt(self, job: Job) -> Answered | None:
-        """Send one message; None where there is nothing to send. Raises StoreUnavailable."""
+        """Send one message; None where there is nothing to send."""
         body = job.due.body
         if body is None and job.notice is not None and not self._post.pages.lacks(job.notice):
-            body = await self._post.bodies.of(job.notice, job.due.id, self._target.payload)
+            body = await self._body_of(job.notice, job.due.id)
         if body is None:
             return None
         signers = self._signers if time.monotonic() < self._previous_until else self._signers[:1]
         return await self._courier.send(self._target.url, signers, job.due.id, body)
+
+    async def _body_of(self, notice: Notice, delivery_id: str) -> bytes | None:
+        """As soon as Postgres answers: what else is in the batch is not sent again for an outage."""
+        while True:
+            try:
+                return await self._post.bodies.of(notice, delivery_id, self._target.payload)
+            except StoreUnavailable as error:
+                self._logger.warning("cannot_read_reply", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
 
     async def _notices_at(self, positions: Sequence[int]) -> dict[int, Notice]:
         found = {}
@@ -277,6 +285,8 @@ class _Batch:
 
     def __init__(self, sender: Sender, jobs: Sequence[Job]) -> None:
         self.failures = sender.target.failures
+        # What was under way together fails together: it doubles no pause.
+        self._most_failures = max(self.failures + 1, FAILURES_IN_A_ROW)
         self.pause: float | None = None
         self.has_succeeded = False
         self._is_gone = False
@@ -333,7 +343,7 @@ class _Batch:
         telemetry.count(ATTEMPTS, outcome=reason or outcome.status)
 
     def _failed(self, outcome: Outcome, tries: int, answered: Answered) -> Outcome:
-        self.failures += 1
+        self.failures = min(self.failures + 1, self._most_failures)
         self._is_gone = self._is_gone or answered.is_gone
         self.pause = pause_of(self.failures, answered.wish)
         wait = retry_in(tries, answered.wish)

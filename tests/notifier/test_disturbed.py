@@ -1,0 +1,85 @@
+"""What disturbs a batch that is being sent: an outage of Postgres, a restart of the endpoint, a change."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from notifier.schedule import FAILURES_IN_A_ROW
+from runtime.postgres import connection
+from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.receiver import Received, Receiver, status
+from webhooks import deliveries
+
+pytestmark = pytest.mark.requirement("WEBHOOK-DELIVERY")
+
+
+async def test_what_was_sent_is_not_sent_again_because_a_reply_cannot_be_read_yet(
+    world: World, receiver: Receiver, notifiers: StartNotifier, migrated_database_url: str
+) -> None:
+    await world.endpoint(receiver.url("/full"), "conversation.started", "run.completed", payload="full")
+    await world.chat()
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+
+        async def lock_the_log(_: Received) -> bytes:
+            await owner.execute("LOCK TABLE conversation_events IN ACCESS EXCLUSIVE MODE")
+            return status(204)
+
+        receiver.does("/full", lock_the_log)
+        process = notifiers(hurry={"notifier.sender.AT_ONCE": 1})
+        await receiver.until("/full", 1)
+        receiver.says("/full", status(204))
+        async with asyncio.timeout(60):
+            while "cannot_" not in process.text():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.02)
+        await owner.rollback()
+    got = await receiver.until("/full", 2)
+    assert [each.message["type"] for each in got[:2]] == ["conversation.started", "run.completed"]
+
+
+@pytest.mark.requirement("WEBHOOK-RETRIES")
+async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    """An endpoint that restarts, with requests under way, is asked again within seconds."""
+    all_here = asyncio.Barrier(20)
+
+    async def fail(_: Received) -> bytes:
+        await all_here.wait()
+        return status(503)
+
+    receiver.does("/restarts", fail)
+    endpoint = await world.endpoint(receiver.url("/restarts"), "run.completed")
+    for number in range(20):
+        await world.chat(str(number))
+    notifiers(hurry={"notifier.schedule.RETRY_SECONDS": [3600.0]})
+    await world.until(endpoint.id, lambda found: len(found) == 20)
+    async with connection(world.pool) as conn:
+        row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
+    assert row == (FAILURES_IN_A_ROW,)
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_a_replay_asked_for_during_another_repeats_nothing_of_it(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/again"), "run.completed")
+    notifiers()
+    for number in range(2):
+        await world.chat(str(number))
+    live = await receiver.until("/again", 2)
+    await world.until(endpoint.id, lambda found: len(found) == 2)
+    first, second = sorted(each.message["data"]["position"] for each in live)
+
+    async def ask_for_the_second(_: Received) -> bytes:
+        if len(receiver.at("/again")) == 3:
+            await deliveries.replay(world.pool, world.account_id, endpoint.id, second, second)
+            heard = await world.endpoint(receiver.url("/heard"), "run.failed")
+            await deliveries.test(world.pool, world.account_id, heard.id, "run.failed")
+            await receiver.until("/heard", 1)  # so the notifier knows of the replay
+        return status(204)
+
+    receiver.does("/again", ask_for_the_second)
+    await deliveries.replay(world.pool, world.account_id, endpoint.id, first, first)
+    got = await receiver.until("/again", 4)
+    assert [each.message["data"]["position"] for each in got[2:]] == [first, second]
