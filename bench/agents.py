@@ -10,6 +10,11 @@ from runtime.postgres import connection, open_pool
 from tests.harness import RunningStack
 
 
+def name_of(model: str) -> str:
+    """That of the agent of a model."""
+    return f"Bench {model}"
+
+
 async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     """An agent for each model, which has the demo's tools where the model calls one; their ids by model."""
     sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
@@ -19,7 +24,7 @@ async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
     async with open_pool(found.database_url, role=None) as pool, connection(pool, seconds=10) as conn:
         for model in models:
             draft = AgentDraft(
-                name=f"Bench {model}",
+                name=name_of(model),
                 model=model,
                 system_prompt=demo.LOAD_PROMPT,
                 parameters={"max_tokens": 4096},

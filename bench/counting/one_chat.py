@@ -12,15 +12,17 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, LiteralString, TypeVar
 
 import msgspec
 
-from bench.agents import make_agents
+from bench.agents import make_agents, name_of
 from bench.client import BenchError, Connection, Reply, request
 from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
 from bench.counting.stack import Counted
 from bench.counting.statements import Logged, StatementLog
+from bench.door_requests import DOORS, FORM1
 from bench.scenarios import SHORT, TOOL
 from runtime.postgres import Connection as Session
 from runtime.postgres import connection, open_pool
@@ -46,17 +48,21 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
-    """By kind of chat: the first message of a conversation, the next one, one with a tool call."""
+    """By kind of chat: the first message of a conversation, the next one, one with a tool call, and the first
+    message at each other door.
+    """
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
     async with open_pool(database_url, role=None) as pool, connection(pool, seconds=300) as session:
         counter = _Counter(counted, session)
         await counter.until(_IS_LOGGED)
-        return {
-            "first message": await counter.cost(agents[SHORT], chats),
-            "next message": await counter.cost(agents[SHORT], chats, same_conversation=True),
-            "tool call": await counter.cost(agents[TOOL], chats),
+        cost = partial(counter.cost, chats=chats)
+        found = {
+            "first message": await cost(FORM1, SHORT, agents[SHORT]),
+            "next message": await cost(FORM1, SHORT, agents[SHORT], same_conversation=True),
+            "tool call": await cost(FORM1, TOOL, agents[TOOL]),
         }
+        return found | {door: await cost(door, SHORT, agents[SHORT]) for door in DOORS if door != FORM1}
 
 
 class _Counter:
@@ -66,20 +72,23 @@ class _Counter:
         self._log = StatementLog(counted.stack.folder.log("postgres"))
         self._monitor = nats_monitor(counted.stack.pid("nats"))
 
-    async def cost(self, agent_id: str, chats: int, *, same_conversation: bool = False) -> Cost:
-        found = self._counted.stack.environment
-        headers = {"X-Api-Key": found.load_api_key, "X-Agent-Id": agent_id, "X-Stream-Form": "1"}
-        client = await Connection.to(found.base_url)
-        body: dict[str, str] = {"message": "Go."}
+    async def cost(
+        self, door: str, model: str, agent_id: str, *, chats: int, same_conversation: bool = False
+    ) -> Cost:
+        found, asked = self._counted.stack.environment, DOORS[door]
+        url = found.base_url + asked.path.format(agent=agent_id)
+        headers = asked.headers_for(found.load_api_key, agent_id)
+        client = await Connection.to(found.base_url, done=asked.done)
+        more: dict[str, str] = {}
         for _ in range(_WARM_UP):
-            reply = await self._ask(client, headers, body)
+            reply = await _ask(client, request(url, headers, asked.body(name_of(model)) | more))
             if same_conversation:
-                body["conversation_id"] = _conversation(reply)
+                more["conversation_id"] = _conversation(reply)
         before, _ = await self._settled()
         counts, statements = [], []
         for _ in range(chats):
             with self._projector_held():
-                await self._ask(client, headers, body)
+                await _ask(client, request(url, headers, asked.body(name_of(model)) | more))
                 await self.until(_HAS_ENDED)
             after, logged = await self._settled()
             since = {name: count - before.get(name, 0) for name, count in after.items()}
@@ -89,13 +98,6 @@ class _Counter:
             before = after
         client.close()
         return _cost(counts, statements)
-
-    async def _ask(self, client: Connection, headers: Mapping[str, str], body: object) -> Reply:
-        url = f"{self._counted.stack.environment.base_url}/v1/chat/stream"
-        reply = await client.ask(request(url, headers, body))
-        if reply.failed:
-            raise BenchError(reply.failed)
-        return reply
 
     async def _settled(self) -> tuple[Counts, Logged]:
         """The counters, and what was logged since the last time, when no run has anything left to be done."""
@@ -128,6 +130,13 @@ class _Counter:
         row = await (await self._session.execute(query)).fetchone()
         assert row is not None
         return row
+
+
+async def _ask(client: Connection, asked: bytes) -> Reply:
+    reply = await client.ask(asked)
+    if reply.failed:
+        raise BenchError(reply.failed)
+    return reply
 
 
 def _cost(counts: Sequence[Mapping[str, int]], statements: Sequence[Mapping[Statement, int]]) -> Cost:

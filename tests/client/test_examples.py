@@ -165,6 +165,19 @@ async def test_the_responses_example_shows_a_tool_and_goes_on(demo: Environment)
     assert out.count("\n(completed, resp_") == 2
 
 
+@pytest.mark.requirement("CLIENT", "APPROVAL-CLIENTS")
+@pytest.mark.parametrize("door", ["openai", "ag-ui", "ai-sdk"])
+async def test_the_approval_examples_run_what_a_person_allows_and_nothing_else(
+    demo: Environment, door: str
+) -> None:
+    example = [sys.executable, str(EXAMPLES / door / f"approvals_{door.replace('-', '_')}.py")]
+    denied = await told([*example, "no", "Cancel", "ORD-1031"], demo)
+    assert "Refund: " not in denied
+    allowed = await told([*example, "yes", "Cancel", "ORD-1031"], demo)
+    assert '- cancel_order({"order_id":"ORD-1031"})' in allowed.replace(": ", ":")
+    assert "Refund: " in allowed
+
+
 def scripted(server: ScriptedServer) -> Environment:
     return {"BASE_URL": server.url, "API_KEY": "sk-ac-never-to-be-shown", "AGENT_ID": "agent"}
 

@@ -1,11 +1,14 @@
 """`agentchat replay` on the module's database, and a Postgres that tests may freeze and stop."""
 
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from conversations.claims.table import Claims
 from conversations.migrations import migrate
+from runtime.postgres import Pool
 from tests.conversations.postgres_server import PostgresServer
 from tests.conversations.replay_commands import Commands
 
@@ -26,3 +29,10 @@ async def frail_postgres(tmp_path: Path) -> AsyncIterator[PostgresServer]:
     yield server
     server.thaw()
     await server.stop()
+
+
+@pytest.fixture
+async def claims(pool: Pool) -> AsyncIterator[Claims]:
+    """Closed before the pool."""
+    async with contextlib.aclosing(Claims(pool)) as opened:
+        yield opened

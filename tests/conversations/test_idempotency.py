@@ -1,6 +1,7 @@
 """Idempotency keys: one run for each, whoever asks, and whatever dies between the claim and the run."""
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from conversations.claims.idempotency import (
     give_up,
     is_repeat,
 )
+from conversations.claims.table import Claims
 from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import VersionConflict
 from conversations.event_store.store import ConversationStore
@@ -33,11 +35,13 @@ from tests.gateway.stored import AT, ended, write
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 
 
-async def _claim(pool: Pool, account: str, *, body: bytes = b"body", seconds: float = 15.0) -> Claim:
+async def _claim(
+    claims: Claims, account: str, *, key: str = "k", body: bytes = b"body", seconds: float = 15.0
+) -> Claim:
     return await claim_key(
-        pool,
+        claims,
         account_id=account,
-        key="k",
+        key=key,
         request_hash=body,
         trace_id=_trace(),
         conversation_id=new_id(),
@@ -70,101 +74,107 @@ def _request(claim: Claim) -> ChatRequested:
     )
 
 
-def _places(claims: Sequence[Claim]) -> set[tuple[str, str]]:
-    return {(claim.trace_id, claim.conversation_id) for claim in claims}
+def _places(made: Sequence[Claim]) -> set[tuple[str, str]]:
+    return {(claim.trace_id, claim.conversation_id) for claim in made}
 
 
-async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(pool: Pool) -> None:
+async def test_of_many_claims_of_an_idempotency_key_one_is_to_publish(claims: Claims, pool: Pool) -> None:
     account = new_id()
-    claims = await asyncio.gather(*(_claim(pool, account) for _ in range(20)))
-    assert [claim.publication for claim in claims] == [1] * 20
-    assert sum(claim.mine for claim in claims) == 1
-    assert len(_places(claims)) == 1
+    made = await asyncio.gather(*(_claim(claims, account) for _ in range(20)))
+    assert [claim.publication for claim in made] == [1] * 20
+    assert sum(claim.mine for claim in made) == 1
+    assert len(_places(made)) == 1
     assert await is_repeat(pool, account, "k")
     assert not await is_repeat(pool, new_id(), "k")
-    assert (await _claim(pool, new_id())).mine
+    assert (await _claim(claims, new_id())).mine
 
 
-async def test_a_claim_is_on_disk_before_its_request_is_published(pool: Pool) -> None:
+async def test_a_claim_is_on_disk_before_its_request_is_published(claims: Claims, pool: Pool) -> None:
     """A crash of Postgres would take the key, while NATS has the request, which then runs twice."""
     for _ in range(10):
         async with connection(pool) as conn:
             before = await (await conn.execute("SELECT pg_current_wal_insert_lsn()")).fetchone()
-        await _claim(pool, new_id())
+        await _claim(claims, new_id())
         async with connection(pool) as conn:
             query = "SELECT pg_current_wal_flush_lsn() > %s::pg_lsn"
             assert await (await conn.execute(query, before)).fetchone() == (True,)
 
 
-async def test_another_request_under_the_key_conflicts_until_the_key_is_free(pool: Pool) -> None:
+async def test_another_request_under_the_key_conflicts_until_the_key_is_free(
+    claims: Claims, pool: Pool
+) -> None:
     account = new_id()
-    first = await _claim(pool, account)
+    first = await _claim(claims, account)
     with pytest.raises(KeyConflict):
-        await _claim(pool, account, body=b"other")
+        await _claim(claims, account, body=b"other")
     await give_up(pool, first, refused=True)
     assert not await is_repeat(pool, account, "k")
-    other = await _claim(pool, account, body=b"other")
+    other = await _claim(claims, account, body=b"other")
     assert other.mine
     assert other.trace_id != first.trace_id
 
 
-async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(pool: Pool) -> None:
+async def test_a_claim_that_came_to_nothing_is_taken_over_as_it_was(claims: Claims, pool: Pool) -> None:
     account = new_id()
-    first = await _claim(pool, account, seconds=0.0)
+    first = await _claim(claims, account, seconds=0.0)
     assert not await is_repeat(pool, account, "k")
-    claims = await asyncio.gather(*(_claim(pool, account) for _ in range(5)))
-    assert sum(claim.mine for claim in claims) == 1
-    assert {claim.publication for claim in claims} == {2}
-    assert _places(claims) == _places([first])
+    made = await asyncio.gather(*(_claim(claims, account) for _ in range(5)))
+    assert sum(claim.mine for claim in made) == 1
+    assert {claim.publication for claim in made} == {2}
+    assert _places(made) == _places([first])
     with pytest.raises(KeyConflict):
-        await _claim(pool, account, body=b"other")
+        await _claim(claims, account, body=b"other")
 
 
-async def test_what_was_published_twice_is_not_freed_by_a_refusal(pool: Pool) -> None:
+async def test_what_was_published_twice_is_not_freed_by_a_refusal(claims: Claims, pool: Pool) -> None:
     account = new_id()
-    first = await _claim(pool, account, seconds=0.0)
-    second = await _claim(pool, account)
+    first = await _claim(claims, account, seconds=0.0)
+    second = await _claim(claims, account)
     await give_up(pool, first, refused=True)  # too late: it is another's
-    assert not (await _claim(pool, account)).mine
+    assert not (await _claim(claims, account)).mine
     await give_up(pool, second, refused=True)
-    third = await _claim(pool, account)
+    third = await _claim(claims, account)
     assert third.mine is True
     assert third.publication == 3
     assert third.trace_id == first.trace_id
 
 
-async def test_who_waits_in_line_keeps_its_claim(pool: Pool) -> None:
+async def test_who_waits_in_line_keeps_its_claim(claims: Claims, pool: Pool) -> None:
     account = new_id()
-    first = await _claim(pool, account, seconds=0.0)
+    first = await _claim(claims, account, seconds=0.0)
     await extend(pool, first, 30.0)
-    known = await _claim(pool, account)
+    known = await _claim(claims, account)
     assert not known.mine
     assert 20 < known.seconds <= 30
 
 
-async def test_an_idempotency_key_stands_for_its_run_for_a_day(pool: Pool, store: ConversationStore) -> None:
+async def test_an_idempotency_key_stands_for_its_run_for_a_day(
+    claims: Claims, pool: Pool, store: ConversationStore
+) -> None:
     account = new_id()
-    first = await _claim(pool, account, seconds=0.0)
+    first = await _claim(claims, account, seconds=0.0)
     await write(store, _request(first))
     assert await is_repeat(pool, account, "k")
-    again = await _claim(pool, account)
+    again = await _claim(claims, account)
     assert again.mine is False
     assert again.publication == 1
     assert again.seconds == 0.0
     assert again.begun_at == 2
     assert _places([again]) == _places([first])
     with pytest.raises(KeyConflict):
-        await _claim(pool, account, body=b"other")
+        await _claim(claims, account, body=b"other")
     await _a_day_passes(pool)
     assert not await is_repeat(pool, account, "k")
-    late = await _claim(pool, account, body=b"other")
+    late = await _claim(claims, account, body=b"other")
     assert late.mine is True
     assert late.publication == 1
     assert late.trace_id != first.trace_id
 
 
-async def test_a_run_published_twice_begins_once(store: ConversationStore, pool: Pool) -> None:
-    claim = await _claim(pool, new_id())
+async def test_a_run_published_twice_begins_once(
+    claims: Claims, store: ConversationStore, pool: Pool
+) -> None:
+    claim = await _claim(claims, new_id())
     request = _request(claim)
     behind = await store.load(request.conversation_id)
     await write(store, request)
@@ -173,11 +183,11 @@ async def test_a_run_published_twice_begins_once(store: ConversationStore, pool:
         await store.append(behind, ended(request, "late"))
 
 
-async def test_old_idempotency_keys_expire(pool: Pool) -> None:
+async def test_old_idempotency_keys_expire(claims: Claims, pool: Pool) -> None:
     old, kept = new_id(), new_id()
-    await _claim(pool, old)
+    await _claim(claims, old)
     await _a_day_passes(pool)
-    await _claim(pool, kept)
+    await _claim(claims, kept)
     await forget_old_keys(pool)
     async with connection(pool) as conn:
         query = "SELECT account_id FROM idempotency_keys WHERE account_id = ANY(%s)"
@@ -186,10 +196,10 @@ async def test_old_idempotency_keys_expire(pool: Pool) -> None:
 
 @pytest.mark.requirement("ERASE")
 async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
-    pool: Pool, store: ConversationStore
+    claims: Claims, pool: Pool, store: ConversationStore
 ) -> None:
     account = new_id()
-    first = await _claim(pool, account, seconds=0.0)
+    first = await _claim(claims, account, seconds=0.0)
     await write(store, _request(first), *ended(_request(first), "Hello."))
     begun = await store.load(first.conversation_id)
     await store.append(begun, [ConversationErased(trace_id=trace("erase"), at=AT, account_id=account)])
@@ -197,20 +207,19 @@ async def test_a_key_stands_for_its_run_after_its_conversation_was_deleted(
         each for each in await due_erasures(pool, limit=100) if each.conversation_id == first.conversation_id
     ]
     await forget_rows(pool, erasure)
-    again = await _claim(pool, account)
+    again = await _claim(claims, account)
     assert again.mine is True
     assert again.publication == 2
     assert _places([again]) == _places([first])
     with pytest.raises(KeyConflict):
-        await _claim(pool, account, body=b"other")
+        await _claim(claims, account, body=b"other")
 
 
 @pytest.mark.requirement("ERASE")
-async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(pool: Pool) -> None:
+async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(claims: Claims, pool: Pool) -> None:
     accounts = [new_id(), new_id()]
     for account, key in zip(accounts, ("a-canary", "b-canary"), strict=True):
-        request = {"request_hash": b"asked", "trace_id": _trace(), "conversation_id": new_id()}
-        await claim_key(pool, account_id=account, key=key, seconds=15.0, **request)  # type: ignore[arg-type]
+        await _claim(claims, account, key=key, body=b"asked")
     async with connection(pool) as conn:
         query = "SELECT kept::text, request_hash FROM idempotency_keys kept WHERE account_id = ANY(%s)"
         rows = await (await conn.execute(query, [accounts])).fetchall()
@@ -227,18 +236,20 @@ async def test_keys_of_before_they_were_hashed_are_known(database_url: str) -> N
             [account, first],
         )
         await apply(conn, "conversations", STEPS)
-    async with open_pool(database_url) as pool:
-        again = await _claim(pool, account)
+    async with open_pool(database_url) as pool, contextlib.aclosing(Claims(pool)) as claims:
+        again = await _claim(claims, account)
         assert again.publication == 2
         assert again.trace_id == first
         assert again.conversation_id == "c"
         with pytest.raises(KeyConflict):
-            await _claim(pool, account, body=b"other")
+            await _claim(claims, account, body=b"other")
 
 
 @pytest.mark.requirement("CANCEL-HTTP")
-async def test_a_trace_leads_to_its_run_or_its_place_in_line(pool: Pool, store: ConversationStore) -> None:
-    first, second = await _claim(pool, account := new_id()), _trace()
+async def test_a_trace_leads_to_its_run_or_its_place_in_line(
+    claims: Claims, pool: Pool, store: ConversationStore
+) -> None:
+    first, second = await _claim(claims, account := new_id()), _trace()
     assert await find_run(pool, first.trace_id) is None
     request = _request(first)
     await write(store, request, *ended(request, "Hello."))

@@ -1,10 +1,17 @@
 """What callers may call an agent by, and what finds it."""
 
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import psycopg
 import pytest
 
+from administration import Admin, accounts
+from administration.values import NewAccount
 from administration.versions import change_agent, create_agent
 from directory.agent_draft import AgentChanges, AgentDraft
-from directory.named import agent_called, named_agents
+from directory.named import AgentNames, agent_of, named_agents
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
@@ -13,41 +20,94 @@ pytestmark = pytest.mark.requirement("OPENAI-DOOR")
 SEALER = Sealer(b"k" * 32)
 
 
+@pytest.fixture
+async def names(pool: Pool) -> AsyncIterator[AgentNames]:
+    async with contextlib.aclosing(AgentNames(pool)) as opened:
+        yield opened
+
+
 async def _make(conn: Connection, account: str, name: str) -> str:
     draft = AgentDraft(name=name, model="m", provider_key="k")
     return await create_agent(conn, SEALER, account, draft, actor="test")
 
 
+async def _called(names: AgentNames, pool: Pool, account: str, name: str) -> str | None:
+    """What is found, as the list has it too."""
+    found = await names.called(account, name)
+    listed = agent_of(await named_agents(pool, account), name)
+    assert found == (None if listed is None else listed.agent_id)
+    return found
+
+
 async def test_an_id_finds_its_agent_however_many_have_its_name(
-    pool: Pool, conn: Connection, account: str
+    names: AgentNames, pool: Pool, conn: Connection, account: str
 ) -> None:
     same = [await _make(conn, account, "Shop") for _ in range(5)]
     for agent_id in same:
-        found = await agent_called(pool, account, agent_id.upper())
-        assert found is not None
-        assert found.agent_id == agent_id
-        assert found.called == agent_id, "as in the list"
+        assert await _called(names, pool, account, agent_id.upper()) == agent_id
     named_like = await _make(conn, account, same[0])
-    found = await agent_called(pool, account, same[0])
-    assert found is not None
-    assert found.agent_id == same[0]
-    assert await agent_called(pool, account, "Shop") is None
+    assert await _called(names, pool, account, same[0]) == same[0]
+    assert await _called(names, pool, account, "Shop") is None
     listed = await named_agents(pool, account)
     assert [agent.called for agent in listed] == [*same, named_like]
 
 
 async def test_a_name_is_enough_where_no_other_enabled_agent_has_it(
-    pool: Pool, conn: Connection, account: str
+    names: AgentNames, pool: Pool, conn: Connection, account: str
 ) -> None:
     one, other = [await _make(conn, account, "Shop") for _ in range(2)]
     await change_agent(conn, SEALER, other, AgentChanges(disabled=True), actor="test")
-    found = await agent_called(pool, account, "Shop")
-    assert found is not None
-    assert found.agent_id == one
-    assert found.called == "Shop"
-    assert await agent_called(pool, account, other) is None
-    for name in ("a/b", ".", ".."):
-        unfit = await _make(conn, account, name)
-        found = await agent_called(pool, account, name)
-        assert found is not None
-        assert found.called == unfit, "it cannot stand in an address"
+    assert await _called(names, pool, account, "Shop") == one
+    assert await _called(names, pool, account, other) is None
+    unfit = [await _make(conn, account, name) for name in ("a/b", ".", "..")]
+    for agent_id, name in zip(unfit, ("a/b", ".", ".."), strict=True):
+        assert await _called(names, pool, account, name) == agent_id
+    listed = {agent.agent_id: agent.called for agent in await named_agents(pool, account)}
+    assert [listed[agent_id] for agent_id in unfit] == unfit, "it cannot stand in an address"
+    assert listed[one] == "Shop"
+
+
+async def test_names_that_are_looked_up_together_are_found_as_alone(
+    names: AgentNames, pool: Pool, conn: Connection, admin: Admin, account: str
+) -> None:
+    odd = ('"', "\\", '{"a","b"}', "NULL", "null", "{}", ",", " x ", "é\u2028", "n" * 200, "%s", "{0}")
+    made = {name: await _make(conn, account, name) for name in odd}
+    other = (await accounts.create(admin, NewAccount(name="other", plan="Unlimited"))).id
+    foreign = await _make(conn, other, "Theirs")
+    asked = [*odd, "n" * 10**6, "\x00", "\ud800", "", "Theirs", foreign]
+    found = await asyncio.gather(*(names.called(account, name) for name in asked))
+    assert found == [*made.values(), None, None, None, None, None, None]
+    assert await names.called(other, "Theirs") == foreign
+    assert await names.called(other, odd[0]) is None
+
+
+async def test_an_agent_that_was_renamed_or_disabled_is_seen_so_at_the_next_look_up(
+    names: AgentNames, conn: Connection, account: str
+) -> None:
+    agent_id = await _make(conn, account, "Shop")
+    for number in range(20):
+        noise = asyncio.gather(*(names.called(account, "other") for _ in range(10)))
+        await change_agent(conn, SEALER, agent_id, AgentChanges(name=f"Shop {number}"), actor="test")
+        former = f"Shop {number - 1}" if number else "Shop"
+        found = await asyncio.gather(names.called(account, former), names.called(account, f"Shop {number}"))
+        assert [*found] == [None, agent_id]
+        await noise
+    await change_agent(conn, SEALER, agent_id, AgentChanges(disabled=True), actor="test")
+    assert await names.called(account, agent_id) is None
+
+
+async def test_a_connection_that_breaks_costs_nobody_an_agent(
+    names: AgentNames, conn: Connection, migrated_database_url: str, account: str
+) -> None:
+    agent_id = await _make(conn, account, "Shop")
+    with psycopg.connect(migrated_database_url, autocommit=True) as owner:
+        for _ in range(5):
+            found = await asyncio.gather(*(names.called(account, "Shop") for _ in range(10)))
+            assert found == [agent_id] * 10
+            assert (True,) in owner.execute(_BREAK).fetchall()
+
+
+_BREAK = """
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%AS asked%' AND pid <> pg_backend_pid()
+"""

@@ -7,6 +7,7 @@ from typing import Any, cast
 from bus import BusUnavailable
 from contracts.messages import CancelRequested, ChatRequested, ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update, Waiting
+from conversations.claims.table import Claims
 from conversations.errors import StoreUnavailable
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
@@ -179,6 +180,7 @@ class Gateway:
         self.process = process
         self.bus = bus
         self.pool = SimPool(process, postgres)
+        self.claims = Claims(cast(Any, self.pool))
         self.log = SimLog(self.pool)
         self.runs = Runs(cast(Any, bus), self.log)
         self.runs._open = cast(Any, _InOrder())

@@ -14,7 +14,8 @@ from runtime.postgres import Pool, connection
 if TYPE_CHECKING:
     from directory.secrets import Sealer
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+MAX_NAME = 200
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
 ServerName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,32}$")]
 
 

@@ -15,11 +15,8 @@ from contracts.ids import is_uuid
 from directory.keys import hash_key
 from directory.last_used import LastUsed
 from directory.plans import Plan, plan_from
-from runtime.kept_statement import KeptStatement
-from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection
-
-_TOGETHER = 100
-"""Look-ups in one statement: what a socket always has room for."""
+from runtime.batched_statement import BatchedStatement, Form, Rows, array_of, places_of
+from runtime.postgres import CALL_SECONDS, Pool, connection
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,88 +42,48 @@ Found: TypeAlias = tuple[Caller, AgentSummary | None]
 """The caller behind a key, and the agent if it is an enabled one of the same account."""
 
 
+class _Asked(msgspec.Struct, frozen=True):
+    key_hash: bytes
+    agent: str | None
+
+
 class Callers:
     """Looks callers up, all that wait together, and each only behind its own arrival.
 
-    One alone does not wait for others. `last_used` is told of the keys. Close with `aclose`, before the pool.
+    `last_used` is told of the keys. Close with `aclose`, before the pool.
     """
 
     def __init__(self, pool: Pool, last_used: LastUsed | None = None) -> None:
         self._pool = pool
         self._last_used = last_used
-        self._statement = KeptStatement(pool, _RESOLVE.format("$1", "$2"))
-        self._waiting: list[_Asked] = []
-        self._asking: asyncio.Task[None] | None = None
+        form = Form(_RESOLVE.format("$1", "$2"), _parameters, _answers, self._alone)
+        self._statement: BatchedStatement[_Asked, Found | None] = BatchedStatement(pool, form)
 
     async def resolve(self, api_key: str, agent_id: str | None) -> Found | None:
         """As the function `resolve`."""
-        loop = asyncio.get_running_loop()
-        asked = _Asked(hash_key(api_key), _uuid(agent_id), loop.time() + CALL_SECONDS, loop.create_future())
-        self._waiting.append(asked)
-        if self._asking is None or self._asking.done():
-            self._asking = loop.create_task(self._ask())
-        found = await asked.found
+        found = await self._statement.call(_Asked(hash_key(api_key), _uuid(agent_id)))
         if found is not None and self._last_used is not None:
             self._last_used.note(found[0].key_id)
         return found
 
     async def aclose(self) -> None:
         """Look nobody up any more."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
         await self._statement.aclose()
 
-    async def _ask(self) -> None:
-        """For those who wait, and then for those who came meanwhile."""
-        while self._waiting:
-            batch, self._waiting = self._waiting[:_TOGETHER], self._waiting[_TOGETHER:]
-            overdue = asyncio.get_running_loop().call_at(batch[0].end, _expire, batch)
-            try:
-                found = await self._look_up(batch)
-            except Exception as error:  # noqa: BLE001 - whoever asked has it raised
-                found = [error] * len(batch)
-            overdue.cancel()
-            for asked, answer in zip(batch, found, strict=True):
-                if asked.found.done():  # who asked has gone
-                    continue
-                if isinstance(answer, BaseException):
-                    asked.found.set_exception(answer)
-                else:
-                    asked.found.set_result(answer)
-
-    async def _look_up(self, batch: Sequence["_Asked"]) -> Sequence[Found | BaseException | None]:
-        """In one statement; where that cannot be had, each for itself. Raises DatabaseUnavailable."""
-        hashes = b",".join(rb'"\\x%b"' % asked.key_hash.hex().encode() for asked in batch)
-        agents = b",".join(b"NULL" if asked.agent is None else asked.agent.encode() for asked in batch)
-        try:
-            rows = await self._statement.fetch([b"{%b}" % hashes, b"{%b}" % agents], batch[-1].end)
-        except psycopg.Error:
-            alone = (_resolve(self._pool, asked.key_hash, asked.agent, asked.end) for asked in batch)
-            return await asyncio.gather(*alone, return_exceptions=True)
-        found = {row[0]: _found(row) for row in rows}
-        return [found.get(place) for place in range(1, len(batch) + 1)]
+    async def _alone(self, asked: _Asked, end: float, _: psycopg.Error) -> Found | None:
+        return await _resolve(self._pool, asked, end)
 
 
-class _Asked(msgspec.Struct, frozen=True, eq=False):
-    """A look-up until `end`, on the loop's clock."""
-
-    key_hash: bytes
-    agent: str | None
-    end: float
-    found: "asyncio.Future[Found | None]"
+def _parameters(batch: Sequence[_Asked]) -> Sequence[bytes]:
+    return [
+        array_of([rf"\x{asked.key_hash.hex()}" for asked in batch]),
+        array_of([asked.agent for asked in batch]),
+    ]
 
 
-def _expire(batch: Sequence[_Asked]) -> None:
-    """The time of the oldest is over; those who came later go on waiting for the same answer."""
-    loop = asyncio.get_running_loop()
-    for asked in batch:
-        if asked.found.done():
-            continue
-        if asked.end > loop.time():
-            loop.call_at(asked.end, _expire, batch)
-            return
-        asked.found.set_exception(DatabaseUnavailable("no answer from Postgres in time"))
+def _answers(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
+    found = places_of(rows)
+    return [_found(found[place]) if place in found else None for place in range(len(batch))]
 
 
 async def resolve(pool: Pool, api_key: str, agent_id: str | None) -> Found | None:
@@ -136,12 +93,12 @@ async def resolve(pool: Pool, api_key: str, agent_id: str | None) -> Found | Non
     DatabaseUnavailable within 3 s.
     """
     end = asyncio.get_running_loop().time() + CALL_SECONDS
-    return await _resolve(pool, hash_key(api_key), _uuid(agent_id), end)
+    return await _resolve(pool, _Asked(hash_key(api_key), _uuid(agent_id)), end)
 
 
-async def _resolve(pool: Pool, key_hash: bytes, agent: str | None, end: float) -> Found | None:
+async def _resolve(pool: Pool, asked: _Asked, end: float) -> Found | None:
     async with connection(pool, seconds=end - asyncio.get_running_loop().time()) as conn:
-        cursor = await conn.execute(_RESOLVE.format("%s", "%s"), [[key_hash], [agent]])
+        cursor = await conn.execute(_RESOLVE.format("%s", "%s"), [[asked.key_hash], [asked.agent]])
         row = await cursor.fetchone()
     return None if row is None else _found(row)
 

@@ -1,9 +1,15 @@
 """An account's agents by what callers may call them: an id, or a name that no other of them has."""
 
+import asyncio
+from collections.abc import Sequence
+
 import msgspec
-from psycopg import sql
+import psycopg
 
 from contracts.ids import is_uuid
+from contracts.text import is_storable
+from directory.agents import MAX_NAME
+from runtime.batched_statement import BatchedStatement, Form, Rows, array_of, places_of
 from runtime.postgres import Pool, connection
 
 
@@ -29,27 +35,76 @@ async def named_agents(pool: Pool, account_id: str) -> list[NamedAgent]:
     return [NamedAgent(*row) for row in rows]
 
 
-async def agent_called(pool: Pool, account_id: str, name: str) -> NamedAgent | None:
-    """The enabled agent with this id, or the only one with this name.
-
-    Raises DatabaseUnavailable within 3 s.
-    """
-    agent_id = name.lower()
-    async with connection(pool) as conn:
-        cursor = await conn.execute(_CALLED, [account_id, agent_id, name, agent_id], prepare=True)
-        found = [NamedAgent(*row) for row in await cursor.fetchall()]
-    return found[0] if len(found) == 1 or (found and found[0].agent_id == agent_id) else None
+def agent_of(agents: Sequence[NamedAgent], name: str) -> NamedAgent | None:
+    """That which `AgentNames` finds in the account that has these enabled agents."""
+    found = [agent for agent in agents if agent.agent_id == name.lower()]
+    found = found or [agent for agent in agents if agent.name == name]
+    return found[0] if len(found) == 1 else None
 
 
-_ENABLED = sql.SQL("""
+class _Asked(msgspec.Struct, frozen=True):
+    account_id: str
+    name: str
+
+
+class AgentNames:
+    """Looks up what agents are called, all calls that wait together. Close with `aclose`, before the pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        form = Form(_CALLED.format("$1", "$2", "$3"), _parameters, _answers, self._alone)
+        self._statement: BatchedStatement[_Asked, str | None] = BatchedStatement(pool, form)
+
+    async def called(self, account_id: str, name: str) -> str | None:
+        """The id of the enabled agent that has it or, where none does, of the only one with this name.
+
+        Raises DatabaseUnavailable within 3 s.
+        """
+        if len(name) > MAX_NAME or "\x00" in name or not is_storable(name):
+            return None
+        return await self._statement.call(_Asked(account_id, name))
+
+    async def aclose(self) -> None:
+        """Look nothing up any more."""
+        await self._statement.aclose()
+
+    async def _alone(self, asked: _Asked, end: float, _: psycopg.Error) -> str | None:
+        async with connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as conn:
+            given = [[asked.account_id], [asked.name.lower()], [asked.name]]
+            cursor = await conn.execute(_CALLED.format("%s", "%s", "%s"), given)
+            return _answers([asked], await cursor.fetchall())[0]
+
+
+def _parameters(batch: Sequence[_Asked]) -> Sequence[bytes]:
+    names = [asked.name for asked in batch]
+    return [
+        array_of([asked.account_id for asked in batch]),
+        array_of([name.lower() for name in names]),
+        array_of(names),
+    ]
+
+
+def _answers(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
+    found = places_of(rows)
+    return [found[place][1] for place in range(len(batch))]
+
+
+_ALL = """
 SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OVER (PARTITION BY v.name)
   FROM agents g JOIN agent_versions v ON v.agent_id = g.agent_id AND v.version = g.current_version
- WHERE g.account_id = %s AND g.disabled_at IS NULL
-""")
+ WHERE g.account_id = %s AND g.disabled_at IS NULL ORDER BY g.created_at, g.agent_id
+"""
 
-_ALL = _ENABLED + sql.SQL("ORDER BY g.created_at, g.agent_id")
-
-# All are counted before some are chosen: one that is found by its id may share its name.
-_CALLED = sql.SQL("""
-SELECT * FROM ({}) AS enabled WHERE agent_id = %s OR name = %s ORDER BY agent_id <> %s LIMIT 2
-""").format(_ENABLED)
+# Where the id finds one, no name is looked at.
+_CALLED = """
+SELECT asked.place, coalesce(g.agent_id, named.agent_id)
+  FROM unnest({}::text[], {}::text[], {}::text[]) WITH ORDINALITY AS asked (account_id, agent_id, name, place)
+  LEFT JOIN agents g
+    ON g.agent_id = asked.agent_id AND g.account_id = asked.account_id AND g.disabled_at IS NULL
+  LEFT JOIN LATERAL (
+       SELECT min(n.agent_id) AS agent_id
+         FROM agents n JOIN agent_versions v ON v.agent_id = n.agent_id AND v.version = n.current_version
+        WHERE g.agent_id IS NULL AND n.account_id = asked.account_id AND n.disabled_at IS NULL
+          AND v.name = asked.name
+       HAVING count(*) = 1) AS named ON true
+"""

@@ -18,6 +18,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, cut, take
 
 _NAME = b"kept"
+_NOT_DURABLE = b"SET synchronous_commit TO off"
 _BINARY = pq.Format.BINARY
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
@@ -25,11 +26,13 @@ _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 class KeptStatement:
     """The connection is one of the pool's, taken at the first call and again after each failure.
 
-    One call at a time. Close with `aclose`, before the pool.
+    One call at a time. What is not `durable` is not waited for until it is on disk, so that a crash of the
+    server may lose the last calls. Close with `aclose`, before the pool.
     """
 
-    def __init__(self, pool: Pool, statement: str) -> None:
+    def __init__(self, pool: Pool, statement: str, *, durable: bool = True) -> None:
         self._pool = pool
+        self._durable = durable
         self._statement = statement.encode()
         self._connection: Connection | None = None
         self._socket = -1
@@ -67,6 +70,8 @@ class KeptStatement:
         self._socket = connection.pgconn.socket
         self._loader = Transformer(connection)
         asyncio.get_running_loop().add_reader(self._socket, self._read, connection.pgconn)
+        if not self._durable:
+            await self._answer_to(partial(connection.pgconn.send_query, _NOT_DURABLE), connection, end)
         prepare = partial(connection.pgconn.send_prepare, _NAME, self._statement)
         await self._answer_to(prepare, connection, end)
         return connection

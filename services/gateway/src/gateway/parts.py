@@ -6,8 +6,10 @@ import msgspec
 from litestar.connection import ASGIConnection
 
 from bus import Bus
+from conversations.claims.table import Claims
 from conversations.event_store.log import Log
 from directory.caller import Callers
+from directory.named import AgentNames
 from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.key_checks import KeyChecks
@@ -45,6 +47,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     pool: Pool
     callers: Callers
+    agent_names: AgentNames
+    claims: Claims
     wrong_keys: WrongKeys
     key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]

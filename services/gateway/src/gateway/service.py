@@ -7,9 +7,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from bus import Bus
+from conversations.claims.table import Claims
 from conversations.event_store.log import Log
 from directory.caller import Callers
 from directory.last_used import LastUsed
+from directory.named import AgentNames
 from gateway import app
 from gateway.access import admission
 from gateway.access.account_bounds import AccountBounds
@@ -49,14 +51,17 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         )
         stack.push_async_callback(limiter.aclose)
         stack.push_async_callback(months.aclose)
-        callers = Callers(pool, await enter(LastUsed(pool)))
-        stack.push_async_callback(callers.aclose)
+        callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
+        agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
+        claims = await enter(contextlib.aclosing(Claims(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         await enter(runs.ticking())
         parts = Parts(
             pool=pool,
             callers=callers,
+            agent_names=agent_names,
+            claims=claims,
             wrong_keys=WrongKeys(),
             key_checks=KeyChecks(pool),
             trusted_proxies=networks_of(settings.trusted_proxies),

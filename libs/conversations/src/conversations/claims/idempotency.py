@@ -12,6 +12,7 @@ import hashlib
 import msgspec
 from psycopg import sql
 
+from conversations.claims.table import Claims, NewClaim
 from conversations.database import NOW, using
 from conversations.queries.find_run import BEGUN, BEGUN_AT
 from runtime.postgres import Pool
@@ -76,7 +77,7 @@ async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
 
 
 async def claim_key(
-    pool: Pool,
+    claims: Claims,
     *,
     account_id: str,
     key: str,
@@ -90,34 +91,61 @@ async def claim_key(
     A claim that came to nothing is taken over with the trace and the conversation that it had. Raises
     KeyConflict, StoreUnavailable.
     """
-    hashed = key_hash(account_id, key)
+    new = NewClaim(
+        account_id=account_id,
+        key_hash=key_hash(account_id, key),
+        request_hash=_bound(request_hash, key),
+        trace_id=trace_id,
+        conversation_id=conversation_id,
+        seconds=seconds,
+    )
+    now = await claims.insert(new)
+    return made(new, now) if now is not None else await _claim_known(claims.pool, new)
+
+
+def made(new: NewClaim, now: str) -> Claim:
+    """A new claim that was made at this time."""
+    return Claim(
+        account_id=new.account_id,
+        key_hash=new.key_hash,
+        trace_id=new.trace_id,
+        conversation_id=new.conversation_id,
+        publication=1,
+        mine=True,
+        seconds=new.seconds,
+        now=now,
+    )
+
+
+async def _claim_known(pool: Pool, new: NewClaim) -> Claim:
     given = {
-        "account": account_id,
-        "key": hashed,
-        "hash": _bound(request_hash, key),
-        "trace": trace_id,
-        "conversation": conversation_id,
-        "seconds": seconds,
+        "account": new.account_id,
+        "key": new.key_hash,
+        "hash": new.request_hash,
+        "trace": new.trace_id,
+        "conversation": new.conversation_id,
+        "seconds": new.seconds,
         "hours": KEPT_HOURS,
     }
     async with using(pool) as conn:
         while True:
             row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
             if row is not None:
-                return _claim(account_id, hashed, row, mine=True)
+                return _claim(new, row, mine=True)
             row = await (await conn.execute(_LOOK, given)).fetchone()
             if row is not None and not row[-1]:
                 raise KeyConflict
             if row is not None:
-                return _claim(account_id, hashed, row, mine=False)
+                return _claim(new, row, mine=False)
 
 
 _FIELDS = ("trace_id", "conversation_id", "publication", "seconds", "now", "begun_at")
 
 
-def _claim(account_id: str, hashed: str, row: tuple[object, ...], *, mine: bool) -> Claim:
+def _claim(new: NewClaim, row: tuple[object, ...], *, mine: bool) -> Claim:
     fields = dict(zip(_FIELDS, row, strict=False))
-    return msgspec.convert({**fields, "account_id": account_id, "key_hash": hashed, "mine": mine}, Claim)
+    place = {"account_id": new.account_id, "key_hash": new.key_hash}
+    return msgspec.convert({**fields, **place, "mine": mine}, Claim)
 
 
 def key_hash(account_id: str, key: str) -> str:

@@ -17,10 +17,11 @@ from typing import Any, Literal
 import msgspec
 from psycopg import sql
 
-from conversations.claims.idempotency import Claim, key_hash
+from conversations.claims.idempotency import Claim, key_hash, made
+from conversations.claims.table import Answered, Claims, NewClaim
 from conversations.database import NOW, using
 from conversations.queries.find_run import BEGUN_AT
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection
 
 TRIES_SECONDS = 900.0
 """So long tries belong together: beyond a run's ten minutes, and an SDK's patience for an answer."""
@@ -53,45 +54,53 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_try(
-    pool: Pool, attempted: Try, *, trace_id: str, conversation_id: str, seconds: float
+    claims: Claims, attempted: Try, *, trace_id: str, conversation_id: str, seconds: float
 ) -> Claim | None:
     """Claim the request for `seconds`, or find the run of its other tries; None where it is on its own.
 
     Raises StoreUnavailable.
     """
+    new = NewClaim(
+        account_id=attempted.account_id,
+        key_hash=attempted.key_hash,
+        request_hash=b"",
+        trace_id=trace_id,
+        conversation_id=conversation_id,
+        seconds=seconds,
+        tried="first" if attempted.first else "later",
+        kept_seconds=TRIES_SECONDS,
+    )
     given = {
-        "account": attempted.account_id,
-        "key": attempted.key_hash,
-        "trace": trace_id,
-        "conversation": conversation_id,
-        "tried": "first" if attempted.first else "later",
+        "account": new.account_id,
+        "key": new.key_hash,
+        "trace": new.trace_id,
+        "conversation": new.conversation_id,
+        "tried": new.tried,
         "asked_at": attempted.asked_at,
-        "seconds": seconds,
-        "kept": TRIES_SECONDS,
+        "seconds": new.seconds,
+        "kept": new.kept_seconds,
         "late": _LATE_SECONDS,
     }
-    async with using(pool) as conn:
-        while True:
-            row = await (await conn.execute(_INSERT, given, prepare=True)).fetchone()
+    while (now := await claims.insert(new)) is None:
+        async with using(claims.pool) as conn, conn.transaction():
+            row = await (await conn.execute(_LOCK, given)).fetchone()
             if row is not None:
-                return _claim(attempted, _Kept(*row), mine=True)
-            async with conn.transaction():
-                row = await (await conn.execute(_LOCK, given)).fetchone()
-                if row is not None:
-                    return await _join(conn, attempted, _Kept(*row), given)
+                return await _join(conn, attempted, _Kept(*row), given)
+    return made(new, now)
 
 
-async def answered(pool: Pool, attempted: Try, trace_id: str) -> None:
+async def answered(claims: Claims, attempted: Try, trace_id: str) -> None:
     """A caller has had the whole answer of this run. Raises StoreUnavailable."""
-    given = {
-        "account": attempted.account_id,
-        "key": attempted.key_hash,
-        "trace": trace_id,
-        "answered": attempted.answered_seconds,
-        "late": _LATE_SECONDS,
-    }
-    async with using(pool) as conn:
-        await conn.execute(_ANSWERED, given)
+    kept = attempted.answered_seconds
+    await claims.answered(
+        Answered(
+            account_id=attempted.account_id,
+            key_hash=attempted.key_hash,
+            trace_id=trace_id,
+            kept_seconds=kept,
+            later_seconds=max(_LATE_SECONDS, kept),
+        )
+    )
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -159,18 +168,6 @@ _PARTS = {
     ).format(now=NOW),
 }
 
-_INSERT = (
-    sql.SQL("""
-INSERT INTO idempotency_keys
-       (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until,
-        tried, kept_until)
-VALUES (%(account)s, %(key)s, '', %(trace)s, %(conversation)s, 1, {until}, %(tried)s, {kept})
-    ON CONFLICT (account_id, key) DO NOTHING {claimed}
-""")
-    .format(**_PARTS)
-    .as_bytes()
-)
-
 _LOCK = sql.SQL("""
 SELECT trace_id, conversation_id, publication,
        greatest(0, extract(epoch FROM claimed_until - clock_timestamp()))::float8, {now}, {begun_at}, tried,
@@ -198,12 +195,3 @@ _SEVERAL = sql.SQL("UPDATE idempotency_keys SET tried = 'several', kept_until = 
 )
 
 _FIRST = sql.SQL("UPDATE idempotency_keys SET tried = 'first' {place}").format(**_PARTS)
-
-# A later try's row stays for its first one, which may yet come.
-_ANSWERED = sql.SQL("""
-UPDATE idempotency_keys
-   SET tried = CASE tried WHEN 'later' THEN 'later' ELSE 'answered' END,
-       kept_until = clock_timestamp() + make_interval(
-           secs => CASE tried WHEN 'later' THEN greatest(%(late)s, %(answered)s) ELSE %(answered)s END)
- {place} AND trace_id = %(trace)s AND tried <> 'several'
-""").format(**_PARTS)

@@ -18,6 +18,7 @@ from contracts.messages import ChatRequested, DescribeConversation, ForkConversa
 from contracts.timings import COMMAND_SECONDS
 from conversations.claims import idempotency, tries
 from conversations.claims.idempotency import Claim, KeyConflict
+from conversations.claims.table import Claims
 from conversations.claims.tries import Try
 from conversations.errors import StoreUnavailable
 from gateway.http.exchange import Exchange
@@ -58,7 +59,7 @@ class Key(msgspec.Struct, frozen=True):
         if not self.valid:
             raise invalid(NAME, _WRONG)
 
-    async def claim(self, pool: Pool, request: ChatRequested, seconds: float) -> Claim:
+    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
         """Claim the key for `request` and `seconds`, or find what it stands for; without a key, go ahead.
 
         Raises Refusal: 409 where it stands for another request; StoreUnavailable.
@@ -66,10 +67,10 @@ class Key(msgspec.Struct, frozen=True):
         if self.text is None:
             return _claim_of(request)
         return await self._claim(
-            pool, request.account_id, _hash(request), request.trace_id, request.conversation_id, seconds
+            claims, request.account_id, _hash(request), request.trace_id, request.conversation_id, seconds
         )
 
-    async def claim_command(self, pool: Pool, command: C) -> C:
+    async def claim_command(self, claims: Claims, command: C) -> C:
         """The command as the first request with this key gave it: with its trace, and what it is to begin.
 
         By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, StoreUnavailable.
@@ -82,13 +83,13 @@ class Key(msgspec.Struct, frozen=True):
         request_hash = hashlib.sha256(wire.encode_canonical(asked)).digest()
         trace_id, conversation_id = command.trace_id, command.conversation_id
         claim = await self._claim(
-            pool, command.account_id, request_hash, trace_id, conversation_id, COMMAND_SECONDS
+            claims, command.account_id, request_hash, trace_id, conversation_id, COMMAND_SECONDS
         )
         return replace(command, trace_id=claim.trace_id, conversation_id=claim.conversation_id)
 
     async def _claim(
         self,
-        pool: Pool,
+        claims: Claims,
         account_id: str,
         request_hash: bytes,
         trace_id: str,
@@ -98,7 +99,7 @@ class Key(msgspec.Struct, frozen=True):
         assert self.text is not None
         try:
             return await idempotency.claim_key(
-                pool,
+                claims,
                 account_id=account_id,
                 key=self.text,
                 request_hash=request_hash,
@@ -127,10 +128,10 @@ class Tried(Key, frozen=True, kw_only=True):
 
     attempted: Try
 
-    async def claim(self, pool: Pool, request: ChatRequested, seconds: float) -> Claim:
+    async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
         """That of the other tries, or one of its own. Raises StoreUnavailable."""
         found = await tries.claim_try(
-            pool,
+            claims,
             self.attempted,
             trace_id=request.trace_id,
             conversation_id=request.conversation_id,
@@ -138,11 +139,11 @@ class Tried(Key, frozen=True, kw_only=True):
         )
         return found or _claim_of(request)
 
-    async def answered(self, pool: Pool, claim: Claim) -> None:
+    async def answered(self, claims: Claims, claim: Claim) -> None:
         """No try comes behind this one."""
         if claim.key_hash:
             with contextlib.suppress(StoreUnavailable):
-                await tries.answered(pool, self.attempted, claim.trace_id)
+                await tries.answered(claims, self.attempted, claim.trace_id)
 
 
 @described("idempotency_conflict", parameters=[IDEMPOTENCY_KEY])

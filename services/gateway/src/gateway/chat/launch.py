@@ -55,7 +55,7 @@ async def launched(
     attempt = _Launch(parts, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while asyncio.get_running_loop().time() < end:
-        claim = await key.claim(parts.pool, request, ACCEPT_SECONDS)
+        claim = await key.claim(parts.claims, request, ACCEPT_SECONDS)
         following = parts.runs.follow(
             claim.trace_id,
             claim.conversation_id,
@@ -247,7 +247,7 @@ async def launch(
 async def _settle(parts: Parts, exchange: Exchange, key: Key, claim: Claim, run: LiveRun) -> None:
     """When the request has been answered, or is about to be refused."""
     if isinstance(key, Tried) and exchange.status is not None and not run.gone:
-        await key.answered(parts.pool, claim)
+        await key.answered(parts.claims, claim)
     if run.ended:
         parts.limiter.ended(claim.account_id, claim.trace_id)
 

@@ -93,7 +93,7 @@ async def fork(
         source_id=source_id,
         at=at,
     )
-    command = await key.claim_command(parts.pool, command)
+    command = await key.claim_command(parts.claims, command)
     exchange.answer_as(command.trace_id)
     answer = await fork_conversation(parts.bus.rpc, command)
     if answer.outcome != "forked":

@@ -131,7 +131,7 @@ async def describe(
         title=changes.title,
         metadata=changes.metadata,
     )
-    command = await key.claim_command(parts.pool, command)
+    command = await key.claim_command(parts.claims, command)
     exchange.answer_as(command.trace_id)
     answer = await describe_conversation(parts.bus.rpc, command)
     match answer.outcome:

@@ -7,7 +7,6 @@ from litestar.params import PathParameter
 
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
-from directory.named import agent_called
 from gateway.access.auth import REFUSALS, bearer_or
 from gateway.chat.ask import Asker
 from gateway.http.exchange import Exchange
@@ -48,7 +47,7 @@ async def agent_of(parts: Parts, asker: Asker, name: str) -> str:
     """The id of the agent that the address names. Raises Refusal: 404; DatabaseUnavailable."""
     if asker.agent is not None:
         return asker.agent.agent_id
-    found = await agent_called(parts.pool, asker.caller.account_id, name.replace("\x00", "\ufffd"))
+    found = await parts.agent_names.called(asker.caller.account_id, name)
     if found is None:
         raise Refusal("agent_not_found", "No agent of the account has this id, or alone has this name.")
-    return found.agent_id
+    return found

@@ -11,7 +11,6 @@ from litestar.params import PathParameter
 
 from conversations.queries import shown_history
 from directory.caller import Caller
-from directory.named import agent_called
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import REFUSALS, authenticate, provide_caller
 from gateway.chat.shown import MAX_NAME, check_name
@@ -93,7 +92,7 @@ async def reconnect(
 
 
 async def _newest(parts: Parts, caller: Caller, agent: str, chat_id: str) -> str | None:
-    found = await agent_called(parts.pool, caller.account_id, agent.replace("\x00", "\ufffd"))
-    if found is None:
+    agent_id = await parts.agent_names.called(caller.account_id, agent)
+    if agent_id is None:
         raise Refusal("agent_not_found")
-    return await shown_history.newest_run(parts.pool, caller.account_id, found.agent_id, chat_id)
+    return await shown_history.newest_run(parts.pool, caller.account_id, agent_id, chat_id)

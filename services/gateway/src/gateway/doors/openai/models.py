@@ -9,7 +9,7 @@ from litestar.params import PathParameter
 
 from contracts.examples import AGENT
 from directory.caller import Caller
-from directory.named import NamedAgent, agent_called, named_agents
+from directory.named import NamedAgent, agent_of, named_agents
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import provide_caller
@@ -62,8 +62,7 @@ async def get_model(
     request: Request[Any, Any, Any], caller: NamedDependency[Caller], model: _ModelName
 ) -> Model:
     """One, by what may stand in `model`. Raises Refusal."""
-    name = model.replace("\x00", "\ufffd")
-    agent = await agent_called(parts_of(request).pool, caller.account_id, name)
+    agent = agent_of(await named_agents(parts_of(request).pool, caller.account_id), model)
     if agent is None:
         raise Refusal("agent_not_found")
     return _model(agent)

@@ -11,7 +11,6 @@ from hashlib import sha256
 from contracts import wire
 from conversations.claims.tries import Try
 from conversations.queries import shown_history
-from directory.named import agent_called
 from gateway.chat import shown
 from gateway.chat.ask import Ask, Asker
 from gateway.doors.openai import body
@@ -47,13 +46,13 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     limit = asker.caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
     account_id = asker.caller.account_id
-    agent = await agent_called(parts.pool, account_id, given.model)
-    if agent is None:
+    agent_id = await parts.agent_names.called(account_id, given.model)
+    if agent_id is None:
         raise Refusal("agent_not_found")
-    hash_of = partial(shown_history.hash_of, account_id, agent.agent_id, key or "")
+    hash_of = partial(shown_history.hash_of, account_id, agent_id, key or "")
     ask = CompletionAsk(
         form=asker.form,
-        agent_id=agent.agent_id,
+        agent_id=agent_id,
         message=given.shown.message,
         model=given.model,
         include_usage=given.include_usage,

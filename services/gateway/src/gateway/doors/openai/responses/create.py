@@ -12,7 +12,6 @@ from contracts.examples import CONVERSATION, TRACE
 from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
-from directory.named import agent_called
 from gateway.chat import resume, shown
 from gateway.chat.ask import Ask, Asker
 from gateway.chat.launch import ended, refused_by
@@ -76,13 +75,13 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     key, caller = conversation_key_of(exchange), asker.caller
     limit = caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
-    agent = await agent_called(parts.pool, caller.account_id, given.model)
-    if agent is None:
+    agent_id = await parts.agent_names.called(caller.account_id, given.model)
+    if agent_id is None:
         raise Refusal("agent_not_found")
     asked = partial(
         ResponseAsk,
         form=asker.form,
-        agent_id=agent.agent_id,
+        agent_id=agent_id,
         model=given.model,
         background=given.background,
         as_events=given.streamed,
@@ -94,7 +93,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
         return asked(verdicts=given.verdicts)
     named = given.conversation or given.previous
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
-    hash_of = partial(shown_history.hash_of, caller.account_id, agent.agent_id, name)
+    hash_of = partial(shown_history.hash_of, caller.account_id, agent_id, name)
     all_new = "\n\n".join(each.content for each in given.shown.messages)
     ask = asked(
         message=given.shown.message if named is None else all_new,

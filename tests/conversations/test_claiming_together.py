@@ -1,0 +1,105 @@
+"""New claims that wait go to Postgres in one statement, and each is made as if it had gone alone."""
+
+import asyncio
+import contextlib
+import uuid
+
+import psycopg
+import pytest
+
+from contracts.ids import new_id
+from conversations.claims.idempotency import Claim, KeyConflict, claim_key
+from conversations.claims.table import Claims
+from conversations.claims.tries import Try, claim_try
+from conversations.errors import StoreUnavailable
+from runtime.postgres import CALL_SECONDS, Pool, connection, open_pool
+
+pytestmark = pytest.mark.requirement("IDEMPOTENCY")
+_BREAK = """
+SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%INSERT INTO idempotency_keys%' AND pid <> pg_backend_pid()
+"""
+
+
+def _claim(claims: Claims, account: str, key: str, body: bytes = b"body") -> "asyncio.Task[Claim]":
+    return asyncio.create_task(
+        claim_key(
+            claims,
+            account_id=account,
+            key=key,
+            request_hash=body,
+            trace_id=uuid.uuid4().hex,
+            conversation_id=new_id(),
+            seconds=15.0,
+        )
+    )
+
+
+async def test_each_key_is_claimed_once_whoever_asks_at_once_and_at_whichever_gateway(
+    claims: Claims, migrated_database_url: str
+) -> None:
+    account = new_id()
+    async with open_pool(migrated_database_url) as pool, contextlib.aclosing(Claims(pool)) as others:
+        keys = [f"k{number}" for number in range(40)]
+        orders = (claims, keys), (others, keys[::-1]), (claims, keys[::-1]), (others, keys)
+        made = await asyncio.gather(
+            *(_claim(gateway, account, key) for gateway, all_ in orders for key in all_)
+        )
+    assert sum(claim.mine for claim in made) == len(keys)
+    assert len({claim.trace_id for claim in made}) == len(keys)
+    assert {claim.publication for claim in made} == {1}
+
+
+async def test_keys_and_tries_that_are_new_share_one_connection(claims: Claims, pool: Pool) -> None:
+    account = new_id()
+    before = pool.get_stats()["requests_num"]
+    tried = [
+        claim_try(
+            claims,
+            Try(account_id=account, request=str(number), first=True, asked_at="2026-01-01T00:00:00Z"),
+            trace_id=uuid.uuid4().hex,
+            conversation_id=new_id(),
+            seconds=15.0,
+        )
+        for number in range(50)
+    ]
+    made = await asyncio.gather(*(_claim(claims, account, f"k{number}") for number in range(50)), *tried)
+    assert all(claim is not None and claim.mine for claim in made)
+    assert pool.get_stats()["requests_num"] - before == 1
+    async with connection(pool) as conn:
+        query = "SELECT count(*) FILTER (WHERE tried = 'first' AND kept_until > claimed_until), count(*) FROM"
+        query += " idempotency_keys WHERE account_id = %s"
+        assert await (await conn.execute(query.encode(), [account])).fetchone() == (50, 100)
+
+
+async def test_of_two_requests_under_one_key_at_the_same_moment_one_conflicts(claims: Claims) -> None:
+    account = new_id()
+    first, other = await asyncio.gather(
+        _claim(claims, account, "k"), _claim(claims, account, "k", b"other"), return_exceptions=True
+    )
+    assert isinstance(first, Claim)
+    assert first.mine
+    assert isinstance(other, KeyConflict)
+
+
+async def test_where_the_connection_breaks_nobody_is_told_that_another_has_its_key(
+    claims: Claims, migrated_database_url: str
+) -> None:
+    """The server may have made the claim, and its request would wait for one that is not on its way."""
+    account = new_id()
+    assert (await _claim(claims, account, "first")).mine
+    async with (
+        open_pool(migrated_database_url, role=None) as owner,
+        connection(owner, seconds=20) as locking,
+        locking.transaction(),
+    ):
+        await locking.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        await locking.execute("LOCK TABLE idempotency_keys")
+        waiting = [_claim(claims, account, f"k{number}") for number in range(3)]
+        with psycopg.connect(migrated_database_url, autocommit=True) as breaking:
+            async with asyncio.timeout(CALL_SECONDS):
+                while (True,) not in breaking.execute(_BREAK).fetchall():  # noqa: ASYNC110 - a table has no event
+                    await asyncio.sleep(0)
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in told] == [StoreUnavailable] * 3
+    assert (await _claim(claims, account, "k0")).mine
