@@ -207,6 +207,12 @@ def test_nobody_is_asked_with_a_credential_in_what_goes_back_as_it_is(result: In
     assert BEARER not in str(failed.value)
 
 
+@pytest.mark.parametrize("result", [asks(state="a\0b"), asks(key="a\0b")], ids=["state", "key"])
+def test_what_goes_back_as_it_is_can_be_stored_until_then(result: InputRequiredResult) -> None:
+    with pytest.raises(ToolFailed, match="no text"):
+        READER.required(result)
+
+
 @pytest.mark.requirement("SECRETS-NOWHERE")
 def test_a_credential_in_a_message_is_struck_out() -> None:
     assert messages(READER.required(asks(message=f"No {BEARER}"))) == ["No [hidden]"]

@@ -89,7 +89,9 @@ class Reader:
         state = result.request_state
         if len(state or "") > _STATE_CHARS or any(len(key) > _KEY_CHARS for key in asked):
             raise ToolFailed("input", "its state or a key is too long")
-        # Both go back as they are, and are stored until then.
+        # Both go back as they are, and are stored until then: no event holds a NUL.
+        if any(cleaned(text) != text for text in (state or "", *asked)):
+            raise ToolFailed("input", "its state or a key is no text")
         if any(redacted(text, self._secrets()) != text for text in (state or "", *asked)):
             raise ToolFailed("input", "its state or a key holds a credential")
         return InputRequired(_few(requests), state)
