@@ -344,14 +344,21 @@ async def test_it_speaks_tls_and_knows_whom_it_speaks_to(server: Server) -> None
         await friends.aclose()
 
 
-async def test_no_connection_in_time_is_a_timeout(server: Server) -> None:
+async def test_no_connection_in_time_is_a_timeout() -> None:
     """Nothing answers there: the handshake of TLS does not begin."""
-    silent = await asyncio.start_server(lambda _r, _w: asyncio.sleep(60), "127.0.0.1")
+    closed = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        closed.set()
+
     client = HttpClient(ssl.create_default_context(), connect_seconds=0.1, keepalive_seconds=60.0)
-    port = silent.sockets[0].getsockname()[1]
-    with pytest.raises(TimeoutError):
-        await whole(client, Origin("localhost", port, True))
-    silent.close()
+    async with await asyncio.start_server(silent, "127.0.0.1") as listening:
+        port = listening.sockets[0].getsockname()[1]
+        with pytest.raises(TimeoutError):
+            await whole(client, Origin("localhost", port, True))
+        await closed.wait()
 
 
 async def test_a_compressed_answer_is_one_where_nobody_reads_it(origin: Origin, server: Server) -> None:
