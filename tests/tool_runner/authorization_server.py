@@ -9,7 +9,7 @@ import contextlib
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 import uvicorn
 from mcp.server.auth.provider import (
@@ -45,6 +45,9 @@ class Issuer:
         self.grants: list[str] = []
         self.thefts = 0
         self.loses_answers = False
+        self.may_grant: set[str] | None = None
+        """The scopes that the client may have for its credentials; None: any."""
+        self.asked_for: list[str] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.asked = asyncio.Event()
@@ -79,7 +82,7 @@ class Issuer:
     ) -> OAuthToken:
         del self.codes[authorization_code.code]
         self.grants.append("authorization_code")
-        return self.issue(client.client_id, refreshable=True)
+        return self.issue(client.client_id, refreshable=True, scopes=authorization_code.scopes)
 
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
@@ -100,7 +103,7 @@ class Issuer:
         if self.refresh.pop(refresh_token.token, None) is None:
             raise TokenError("invalid_grant")
         self.spent.add(refresh_token.token)
-        return self.issue(client.client_id, refreshable=True)
+        return self.issue(client.client_id, refreshable=True, scopes=refresh_token.scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         return self.access.get(token)
@@ -111,18 +114,18 @@ class Issuer:
     async def exchange_identity_assertion(self, *_: object) -> OAuthToken:
         raise NotImplementedError
 
-    def issue(self, client_id: str, *, refreshable: bool) -> OAuthToken:
+    def issue(self, client_id: str, *, refreshable: bool, scopes: Sequence[str] = ()) -> OAuthToken:
         token = AccessToken(
             token=f"access-{secrets.token_urlsafe(16)}",
             client_id=client_id,
-            scopes=[],
+            scopes=list(scopes),
             resource=self.resource,
         )
         self.access[token.token] = token
         refresh = None
         if refreshable:
             refresh = f"refresh-{secrets.token_urlsafe(16)}"
-            self.refresh[refresh] = RefreshToken(token=refresh, client_id=client_id, scopes=[])
+            self.refresh[refresh] = RefreshToken(token=refresh, client_id=client_id, scopes=list(scopes))
         return OAuthToken(access_token=token.token, expires_in=self.expires_in, refresh_token=refresh)
 
 
@@ -135,6 +138,8 @@ class Protected:
         self.url = f"{self.origin}/mcp"
         self.issuer = Issuer(self.url)
         self.resource_metadata: dict[str, object] | None = None
+        self.wants: dict[bytes, str] = {}
+        """By what a message holds, the scope without which it is answered with 403."""
         self.answers: dict[str, Response] = {}
         """By path, in the place of its own."""
         self.seen: list[str] = []
@@ -166,6 +171,11 @@ class Protected:
             if answer := await self._answer(request):
                 await answer(scope, receive, send)
                 return
+            if wanted := self._missing(request, body):
+                challenge = f'Bearer error="insufficient_scope", scope="{wanted}"'
+                refusal = Response(status_code=403, headers={"www-authenticate": challenge})
+                await refusal(scope, receive, send)
+                return
             self.seen += [value.removeprefix("Bearer ") for value in request.headers.getlist("authorization")]
 
             async def again() -> Message:
@@ -179,6 +189,13 @@ class Protected:
             await inner(scope, replayed, send)
 
         return outer
+
+    def _missing(self, request: Request, body: bytes) -> str | None:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        if (known := self.issuer.access.get(token)) is None:
+            return None
+        missing = (scope for part, scope in self.wants.items() if part in body)
+        return next((scope for scope in missing if not set(scope.split()) <= set(known.scopes)), None)
 
     async def _answer(self, request: Request) -> Response | None:
         if (answer := self.answers.get(request.url.path)) is not None:
@@ -195,7 +212,11 @@ class Protected:
         expected = "Basic " + base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
         if basic != expected:
             return JSONResponse({"error": "invalid_client", "error_description": basic}, status_code=401)
-        issued = self.issuer.issue(CLIENT, refreshable=False)
+        asked = str(form.get("scope", ""))
+        self.issuer.asked_for.append(asked)
+        if self.issuer.may_grant is not None and not set(asked.split()) <= self.issuer.may_grant:
+            return JSONResponse({"error": "invalid_scope"}, status_code=400)
+        issued = self.issuer.issue(CLIENT, refreshable=False, scopes=asked.split())
         return JSONResponse(issued.model_dump(exclude_none=True))
 
     def register(self) -> None:

@@ -62,10 +62,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed part of a row."""
+    """The sealed part of a row. `wider`: a scope to ask for besides, as the tool server wants it."""
 
     client: Client | None = None
     tokens: Tokens | None = None
+    wider: str | None = None
 
 
 class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +95,10 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
-    """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known."""
+    """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known.
+
+    With tokens it may need an authorisation all the same: for a wider scope than theirs.
+    """
 
     id: str
     url: str
@@ -150,23 +154,25 @@ async def keep_tokens(
     expires_in: int | None,
     *,
     new_id: str | None = None,
+    enough: bool = True,
 ) -> bool:
     """Store what was issued; False where another authorisation has taken the place of `found_id`.
 
-    `new_id`: somebody else may be authorised from now on, so that sessions begin anew.
+    `new_id`: somebody else may be authorised from now on, so that sessions begin anew. Not `enough`: a scope
+    that was missing still is, so the status stays.
     """
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
-    asked = [new_id or found_id, sealed, expires_in, place.agent_id, place.server, found_id]
+    asked = [new_id or found_id, sealed, enough, enough, expires_in, place.agent_id, place.server, found_id]
     return (await conn.execute(_KEEP, asked)).rowcount == 1
 
 
 async def need_authorization(
-    conn: Connection, sealer: Sealer, place: Place, found: Authorization, detail: str
+    conn: Connection, sealer: Sealer, place: Place, found_id: str, secrets: Secrets, detail: str
 ) -> None:
-    """Forget the tokens: an administrator has to authorise the agent again, for the reason `detail`."""
-    secrets = msgspec.structs.replace(found.secrets, tokens=None)
+    """An administrator has to authorise the agent again, for the reason `detail`; `secrets` are left."""
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
-    await conn.execute(_NEED, [sealed, detail, place.agent_id, place.server, found.id])
+    asked = [sealed, detail, secrets.tokens is not None, place.agent_id, place.server, found_id]
+    await conn.execute(_NEED, asked)
 
 
 async def keep_link(
@@ -200,15 +206,16 @@ SELECT authorization_id, url, settings::text, secrets, status,
 
 _KEEP = """
 UPDATE mcp_authorizations
-   SET authorization_id = %s, secrets = %s, status = 'authorized', detail = '',
+   SET authorization_id = %s, secrets = %s, status = CASE WHEN %s THEN 'authorized' ELSE status END,
+       detail = CASE WHEN %s THEN '' ELSE detail END,
        changed_at = clock_timestamp(), expires_at = clock_timestamp() + make_interval(secs => %s::integer)
  WHERE agent_id = %s AND server = %s AND authorization_id = %s
 """
 
 _NEED = """
 UPDATE mcp_authorizations
-   SET secrets = %s, status = 'needs_authorization', detail = %s, expires_at = NULL,
-       changed_at = clock_timestamp()
+   SET secrets = %s, status = 'needs_authorization', detail = %s,
+       expires_at = CASE WHEN %s THEN expires_at END, changed_at = clock_timestamp()
  WHERE agent_id = %s AND server = %s AND authorization_id = %s
 """
 

@@ -20,6 +20,7 @@ Kind = Literal[
     "redirect",
     "credentials",
     "authorization",
+    "scope",
     "expired",
     "status",
     "protocol",
@@ -47,6 +48,7 @@ _WORDS: dict[Kind, str] = {
     "redirect": "The tool server has moved; its configured address must be changed.",
     "credentials": "The tool server refused this agent's credentials.",
     "authorization": "The tool server needs authorisation by an administrator.",
+    "scope": "The tool server wants a wider scope than this agent has: an administrator has to authorise it.",
     "expired": "The tool server has ended the session.",
     "status": "The tool server failed.",
     "protocol": "The tool server's answer was not valid MCP.",
@@ -67,7 +69,9 @@ _AMBIGUOUS: frozenset[Kind] = frozenset(
 # A later fault of the same exchange says more than these.
 _SOFT: frozenset[Kind] = frozenset({"status", "credentials", "redirect", "protocol"})
 # Another request of the same exchange would meet these again.
-_FINAL: frozenset[Kind] = frozenset({"address", "unreachable", "certificate", "oversized", "authorization"})
+_FINAL: frozenset[Kind] = frozenset(
+    {"address", "unreachable", "certificate", "oversized", "authorization", "scope"}
+)
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from mcp.client.auth.utils import (
     handle_auth_metadata_response,
     handle_protected_resource_response,
     issuers_match,
+    union_scopes,
     validate_metadata_issuer,
 )
 from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
@@ -41,10 +42,11 @@ class Found(msgspec.Struct, frozen=True):
         return str(self.metadata.issuer)
 
 
-async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings) -> Found:
+async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings, wider: str | None) -> Found:
     """Ask the tool server at `url`, then the authorization server that it names.
 
-    Where an issuer is configured, no other one is taken. Raises ToolFailed.
+    `wider` is a scope to ask for besides. Where an issuer is configured, no other one is taken.
+    Raises ToolFailed.
     """
     probe = made(httpx2.Request, "GET", url, headers={"accept": "text/event-stream"})
     challenge = await http.head(probe)
@@ -55,7 +57,9 @@ async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings) -
         extract_scope_from_www_auth(challenge), resource, metadata, [settings.grant, "refresh_token"]
     )
     return Found(
-        metadata, resource_url_from_server_url(url) if resource is None else str(resource.resource), scope
+        metadata,
+        resource_url_from_server_url(url) if resource is None else str(resource.resource),
+        union_scopes(scope, wider),
     )
 
 

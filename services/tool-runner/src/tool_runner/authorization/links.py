@@ -83,7 +83,7 @@ class Links:
             found = await find(conn, self._all.sealer, place)
         if found is None or found.settings.grant != "authorization_code":
             raise ToolFailed("authorization", "the server is not set up for authorization_code")
-        server = await discover(self._all.http, found.url, found.settings)
+        server = await discover(self._all.http, found.url, found.settings, found.secrets.wider)
         endpoint = str(server.metadata.authorization_endpoint)
         try:
             self._all.http.guard.check_url(endpoint)
@@ -155,8 +155,10 @@ class Links:
         if asked.code is None:
             raise ToolFailed("authorization", "the authorization server refused it")
         issued = await grants.by_code(self._all.http, link, asked.code)
-        kept = Secrets(client=link.client, tokens=issued.tokens)
         async with locked(self._all.pool, place) as conn:
+            found = await find(conn, self._all.sealer, place)
+            wider = None if found is None else found.secrets.wider
+            kept = Secrets(client=link.client, tokens=issued.tokens, wider=wider)
             stored = await keep_tokens(
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
             )

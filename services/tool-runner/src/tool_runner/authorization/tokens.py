@@ -28,6 +28,7 @@ from tool_runner.authorization import grants
 from tool_runner.authorization.discovery import discover
 from tool_runner.authorization.grants import Issued
 from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.scopes import beyond, together
 from tool_runner.faults import ToolFailed
 from tool_runner.shared_task import shared
 
@@ -39,6 +40,7 @@ _AGAIN_SECONDS = 15.0
 _SAVES = 5
 _SAVE_AGAIN_SECONDS = 0.5
 _SECRETS_KEPT = 4
+_SCOPES_IN_VAIN = 8
 
 
 class Authorizations:
@@ -56,7 +58,7 @@ class Authorizations:
 
 
 class AccessTokens:
-    """`current` is asked before each request; `instead_of` after the server has refused one."""
+    """`current` is asked before each request; `instead_of` and `wider` after the server has refused one."""
 
     def __init__(self, authorizations: Authorizations, place: Place, url: str) -> None:
         self._all = authorizations
@@ -67,6 +69,7 @@ class AccessTokens:
         self._getting: asyncio.Task[str] | None = None
         self._failed: ToolFailed | None = None
         self._again_at = 0.0
+        self._in_vain: dict[str, float] = {}
         self._seen: list[str] = []
         self._log = logs.get_logger("authorization").bind(agent_id=place.agent_id, server=place.server)
 
@@ -94,6 +97,57 @@ class AccessTokens:
             return None
         return await self._get(refused=refused)
 
+    async def wider(self, refused: str, scope: str, *, ask: bool) -> str | None:
+        """Another token than `refused`, for `scope` too, if one can be had without a person.
+
+        None where not, and where it was tried in vain just now: the status is `needs_authorization` then.
+        Not `ask`: the token is the second one, so no third is asked for. Raises ToolFailed.
+        """
+        self._in_vain = {each: until for each, until in self._in_vain.items() if until > _now()}
+        if scope in self._in_vain or len(self._in_vain) >= _SCOPES_IN_VAIN:
+            return None
+        # It goes on where its caller has gone: a token may be issued by now.
+        token = await asyncio.shield(shared(self._widened(refused, scope, ask=ask)))
+        if token is None:
+            self._in_vain[scope] = _now() + _AGAIN_SECONDS
+        return token
+
+    async def _widened(self, refused: str, scope: str, *, ask: bool) -> str | None:
+        try:
+            async with (
+                self._all.turns.turn(self._place.account_id),
+                locked(self._all.pool, self._place) as conn,
+            ):
+                token = await self._found_wider(conn, refused, scope, ask=ask)
+        except (DatabaseUnavailable, SealBroken) as error:
+            raise ToolFailed("not_started", f"its authorisation: {error}") from error
+        if token is not None:
+            self._keep_in_mind(token)
+        return token
+
+    async def _found_wider(self, conn: Connection, refused: str, scope: str, *, ask: bool) -> str | None:
+        found = await find(conn, self._all.sealer, self._place)
+        if found is None or found.url != self._url or (tokens := found.secrets.tokens) is None:
+            return None
+        if tokens.access != refused:  # another worker was quicker
+            self._fresh_until = 0.0
+            return tokens.access if ask else None
+        wider = together(found.secrets.wider, tokens.scope, scope)
+        secrets = msgspec.structs.replace(found.secrets, wider=wider or found.secrets.wider)
+        detail = f"the tool server wants the scope {beyond(tokens.scope, scope)}"
+        if found.settings.grant == "client_credentials":
+            if ask and wider is not None:
+                try:
+                    return await self._renewed(msgspec.structs.replace(found, secrets=secrets), tokens)
+                except ToolFailed as failed:
+                    if failed.fault.kind != "authorization":
+                        raise
+                    detail = f"{detail}, and {failed.fault.detail}"
+            secrets = found.secrets  # what the client is refused must not cost it the token that it can have
+        self._log.warning("scope_missing", scope=scope)
+        await need_authorization(conn, self._all.sealer, self._place, found.id, secrets, detail)
+        return None
+
     async def _get(self, refused: str | None) -> str:
         """One attempt for all who wait. It goes on where they have gone: a token may be issued by now."""
         if self._getting is None or self._getting.done():
@@ -113,10 +167,13 @@ class AccessTokens:
         except ToolFailed as failed:
             raise self._failure(failed) from None
         self._failed = None
+        self._keep_in_mind(token)
+        return token
+
+    def _keep_in_mind(self, token: str) -> None:
         self._token = token
         if token not in self._seen:
             self._seen = [token, *self._seen][:_SECRETS_KEPT]
-        return token
 
     def _failure(self, failed: ToolFailed) -> ToolFailed:
         self._failed, self._again_at = failed, _now() + _AGAIN_SECONDS
@@ -136,13 +193,21 @@ class AccessTokens:
         if tokens is None and found.settings.grant == "authorization_code":
             raise ToolFailed("authorization", "an administrator has to open the link")
         try:
-            issued = await self._issued(found, tokens)
+            # What takes the place of a token does not widen it: a scope that was missing still is.
+            return await self._renewed(found, tokens, enough=tokens is None or found.status == "authorized")
         except ToolFailed as failed:
             if failed.fault.kind == "authorization":
+                by_link = found.settings.grant == "authorization_code"
+                secrets = msgspec.structs.replace(
+                    found.secrets, tokens=None, wider=found.secrets.wider if by_link else None
+                )
                 detail = failed.fault.detail
-                await need_authorization(conn, self._all.sealer, self._place, found, detail)
+                await need_authorization(conn, self._all.sealer, self._place, found.id, secrets, detail)
             raise
-        await self._keep(found, issued)
+
+    async def _renewed(self, found: Authorization, tokens: Tokens | None, *, enough: bool = True) -> str:
+        issued = await self._issued(found, tokens)
+        await self._keep(found, issued, enough=enough)
         # Not earlier than now, however short it lasts: its own request takes it.
         lasts = float("inf") if issued.expires_in is None else issued.expires_in
         self._fresh_until = _now() + max(lasts - _EARLY_SECONDS, 1.0)
@@ -154,20 +219,28 @@ class AccessTokens:
         client = found.secrets.client
         if found.settings.grant == "client_credentials" and client is not None:
             return await grants.by_credentials(
-                self._all.http, client, await discover(self._all.http, self._url, found.settings)
+                self._all.http,
+                client,
+                await discover(self._all.http, self._url, found.settings, found.secrets.wider),
             )
         if tokens is None or client is None or tokens.refresh is None:
             raise ToolFailed("authorization", "the token is over, and there is none to refresh it")
         return await grants.by_refresh(self._all.http, client, tokens)
 
-    async def _keep(self, found: Authorization, issued: Issued) -> None:
+    async def _keep(self, found: Authorization, issued: Issued, *, enough: bool) -> None:
         """Store it by a connection of its own, again where Postgres breaks off: the old one may be dead."""
         secrets: Secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
         for left in reversed(range(_SAVES)):
             try:
                 async with connection(self._all.pool) as conn:
                     kept = await keep_tokens(
-                        conn, self._all.sealer, self._place, found.id, secrets, issued.expires_in
+                        conn,
+                        self._all.sealer,
+                        self._place,
+                        found.id,
+                        secrets,
+                        issued.expires_in,
+                        enough=enough,
                     )
             except DatabaseUnavailable:
                 if not left:

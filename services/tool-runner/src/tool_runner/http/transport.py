@@ -19,11 +19,13 @@ from net_guard.addresses import CONNECT_SECONDS
 from net_guard.network import ERRORS, GuardedBackend
 from net_guard.transport import judged
 from runtime.fair_slots import KeySlots
+from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import Fault, ToolFailed
 from tool_runner.http.body import BoundedBody
 from tool_runner.http.exchange import Exchange, current
 from tool_runner.http.network import fault_of
+from tool_runner.redaction import secrets_of
 
 # Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
 _KEEPALIVE_SECONDS = 4.0
@@ -118,8 +120,13 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 request.headers["authorization"] = f"Bearer {token}"
                 response = await self._response(request)
+        scope: str | None = None
+        if response.status == 403 and self._tokens is not None:
+            response, scope = await self._with_wider_scope(request, response, self._tokens)
         received = httpx2.Headers(response.headers)
         fault = _judged(sent, response.status, _media_type(received))
+        if scope is not None:
+            fault = Fault("scope", f"the tool server wants the scope {scope}")
         if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
             self.session_lost = True
             if response.status == 404:
@@ -134,6 +141,24 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             headers=_kept(url, response.status, received),
             stream=BoundedBody(response.stream, exchange, self._large, received.get("content-encoding", "")),
         )
+
+    async def _with_wider_scope(
+        self, request: httpx2.Request, response: httpcore2.Response, tokens: AccessTokens
+    ) -> tuple[httpcore2.Response, str | None]:
+        """The answer, and the scope that it still wants. Sent again once: nothing was done for want of it."""
+        for first in (True, False):
+            headers = httpx2.Headers(response.headers)
+            scope = wanted_scope(response.status, headers, secrets_of(request.headers))
+            if scope is None:
+                break
+            refused = request.headers["authorization"].removeprefix("Bearer ")
+            token = await tokens.wider(refused, scope, ask=first)
+            if token is None:
+                break
+            await response.aclose()
+            request.headers["authorization"] = f"Bearer {token}"
+            response = await self._response(request)
+        return response, scope
 
     async def _authorized(self, request: httpx2.Request, tokens: AccessTokens) -> bool:
         """Give the request its token; where there is none, the fault is left in the exchange."""

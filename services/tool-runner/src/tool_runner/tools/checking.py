@@ -75,7 +75,7 @@ def _listed(config: McpServer, tools: dict[str, Tool], left_out: list[LeftOut]) 
 
 
 def _words(failed: ToolFailed) -> str:
-    if failed.fault.kind == "authorization":
+    if failed.fault.kind in ("authorization", "scope"):
         return f"Needs authorisation: {failed.fault.detail or 'nothing authorises the agent'}."
     return _SILENT if failed.fault.kind == "timeout" else failed.fault.words
 
