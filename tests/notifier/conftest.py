@@ -124,12 +124,13 @@ async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator
     running: list[NotifierProcess] = []
 
     def start(
-        name: str = "notifier-1", allow: str = "127.0.0.1:*", hurry: dict[str, Any] | None = None
+        name: str = "notifier-1", allow: str = "127.0.0.1:*", hurry: dict[str, Any] | None = None, **more: str
     ) -> NotifierProcess:
         environ = {
             "AGENTCHAT_DATABASE_URL": migrated_database_url,
             "AGENTCHAT_SECRET_KEY": base64.b64encode(b"k" * 32).decode(),
             "AGENTCHAT_WEBHOOK_ALLOW": allow,
+            **more,
         }
         process = NotifierProcess(tmp_path, environ, HURRY | (hurry or {}))
         process.start(name)

@@ -14,6 +14,7 @@ from directory.secrets import Sealer
 from net_guard import Guard
 from notifier.bodies import Bodies
 from notifier.clock import Clock
+from notifier.lag import report_lag
 from notifier.pages import Pages
 from notifier.sender import Post, Sender
 from runtime.logs import get_logger
@@ -62,7 +63,7 @@ class Serving:
                 background = [
                     tasks.create_task(self._listen()),
                     tasks.create_task(self._follow(pages)),
-                    tasks.create_task(self._tidy(clock)),
+                    tasks.create_task(self._tidy(log, clock)),
                 ]
                 self._tasks = tasks
                 await self._load(None)
@@ -127,19 +128,22 @@ class Serving:
                         await asyncio.sleep(REST_SECONDS)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _tidy(self, clock: Clock) -> None:
-        """Note how far endpoints have come that the log has had nothing for; forget old deliveries."""
+    async def _tidy(self, log: Log, clock: Clock) -> None:
+        """Note how far endpoints have come that the log has had nothing for, and how far behind they are;
+        forget old deliveries.
+        """
         rounds = 0
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             try:
                 clock.set(await outbox.now(self._pool))
                 await self._note_positions()
+                report_lag(await log.head(), [sender for sender, _ in self._senders.values()], self._name)
                 if rounds % _FORGET_ROUNDS == 0:
                     while await outbox.forget(self._pool, _FORGET_AT_ONCE) == _FORGET_AT_ONCE:
                         pass
                 rounds += 1
-            except DatabaseUnavailable as error:
+            except (DatabaseUnavailable, StoreUnavailable) as error:
                 self._logger.warning("cannot_tidy", reason=str(error))
 
     async def _note_positions(self) -> None:

@@ -1,0 +1,52 @@
+"""How far the notifier is behind the log, as a collector of metrics has it."""
+
+import asyncio
+
+import pytest
+
+from notifier.lag import BEHIND, FAILING
+from notifier.schedule import FAILURES_IN_A_ROW
+from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.receiver import Receiver, status
+from tests.system.collector import Collector, collector
+
+HURRY = {
+    "notifier.serving._TIDY_SECONDS": 0.1,
+    "notifier.schedule.RETRY_SECONDS": [3600.0] * 9,
+    "notifier.schedule.LONGEST_PAUSE": 3600.0,
+    "runtime.telemetry._METRICS_MILLISECONDS": 100,
+}
+
+
+@pytest.mark.requirement("WEBHOOK-DELIVERY")
+async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fails_is_only_counted(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    gate = asyncio.Event()
+
+    async def slow(_: object) -> bytes:
+        await gate.wait()
+        return status(204)
+
+    receiver.does("/slow", slow)
+    receiver.says("/fails", status(500))
+    for path in ("/slow", "/fails"):
+        await world.endpoint(receiver.url(path), "run.completed")
+    with collector() as collected:
+        notifiers(hurry=HURRY, OTEL_EXPORTER_OTLP_ENDPOINT=collected.endpoint)
+        for word in "abcdef":
+            await world.chat(word)
+        await receiver.until("/fails", FAILURES_IN_A_ROW)
+        await world.chat("a")  # the one that fails is left in peace, and stays behind
+        await _until(collected, FAILING, 1)
+        await _until(collected, BEHIND, 1, 1000)
+        gate.set()
+        await _until(collected, BEHIND, 0)
+        assert collected.counts_of(FAILING) == {"worker=notifier-1": 1}
+
+
+async def _until(collected: Collector, name: str, least: int, most: int | None = None) -> None:
+    wanted = range(least, (most or least) + 1)
+    async with asyncio.timeout(60):
+        while collected.counts_of(name).get("worker=notifier-1") not in wanted:  # noqa: ASYNC110 - a thread
+            await asyncio.sleep(0.02)
