@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -57,6 +58,24 @@ async def test_a_chat_is_told_and_a_test_has_the_receivers_answer(
     _, got = await receiver.until("/hook", 2)
     message = Webhook(made["secret"]).verify(got.body, got.headers)
     assert message["data"]["message"] == answer.json()["message"]
+    await _call(stack, http, "DELETE", f"/{made['id']}")
+
+
+async def test_a_wiped_nats_loses_nothing_that_is_owed(
+    stack: RunningStack, http: httpx.AsyncClient, caller: Caller, receiver: Receiver
+) -> None:
+    wanted = {"url": receiver.url("/wiped"), "events": ["run.completed"]}
+    made = await _call(stack, http, "POST", "", json=wanted)
+    await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": True})
+    owed = [(await caller.chat(f"Before {number}")).json()["conversation_id"] for number in range(3)]
+    stack.kill("nats", signal.SIGSTOP)
+    shutil.rmtree(stack.folder.nats / "jetstream")
+    stack.kill("nats")
+    await stack.wait_all_ready()
+    await _call(stack, http, "PATCH", f"/{made['id']}", json={"disabled": False})
+    owed += [(await caller.chat(f"After {number}")).json()["conversation_id"] for number in range(3)]
+    got = await receiver.until("/wiped", len(owed))
+    assert {each.message["data"]["conversation_id"] for each in got} == set(owed)
     await _call(stack, http, "DELETE", f"/{made['id']}")
 
 
