@@ -1,4 +1,7 @@
-"""What disturbs a batch that is being sent: an outage of Postgres, a restart of the endpoint, a change."""
+"""What disturbs a batch that is being sent: an outage of Postgres, a restart of the endpoint, a change.
+
+And an answer without an end.
+"""
 
 import asyncio
 
@@ -83,3 +86,14 @@ async def test_a_replay_asked_for_during_another_repeats_nothing_of_it(
     await deliveries.replay(world.pool, world.account_id, endpoint.id, first, first)
     got = await receiver.until("/again", 4)
     assert [each.message["data"]["position"] for each in got[2:]] == [first, second]
+
+
+async def test_an_answer_whose_body_never_ends_counts_by_its_status(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    receiver.says("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{")
+    endpoint = await world.endpoint(receiver.url("/endless"), "run.completed")
+    notifiers(hurry={"notifier.attempt.ATTEMPT_SECONDS": 3.0})
+    await world.chat()
+    [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status != "waiting")
+    assert delivery.status == "delivered"

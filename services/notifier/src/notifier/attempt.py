@@ -20,7 +20,9 @@ from runtime.http.answer import Kept
 from runtime.http.client import HttpClient, Origin
 
 ATTEMPT_SECONDS = 15.0
-"""Until the answer is there, from the look-up of the name on."""
+"""Until the answer's status is there, from the look-up of the name on."""
+
+_BODY_SECONDS = 1.0
 
 _KEEPALIVE_SECONDS = 15.0
 _ANSWER_BYTES = 4096
@@ -115,11 +117,13 @@ class Courier:
             address = self._address_of(url)
             self._guard.check(*address.judged)
             async with (
-                asyncio.timeout(ATTEMPT_SECONDS),
+                asyncio.timeout(ATTEMPT_SECONDS) as limit,
                 self._http.call(address.origin, (address.head + headers, body)) as answer,
             ):
+                limit.reschedule(None)
                 with contextlib.suppress(OSError):  # the status is all that counts
-                    await answer.each(Kept(_ANSWER_BYTES))
+                    async with asyncio.timeout(_BODY_SECONDS):
+                        await answer.each(Kept(_ANSWER_BYTES))
                 retry_after = (value for name, value in answer.headers if name == b"retry-after")
                 return answer.status, next(retry_after, b"").decode("latin-1") or None
         except TimeoutError:
