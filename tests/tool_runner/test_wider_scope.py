@@ -7,12 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from bus import Bus
 from directory.agents import McpServer
 from net_guard import Guard
 from runtime.postgres import Pool
 from tests.tool_runner.authorization_server import CLIENT, SECRET, protected
 from tests.tool_runner.conftest import call
-from tests.tool_runner.runner import make_agent
+from tests.tool_runner.runner import Calls, environ, make_agent, running
 from tests.tool_runner.test_authorization import Scene, finish
 from tool_runner.authorization.scopes import beyond, together, wanted_scope
 from tool_runner.authorization.tokens import Authorizations
@@ -86,6 +87,22 @@ async def test_the_next_link_asks_for_the_old_and_the_new_scope(scene: Scene, pa
         async with used(scene, worker, "2") as server:
             assert not (await call(server, "whoami")).is_error
     assert scene.server.issuer.grants == ["authorization_code", "authorization_code"]
+
+
+async def test_model_and_check_are_told_of_the_scope_that_is_missing(
+    scene: Scene, fresh_nats_url: str, migrated_database_url: str
+) -> None:
+    async with scene.worker() as worker:
+        await scene.authorize(worker)
+    scene.server.wants[LISTING] = "write"
+    env = environ(fresh_nats_url, migrated_database_url, [f"127.0.0.1:{scene.server.port}"])
+    async with running(env), Bus.connect(fresh_nats_url, name="test") as bus:
+        calls = Calls(bus)
+        finished = await calls.finish(scene.agent.call("whoami", "shop"))  # first: a queue waits for a worker
+        (found,) = await calls.checked(scene.agent)
+    assert found.detail == "Needs authorisation: the tool server wants the scope write."
+    assert finished.is_error
+    assert WORDS in finished.output
 
 
 async def test_a_refresh_does_not_make_up_for_a_missing_scope(scene: Scene) -> None:
