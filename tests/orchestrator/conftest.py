@@ -15,6 +15,7 @@ from runtime.postgres import open_pool
 from tests.orchestrator.given import SECRET, World, new_account
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import ScriptedProvider
+from tests.orchestrator.toolbox import Toolbox
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +76,10 @@ async def working(world: World) -> AsyncIterator[World]:
     """With one orchestrator."""
     async with world.worker():
         yield world
+
+
+@pytest.fixture(scope="module")
+async def box(working: World) -> AsyncIterator[Toolbox]:
+    """What its agents' tools are run by."""
+    async with Toolbox(working.bus).open() as opened:
+        yield opened

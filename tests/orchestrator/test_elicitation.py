@@ -1,6 +1,5 @@
 """A tool that asks a person in a call: the run parks, and the call is made again with what was said."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -39,12 +38,6 @@ GUESTS = Elicitation(
     },
 )
 LINK = Elicitation(message="Pay here.", mode="url", url="https://pay.example/")
-
-
-@pytest.fixture(scope="module")
-async def box(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

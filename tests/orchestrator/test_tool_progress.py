@@ -12,6 +12,7 @@ from contracts.messages import ToolProgressed, ToolRequested
 from contracts.timings import TOOL_ANSWER_SECONDS
 from conversations.aggregate.calls import Call
 from orchestrator.run.clock import RunClock, later
+from orchestrator.tools.tool_calls import ToolCalls
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 
@@ -39,6 +40,15 @@ async def until_given_up(clock: RunClock, request: ToolRequested) -> None:
     await asyncio.sleep(max(0.0, 1.0 + TOOL_ANSWER_SECONDS - clock.seconds_since(request.deadline)))
 
 
+async def is_given_up(calls: ToolCalls, clock: RunClock) -> None:
+    call = Call(call_id="a", at=clock.now(), name="order", input={})
+    async with asyncio.timeout(60):
+        (returned,) = await calls.run(1, (call,), OFFERED)
+    await calls.close()
+    assert isinstance(returned, ToolReturned)
+    assert "unknown" in returned.output
+
+
 async def test_a_call_that_goes_on_is_waited_for(working: World, box: Toolbox) -> None:
     calls, clock = short_calls(working)
 
@@ -64,12 +74,7 @@ async def test_old_progress_keeps_no_call_alive(working: World, box: Toolbox) ->
         await progress(box, request, clock.after(-1.0))
 
     box.run = run
-    call = Call(call_id="a", at=clock.now(), name="order", input={})
-    async with asyncio.timeout(60):
-        (returned,) = await calls.run(1, (call,), OFFERED)
-    await calls.close()
-    assert isinstance(returned, ToolReturned)
-    assert "unknown" in returned.output
+    await is_given_up(calls, clock)
 
 
 @pytest.mark.requirement("DEADLINE")
@@ -80,12 +85,7 @@ async def test_no_call_is_waited_for_past_the_end_of_its_run(working: World, box
         await progress(box, request, clock.after(100_000.0))
 
     box.run = run
-    call = Call(call_id="a", at=clock.now(), name="order", input={})
-    async with asyncio.timeout(60):
-        (returned,) = await calls.run(1, (call,), OFFERED)
-    await calls.close()
-    assert isinstance(returned, ToolReturned)
-    assert "unknown" in returned.output
+    await is_given_up(calls, clock)
 
 
 @pytest.mark.parametrize(("most_seconds", "seconds"), [(40, 600.0), (300, 20.0)])

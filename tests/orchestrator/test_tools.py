@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 
@@ -20,12 +19,6 @@ from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 pytestmark = pytest.mark.requirement("MODEL-TOOLS")
 
 SHOP: dict[str, Any] = {"mcp_servers": (McpServer(name="shop", url="https://shop.example/mcp"),)}
-
-
-@pytest.fixture(scope="module")
-async def box(working: World) -> AsyncIterator[Toolbox]:
-    async with Toolbox(working.bus).open() as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

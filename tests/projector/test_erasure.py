@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections import Counter
-from pathlib import Path
 
 import nats
 import pytest
@@ -136,15 +135,13 @@ async def test_it_is_finished_wherever_it_was_interrupted_and_by_whomever(
 
 
 async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwhile(
-    store: ConversationStore, log: Log, pool: Pool, tmp_path: Path
+    store: ConversationStore, log: Log, pool: Pool, nats_server: NatsServer
 ) -> None:
     told = [event for number in range(40) for event in turn(f"w{number}", "a-canary", "a-canary")]
     long = await store.append(Conversation(conversation_id=new_id()), [began(), *told])
     assert EVENTS_AT_ONCE < long.version <= 2 * EVENTS_AT_ONCE
     short = await tell(store, "short")
-    server = NatsServer(tmp_path)
-    await server.start()
-    async with Bus.connect(server.url, name="test") as bus:
+    async with Bus.connect(nats_server.url, name="test") as bus:
         await tell(store, "kept", "kept")
         await feed_all(bus, log, pool)
         await store.append(long, [ERASED])
@@ -159,8 +156,8 @@ async def test_a_long_thread_is_overwritten_part_by_part_behind_what_came_meanwh
         assert whole.conversation_id == short.conversation_id
         assert whole.forgotten == 0
         assert [await erasing.step(), await erasing.step()] == [2, 0]
-    await server.kill()
-    stored = b"".join(each.read_bytes() for each in server.folder.rglob("*.blk"))
+    await nats_server.kill()
+    stored = b"".join(each.read_bytes() for each in nats_server.folder.rglob("*.blk"))
     assert b"kept" in stored
     assert b"a-canary" not in stored
 

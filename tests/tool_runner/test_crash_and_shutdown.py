@@ -7,7 +7,6 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -234,56 +233,46 @@ async def test_shutdown_drains_running_calls(scene: Scene, calls: Calls, fresh_n
 
 @pytest.mark.requirement("TOOLS-JOURNAL")
 async def test_a_write_that_a_wiped_queue_delivers_again_is_not_run_again(
-    scene: Scene, migrated_database_url: str, tmp_path: Path
+    scene: Scene, nats_server: NatsServer
 ) -> None:
     """A killed NATS may have lost the acknowledgement, and with it everything that it kept in memory."""
     scene.may_answer.set()
     request = scene.agent.call("write", timeout_s=1.0)
-    nats = NatsServer(tmp_path / "nats")
-    await nats.start()
-    try:
-        env = scene.env | {"AGENTCHAT_NATS_URL": nats.url}
-        async with Bus.connect(nats.url, name="test") as bus:
-            calls = Calls(bus)
-            async with running(env):
-                assert (await calls.finish(request)).output == '{"text":"done"}'
-            await nats.kill(wipe=True)
-            await nats.start()
-            async with running(env):
-                again = await calls.finish(request)
-        assert json.loads(again.output) == {"error": OUTCOME_UNKNOWN}
-        assert scene.executed == {"write": 1}
-    finally:
-        await nats.kill()
+    env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        calls = Calls(bus)
+        async with running(env):
+            assert (await calls.finish(request)).output == '{"text":"done"}'
+        await nats_server.kill(wipe=True)
+        await nats_server.start()
+        async with running(env):
+            again = await calls.finish(request)
+    assert json.loads(again.output) == {"error": OUTCOME_UNKNOWN}
+    assert scene.executed == {"write": 1}
 
 
 @pytest.mark.requirement("TOOLS-DEADLINE")
 async def test_a_call_that_may_be_repeated_is_not_when_its_run_has_ended(
-    scene: Scene, migrated_database_url: str, tmp_path: Path
+    scene: Scene, nats_server: NatsServer, migrated_database_url: str
 ) -> None:
     """A NATS without room keeps neither the result nor that the call was acknowledged."""
     scene.may_answer.set()
-    nats = NatsServer(tmp_path / "nats")
-    await nats.start()
-    try:
-        env = scene.env | {"AGENTCHAT_NATS_URL": nats.url}
-        async with Bus.connect(nats.url, name="test") as bus:
-            calls = Calls(bus)
-            requests = [scene.agent.call(name) for name in ("read", "set")]
-            async with running(env):
-                for request in requests:
-                    assert (await calls.finish(request)).output == '{"text":"done"}'
+    env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
+    async with Bus.connect(nats_server.url, name="test") as bus:
+        calls = Calls(bus)
+        requests = [scene.agent.call(name) for name in ("read", "set")]
+        async with running(env):
             for request in requests:
-                await end_run(migrated_database_url, request.trace_id)
-            await nats.kill(wipe=True)
-            await nats.start()
-            async with running(env):
-                for request in requests:
-                    again = await calls.finish(request)
-                    assert json.loads(again.output) == {"error": RUN_ENDED}
-        assert scene.executed == {"read": 1, "set": 1}
-    finally:
-        await nats.kill()
+                assert (await calls.finish(request)).output == '{"text":"done"}'
+        for request in requests:
+            await end_run(migrated_database_url, request.trace_id)
+        await nats_server.kill(wipe=True)
+        await nats_server.start()
+        async with running(env):
+            for request in requests:
+                again = await calls.finish(request)
+                assert json.loads(again.output) == {"error": RUN_ENDED}
+    assert scene.executed == {"read": 1, "set": 1}
 
 
 @pytest.mark.requirement("TOOLS-JOURNAL")
@@ -308,25 +297,18 @@ async def test_a_write_is_not_run_while_its_beginning_cannot_be_recorded(
     assert scene.executed == {"write": 1}
 
 
-async def test_results_outlive_an_outage_of_nats(
-    scene: Scene, migrated_database_url: str, tmp_path: Path
-) -> None:
-    nats = NatsServer(tmp_path / "nats")
-    await nats.start()
-    try:
-        env = scene.env | {"AGENTCHAT_NATS_URL": nats.url}
-        async with running(env) as runner, Bus.connect(nats.url, name="test") as bus:
-            waiting = {name: asyncio.create_task(Calls(bus).finish(scene.agent.call(name))) for name in NAMES}
-            await scene.executing(*NAMES)
-            await nats.kill()
-            scene.may_answer.set()
-            for name in NAMES:
-                await runner.logged("tool_finished", tool=name)
-            await nats.start()
-            for finished in await asyncio.gather(*waiting.values()):
-                assert finished.output == '{"text":"done"}'
-            assert scene.executed["write"] == 1
-            runner.signal(signal.SIGTERM)
-            assert await runner.ended() == 0
-    finally:
-        await nats.kill()
+async def test_results_outlive_an_outage_of_nats(scene: Scene, nats_server: NatsServer) -> None:
+    env = scene.env | {"AGENTCHAT_NATS_URL": nats_server.url}
+    async with running(env) as runner, Bus.connect(nats_server.url, name="test") as bus:
+        waiting = {name: asyncio.create_task(Calls(bus).finish(scene.agent.call(name))) for name in NAMES}
+        await scene.executing(*NAMES)
+        await nats_server.kill()
+        scene.may_answer.set()
+        for name in NAMES:
+            await runner.logged("tool_finished", tool=name)
+        await nats_server.start()
+        for finished in await asyncio.gather(*waiting.values()):
+            assert finished.output == '{"text":"done"}'
+        assert scene.executed["write"] == 1
+        runner.signal(signal.SIGTERM)
+        assert await runner.ended() == 0
