@@ -7,19 +7,36 @@ from typing import Any
 import msgspec
 
 from administration.usage import MonthUsage
-from administration.values import Agent, AuditRow, Document, IssuedKey, KnowledgeBase
+from administration.values import (
+    Account,
+    Agent,
+    AuditRow,
+    Document,
+    IssuedKey,
+    Key,
+    KnowledgeBase,
+    ShownServer,
+)
+from contracts.http import Approval
 from contracts.messages import AgentCheck
+from conversations.projections.usage import UsageLine
+from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
 from ops.admin import show
 
 _COLUMNS: dict[type, str] = {
+    Account: "id name plan disabled created_at",
     Agent: "id name model version disabled changed_at account_id",
-    KnowledgeBase: "id name language disabled documents chunks account_id",
+    Approval: "id status tool input requested_at",
     Document: "id name title kind chunks imported_at",
+    Key: "id name last4 disabled last_used_at revoked_at",
+    KnowledgeBase: "id name language disabled documents chunks account_id",
     MonthUsage: "account_id tokens limit runs failed cancelled",
+    Plan: "name requests_per_minute concurrent_runs tokens_per_month form2_streaming max_message_bytes",
+    ShownServer: "name url disabled allowed_tools require_approval",
 }
-"""Of lists; those of other types have all fields."""
+"""Of lists; those of other types have all fields. The rest is in `show` and `--json`."""
 
 
 def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
@@ -34,6 +51,20 @@ def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
     else:
         show.thing(answer)
     return well
+
+
+def show_lines(lines: Sequence[UsageLine]) -> None:
+    """What an account has spent, by day, agent and model; `--json` has rounds and kinds of cached tokens."""
+    headings = ["DAY", "AGENT ID", "MODEL", "RUNS", "FAILED", "INPUT", "OUTPUT", "CACHED", "TOTAL"]
+    rows = [
+        [
+            *(line.day, line.agent_id, line.model, line.runs, line.failed),
+            *(line.input_tokens, line.output_tokens),
+            *(line.cache_read_tokens + line.cache_creation_tokens, line.total),
+        ]
+        for line in lines
+    ]
+    show.table(headings, rows)
 
 
 def _issued(issued: IssuedKey) -> None:
@@ -74,7 +105,7 @@ def _audit(found: Sequence[AuditRow]) -> None:
         [row.at, row.actor, f"{row.action} {row.kind}", row.subject, _change(row.before, row.after)]
         for row in found
     ]
-    show.table(["WHEN", "WHO", "WHAT", "SUBJECT", "CHANGE"], rows)
+    show.table(["WHEN", "WHO", "WHAT", "SUBJECT ID", "CHANGE"], rows)
 
 
 def _change(before: object, after: object) -> str:

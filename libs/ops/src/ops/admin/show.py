@@ -7,14 +7,20 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from rich.console import Console
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contracts import http
 from ops.chat.safe import clean, one_line
 
 _UNBOUND = 10_000
 """Columns for what is read by a program: a table is never wrapped there."""
+_GAP = 2
+_LEAST = 20
+"""Columns below which no text is narrowed: shorter ones would be read letter by letter."""
+_LONGEST = 80
 
 
 def note(text: str) -> None:
@@ -30,13 +36,15 @@ def as_json(value: object) -> None:
 
 
 def things(values: Sequence[Any], names: str = "") -> None:
-    """Structs as a table, with these fields as columns, else all. Where there are none, stderr says so."""
-    if not values:
-        note("there are none")
-        return
-    fields = names.split() or values[0].__struct_fields__
+    """Structs as a table, with these fields as columns, else all."""
+    fields = names.split() or (values[0].__struct_fields__ if values else ())
     headings = [name.removesuffix("_at").replace("_", " ").upper() for name in fields]
-    table(headings, ([getattr(value, name) for name in fields] for value in values))
+    table(headings, ([_field(value, name) for name in fields] for value in values))
+
+
+def _field(value: Any, name: str) -> Any:
+    field = getattr(value, name)
+    return datetime.fromisoformat(field) if isinstance(field, str) and name.endswith("_at") else field
 
 
 def thing(value: Any) -> None:
@@ -49,21 +57,74 @@ def thing(value: Any) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A line each; on a terminal that is too narrow a cell takes several."""
+    """A row a line. Where a terminal is too narrow for that, each row is printed as a block of fields.
+
+    Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. Where
+    there are no rows, stderr says so.
+    """
+    cells = [[cell(value) for value in row] for row in rows]
+    if not cells:
+        note("there are none")
+        return
     screen = console()
+    if not screen.is_terminal:
+        cells = [[_cut(heading, text) for heading, text in zip(headings, row, strict=True)] for row in cells]
     with screen.capture() as captured:
-        screen.print(laid_out(headings, rows))
+        screen.print(laid_out(headings, cells, screen.width))
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def laid_out(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> Table:
-    """For rich: ids stay on one line, so that they can be copied."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        made.add_column(heading, no_wrap=heading.endswith("ID"), overflow="fold")
+def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
+    """For rich, in so many columns: ids and short values stay on one line, so that they can be copied."""
+    widths = _widths(headings, rows, width)
+    if widths is None:
+        return _blocks(headings, rows)
+    made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for heading, column in zip(headings, widths, strict=True):
+        made.add_column(heading, width=column, overflow="fold")
     for row in rows:
-        made.add_row(*(Text(cell(value)) for value in row))
+        made.add_row(*map(Text, row))
     return made
+
+
+def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """The columns' widths, the widest texts narrowed until all fit; None where they cannot."""
+    widths = [
+        max([cell_len(heading), *(cell_len(row[place]) for row in rows)])
+        for place, heading in enumerate(headings)
+    ]
+    texts = [place for place, heading in enumerate(headings) if not _is_id(heading)]
+    excess = sum(widths) + _GAP * len(widths) - width
+    while excess > 0:
+        widest = max(texts, key=lambda place: widths[place], default=None)
+        if widest is None or widths[widest] <= _LEAST:
+            return None
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
+    """A field a line, and an empty line between rows."""
+    blocks: list[RenderableType] = []
+    for row in rows:
+        block = Table.grid(padding=(0, _GAP, 0, 0))
+        block.add_column(no_wrap=True, style="bold")
+        block.add_column(overflow="fold")
+        for heading, text in zip(headings, row, strict=True):
+            block.add_row(heading, Text(text))
+        blocks += [block, Text()]
+    return Group(*blocks[:-1])
+
+
+def _cut(heading: str, text: str) -> str:
+    if _is_id(heading) or cell_len(text) <= _LONGEST:
+        return text
+    return set_cell_size(text, _LONGEST - 1).rstrip() + "…"
+
+
+def _is_id(heading: str) -> bool:
+    return heading.endswith("ID")
 
 
 def cell(value: object) -> str:
@@ -81,6 +142,8 @@ def cell(value: object) -> str:
             return value.strftime("%Y-%m-%d %H:%M:%SZ")
         case str():
             return one_line(value, 500)
+        case http.ApprovalTool():
+            return one_line(f"{value.name} ({value.server})", 500)
         case _:
             return one_line(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from contracts.admin_errors import NotFound
 from ops.admin import show
 from ops.admin.api import ask
 from ops.admin.options import AsJson
-from ops.admin.printing import show_answer
+from ops.admin.printing import show_answer, show_lines
 from ops.admin.progress import progress
 from ops.admin.working import run
 from ops.errors import SetupError
@@ -51,7 +52,7 @@ def usage(
     if as_json:
         show.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
     else:
-        show.things(found, "account_id logged projected cached runs mended")
+        show_verified(found)
     for one in found:
         for difference in one.differences:
             show.note(
@@ -60,6 +61,11 @@ def usage(
             )
     if not all(one.ok for one in found):
         sys.exit(1)
+
+
+def show_verified(found: Sequence[Verified]) -> None:
+    """An account a line."""
+    show.things(found, "account_id logged projected cached runs mended")
 
 
 def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
@@ -71,7 +77,7 @@ def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> No
     if as_json:
         show.as_json(found)
         return
-    show.things(found.lines)
+    show_lines(found.lines)
     limit = "no limit" if found.limit is None else f"of {found.limit:,}"
     sys.stdout.write(f"{found.month}: {found.tokens:,} tokens ({limit}) in {found.runs:,} runs\n")
 

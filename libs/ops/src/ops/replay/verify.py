@@ -35,11 +35,16 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
     if as_json:
         show.as_json(found)
     else:
-        rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
-        show.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
+        show_verified(found)
     for one in found:
         _tell(one)
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
+
+
+def show_verified(found: Sequence[Verified]) -> None:
+    """A read model a line."""
+    rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
+    show.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
 
 
 def _live(one: Verified) -> list[object]:

@@ -26,17 +26,19 @@ def as_json(agent: Agent, summary: Summary, done: Sequence[Compared]) -> None:
 
 def table(agent: Agent, summary: Summary, done: Sequence[Compared], wanted: WhatIfOptions) -> None:
     """For people: recorded figures, an arrow, and the replayed ones."""
-    rows = [_row(each) for each in done]
-    place = _HEADINGS.index("COST")
-    if wanted.prices is None:
-        rows = [row[:place] + row[place + 1 :] for row in rows]
-    headings = [each for each in _HEADINGS if each != "COST" or wanted.prices is not None]
-    show.table([*headings, "CONVERSATION ID"], rows)
+    runs(done, priced=wanted.prices is not None)
     for each in done:
         _tell_more(each)
     currency = wanted.prices.currency if wanted.prices is not None else ""
     sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
     show.note("nothing was stored or published, and no limit was used; the model was called")
+
+
+def runs(done: Sequence[Compared], *, priced: bool) -> None:
+    """A run a line; its cost where there are prices."""
+    kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
+    rows = [_row(each) for each in done]
+    show.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
 
 def _row(run: Compared) -> list[object]:
@@ -50,7 +52,6 @@ def _row(run: Compared) -> list[object]:
         _beside(_money(before.cost), _money(after.cost)),
         _beside(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
         show.cell(run.message[:_MESSAGE_CHARACTERS]),
-        run.conversation_id,
     ]
 
 
@@ -65,7 +66,7 @@ def _tools(run: Compared) -> str:
 def _answer(run: Compared) -> str:
     match run.outcome:
         case "completed":
-            return "same" if run.same_answer else f"other ({run.alike:.0%} alike)"
+            return "same" if run.same_answer else f"{run.alike:.0%} alike"
         case "failed":
             return f"failed: {run.code}"
         case _:

@@ -1,0 +1,292 @@
+"""Every table of the command line, of rows that are hard to lay out, as its golden file has it.
+
+python -m tests.admin_cli.tables     writes the golden files again
+"""
+
+import io
+import os
+import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from administration import values
+from administration.usage import MonthUsage
+from administration.usage import Verified as VerifiedUsage
+from contracts import http
+from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
+from contracts.values import Decider, Source
+from conversations.projections.usage import UsageLine
+from conversations.projections.verifying import Verified
+from directory.agents import AgentSettings
+from directory.approval_policy import ApprovalRules, ToolFilter
+from directory.plans import Plan
+from knowledge.search.explaining import Explanation, Word
+from knowledge.search.passages import Passage
+from ops.admin import usage
+from ops.admin.printing import show_answer, show_lines
+from ops.replay import verify, what_if_show
+from ops.replay.what_if_compare import Compared, Figures
+
+GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = (80, 120, None)
+"""Columns of a terminal; None: no terminal."""
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+_AT = datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC)
+_LONG = "A customer of the shop in Kufstein asks why the parcel with the tent has not arrived after nine days"
+
+
+def _id(number: int) -> str:
+    return f"01a1fdf8-c4f5-7a14-a4af-{number:012}"
+
+
+_ACCOUNT, _AGENT_ID, _TRACE = _id(1), _id(2), "5b60e6dd03d707a16841739c7dbe0a72"
+_NAME, _MODEL = "Alder & Finch, the shop's assistant for orders and returns", "claude-sonnet-4-5-20250929"
+_SETTINGS = msgspec.structs.asdict(AgentSettings(name=_NAME, model=_MODEL))
+_IDENTITY = {"id": _AGENT_ID, "account_id": _ACCOUNT, "version": 13, "disabled": False}
+_AGENT = values.Agent(
+    **_SETTINGS | _IDENTITY | {"provider_key": values.SecretHint(set=True, last4="abcd")},
+    created_at=_AT,
+    changed_at=_AT,
+)
+_SERVER = values.ShownServer(
+    name="shop",
+    url="https://tools.alder-finch.example/a/rather/long/path/to/api/mcp",
+    header_names=("Authorization",),
+    allowed_tools=("get_order", "cancel_order", "list_products", "get_product"),
+    disabled=False,
+    require_approval=ApprovalRules(always=ToolFilter(tool_names=("cancel_order",))),
+    elicitation=True,
+    max_call_seconds=60,
+)
+_APPROVAL = http.Approval(
+    id=_id(3),
+    status="approved",
+    trace_id=_TRACE,
+    conversation_id=_id(4),
+    agent_id=_AGENT_ID,
+    tool=http.ApprovalTool(name="change_delivery_address", server="shop"),
+    input={"order_id": "ORD-1030", "address": {"street": "Seeweg 14", "city": "6020 Innsbruck"}},
+    requested_at="2026-11-21T10:00:05.123456Z",
+    expires_at="2026-11-28T10:00:05.123456Z",
+    decision=http.DecisionMade(
+        decision="approved", by=Decider(kind="operator", id="ada"), at="2026-11-21T10:01:00.000000Z"
+    ),
+)
+_LINE = UsageLine(
+    account_id=_ACCOUNT,
+    day="2026-11-21",
+    agent_id=_AGENT_ID,
+    model="claude-sonnet-4-5",
+    runs=234,
+    failed=12,
+    cancelled=3,
+    rounds=345,
+    input_tokens=345_678,
+    output_tokens=45_678,
+    cache_read_tokens=234_567,
+    cache_creation_tokens=3_456,
+)
+_SOURCE = Source(
+    index=1,
+    id=_id(5),
+    title="Returns and exchanges: how long you can return something",
+    url="https://alder-finch.example/help/returns",
+    source_type="markdown",
+    score=0.3874,
+    snippet=f"You may return goods unused within 30 days of delivery. {_LONG}",
+)
+_CHECK = AgentCheck(
+    servers=(
+        ServerCheck(name="shop", ok=False, tools=21, allowed=4, missing=("cancel",), detail=_LONG, ms=12),
+    ),
+    provider=ProviderCheck(ok=True, code="ok", ms=345),
+)
+_AUDIT = values.AuditRow(
+    id=1,
+    at=_AT,
+    actor="ada@laptop",
+    action="change",
+    kind="agent",
+    subject=_AGENT_ID,
+    before={"name": "Shop", "model": "claude-3-5-haiku"},
+    after={"name": "Shop of Alder & Finch", "model": "claude-sonnet-4-5-20250929"},
+)
+
+
+def _listed(kind: type, *items: Any) -> Callable[[], object]:
+    return lambda: show_answer(kind, items, json_too=False)
+
+
+def _plan(name: str, tokens: int | None) -> Plan:
+    unlimited: dict[str, Any] = dict.fromkeys(Plan.__struct_fields__)
+    return Plan(**unlimited | {"name": name, "tokens_per_month": tokens})
+
+
+def _what_if(*, priced: bool) -> None:
+    before = Figures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
+    after = Figures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
+    run = Compared(
+        conversation_id=_id(4),
+        trace_id=_TRACE,
+        message=_LONG,
+        outcome="completed",
+        code=None,
+        detail=None,
+        same_tools=False,
+        same_answer=False,
+        alike=0.87,
+        missed=(),
+        sources_missed=False,
+        recorded=before,
+        replayed=after,
+    )
+    what_if_show.runs([run], priced=priced)
+
+
+TABLES: dict[str, Callable[[], object]] = {
+    "accounts": _listed(
+        values.Account,
+        values.Account(id=_ACCOUNT, name=_LONG, plan="Enterprise", disabled=False, created_at=_AT),
+    ),
+    "plans": _listed(Plan, _plan("Pro", 50_000_000), _plan("load", None)),
+    "keys": _listed(
+        values.Key,
+        values.Key(
+            id=_id(6),
+            account_id=_ACCOUNT,
+            name="web shop, production",
+            last4="Zk3x",
+            disabled=False,
+            created_at=_AT,
+            last_used_at=_AT,
+            rotated_at=None,
+            revoked_at=None,
+        ),
+    ),
+    "agents": _listed(values.Agent, _AGENT),
+    "agent-versions": _listed(
+        values.AgentVersion,
+        values.AgentVersion(version=13, current=True, created_at=_AT, name=_NAME, model=_MODEL),
+    ),
+    "mcp-servers": _listed(values.ShownServer, _SERVER),
+    "agent-check": lambda: show_answer(AgentCheck, _CHECK, json_too=False),
+    "knowledge-bases": _listed(
+        values.KnowledgeBase,
+        values.KnowledgeBase(
+            id=_id(7),
+            account_id=_ACCOUNT,
+            name="The shop's policies",
+            language="english",
+            disabled=False,
+            created_at=_AT,
+            documents=12,
+            chunks=1_234,
+        ),
+    ),
+    "documents": _listed(
+        values.Document,
+        values.Document(
+            id=_id(8),
+            knowledge_base_id=_id(7),
+            name="policies/returns-and-exchanges.md",
+            title=_SOURCE.title,
+            url=_SOURCE.url,
+            kind="markdown",
+            characters=12_345,
+            chunks=23,
+            imported_at=_AT,
+        ),
+    ),
+    "passages": _listed(Passage, Passage(_SOURCE, _SOURCE.snippet)),
+    "search-words": lambda: show_answer(
+        Explanation,
+        Explanation(
+            words=(Word("return", 12, 1.234), Word("order", 120, 0.2)),
+            phrases=(),
+            embedder=None,
+            by_text=12,
+            by_meaning=0,
+            found=(),
+        ),
+        json_too=False,
+    ),
+    "approvals": _listed(http.Approval, _APPROVAL),
+    "audit": _listed(values.AuditRow, _AUDIT),
+    "usage": _listed(
+        MonthUsage,
+        MonthUsage(
+            account_id=_ACCOUNT,
+            month="2026-11",
+            tokens=15_949_379,
+            limit=50_000_000,
+            runs=1234,
+            failed=12,
+            cancelled=3,
+            lines=(),
+        ),
+    ),
+    "usage-of-account": lambda: show_lines([_LINE]),
+    "usage-verified": lambda: usage.show_verified(
+        [
+            VerifiedUsage(
+                account_id=_ACCOUNT,
+                month="2026-11",
+                runs=1234,
+                logged=15_949_379,
+                projected=15_949_379,
+                cached=15_949_379,
+                differences=(),
+                mended=False,
+            )
+        ]
+    ),
+    "read-models": lambda: verify.show_verified(
+        [
+            Verified(
+                name="conversations",
+                version=3,
+                stored=3,
+                position=1_234_567,
+                rows=12_345,
+                difference=None,
+                parked=(),
+            )
+        ]
+    ),
+    "what-if": partial(_what_if, priced=False),
+    "what-if-with-prices": partial(_what_if, priced=True),
+}
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(name: str, width: int | None) -> str:
+    """A table as a terminal of so many columns shows it, or as another program reads it."""
+    stream = io.StringIO() if width is None else _Terminal()
+    columns = {} if width is None else {"COLUMNS": str(width), "TERM": "xterm"}
+    with patch.dict(os.environ, columns), redirect_stdout(stream):
+        TABLES[name]()
+    lines = _ESCAPES.sub("", stream.getvalue()).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def golden(name: str) -> str:
+    """All that a golden file has."""
+    titles = {width: f"{width} columns" if width else "no terminal" for width in WIDTHS}
+    return "\n".join(f"--- {titles[width]}\n{drawn(name, width)}" for width in WIDTHS)
+
+
+if __name__ == "__main__":
+    for each in TABLES:
+        (GOLDEN / f"{each}.txt").write_text(golden(each))
