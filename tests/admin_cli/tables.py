@@ -137,6 +137,7 @@ def _what_if(*, priced: bool) -> None:
         conversation_id=_id(4),
         trace_id=_TRACE,
         message=_LONG,
+        recorded_end="completed",
         outcome="completed",
         code=None,
         detail=None,

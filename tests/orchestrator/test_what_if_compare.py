@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contracts.messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
@@ -61,6 +62,18 @@ def test_the_order_of_calls_that_run_side_by_side_is_no_divergence() -> None:
     assert done.recorded.seconds == 1.6  # the slower one of two tools at a time is left out
     assert done.replayed.seconds == 1.2
     assert done.recorded.cost is None
+
+
+def test_the_time_that_a_person_took_is_left_out() -> None:
+    waited = replace(_RUN, ended_at="2026-11-21T09:30:30.000000Z", paused_seconds=27.0)
+    assert compared("c", waited, _SAME, None, diff=False).recorded.seconds == 2.1
+
+
+def test_a_run_that_failed_and_completes_now_came_out_otherwise() -> None:
+    failed = replace(_RUN, state="failed", code="provider_error", reply=None)
+    done = compared("c", failed, _SAME, None, diff=False)
+    assert done.recorded_end == "failed"
+    assert done.diverges is True
 
 
 @pytest.mark.parametrize(

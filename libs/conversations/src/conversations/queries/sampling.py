@@ -1,24 +1,76 @@
-"""Conversations picked by chance out of those that an agent answered in: the same ones for the same seed."""
+"""Conversations picked by chance out of those that have certain runs: the same ones for the same seed."""
 
+from collections.abc import Mapping
+from typing import LiteralString
+
+import msgspec
+from psycopg.types.json import Jsonb
+
+from conversations.aggregate.conversation import Run
 from conversations.database import using
 from runtime.postgres import Pool
 
 
-async def sample_conversations(pool: Pool, account_id: str, agent_id: str, most: int, seed: int) -> list[str]:
-    """At most `most` ids of conversations with a completed run of the agent. Raises StoreUnavailable.
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs that ended in one of `ends`, requested in [`since`, `until`), by `agent_id`; None: any.
 
-    Read from the projection `runs`, which may be an instant behind the log.
+    Times are ISO 8601 UTC as in the log. `metadata` are of the conversation: it has all of these.
     """
-    asked = {"account": account_id, "agent": agent_id, "seed": str(seed), "most": most}
+
+    ends: tuple[str, ...] = ("completed",)
+    since: str | None = None
+    until: str | None = None
+    agent_id: str | None = None
+    metadata: Mapping[str, str] = {}
+
+    def takes(self, run: Run) -> bool:
+        """Whether the run is one of them, but for its conversation."""
+        return (
+            run.state in self.ends
+            and self.agent_id in (None, run.agent_id)
+            and (self.since is None or run.requested_at >= self.since)
+            and (self.until is None or run.requested_at < self.until)
+        )
+
+
+async def sample_conversations(
+    pool: Pool, account_id: str, runs: RunFilter, most: int, seed: int
+) -> list[str]:
+    """At most `most` ids of the account's conversations with such a run. Raises StoreUnavailable.
+
+    Read from the projections `runs` and `conversations`, which may be an instant after the log.
+    """
+    asked = {
+        "account": account_id,
+        "agent": runs.agent_id,
+        "ends": list(runs.ends),
+        "since": runs.since,
+        "until": runs.until,
+        "metadata": Jsonb(dict(runs.metadata)),
+        "seed": str(seed),
+        "most": most,
+    }
     async with using(pool) as conn:
-        rows = await (await conn.execute(_SAMPLE, asked)).fetchall()
-    return [conversation_id for (conversation_id,) in rows]
+        found = await (
+            await conn.execute(_SAMPLE + (_TAGGED if runs.metadata else "") + _PICK, asked)
+        ).fetchall()
+    return [conversation_id for (conversation_id,) in found]
 
 
-_SAMPLE = """
+_SAMPLE: LiteralString = """
 SELECT conversation_id FROM runs
- WHERE account_id = %(account)s AND agent_id = %(agent)s AND state = 'completed'
- GROUP BY conversation_id
- ORDER BY md5(conversation_id || %(seed)s), conversation_id
- LIMIT %(most)s
+ WHERE account_id = %(account)s AND state = ANY(%(ends)s)
+   AND (%(agent)s::text IS NULL OR agent_id = %(agent)s)
+   AND (%(since)s::text IS NULL OR requested_at >= %(since)s)
+   AND (%(until)s::text IS NULL OR requested_at < %(until)s)
+"""
+
+# The second condition is that of the index.
+_TAGGED: LiteralString = """
+   AND conversation_id IN (SELECT conversation_id FROM conversations
+                            WHERE metadata @> %(metadata)s AND metadata <> '{}')
+"""
+
+_PICK: LiteralString = """
+ GROUP BY conversation_id ORDER BY md5(conversation_id || %(seed)s), conversation_id LIMIT %(most)s
 """

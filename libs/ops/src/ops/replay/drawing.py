@@ -1,6 +1,6 @@
 """A conversation at a version, drawn for people: its runs, and of each the rounds, tools and sources."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.padding import Padding
@@ -8,13 +8,16 @@ from rich.text import Text
 
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
-from conversations.aggregate.calls import Call
+from conversations.aggregate.calls import Approval, Call
 from conversations.aggregate.conversation import Round, Run
 from conversations.queries.time_travel import Past
 from ops.chat.safe import clean, compact, one_line
 
 _STATES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _INPUT, _OUTPUT = 400, 2000
+_ANSWERS = {"approved": "answered", "denied": "declined"}
+_Spans = dict[tuple[str, int | None], tuple[int, int]]
+"""By trace and round; None: the run."""
 
 
 def draw(console: Console, past: Past) -> None:
@@ -36,7 +39,7 @@ def _draw(console: Console, past: Past) -> None:
     spans = _spans(past)
     for number, run in enumerate(found.runs, start=1):
         console.print()
-        _draw_run(console, number, run, spans[run.trace_id])
+        _draw_run(console, number, run, spans)
 
 
 def draw_sources(console: Console, sources: Sequence[Source], *, indent: int) -> None:
@@ -54,14 +57,38 @@ def draw_summary(console: Console, compacted: ContextCompacted) -> None:
 
 
 def draw_call(console: Console, call: Call, *, indent: int) -> None:
-    """What was asked, and what came back."""
+    """What was asked, what persons decided about it, and what came back."""
     asked = f"{one_line(call.name, 100)}({compact(call.input, _INPUT)})"
-    time = "" if call.output is None else f"  {call.ms:,} ms"
-    _line(console, indent, (asked, "cyan"), (time, "dim"))
+    was_run = call.output is not None and call.may_run
+    _line(console, indent, (asked, "cyan"), (f"  {call.ms:,} ms" if was_run else "", "dim"))
+    for approval in call.approvals:
+        for text, style in _decision(approval):
+            _line(console, indent + 2, (text, style))
     if call.output is None:
         _line(console, indent + 2, ("no result yet", "yellow"))
     else:
         _line(console, indent + 2, (one_line(call.output, _OUTPUT), "red" if call.is_error else "dim"))
+
+
+def _decision(approval: Approval) -> Iterator[tuple[str, str]]:
+    """What was asked of a person and when, who decided what and when, and what they changed."""
+    requested, decided, asked = approval.requested, approval.decided, approval.asked
+    what = "approval requested" if asked is None else f"the tool asks: {one_line(asked.message, _INPUT)}"
+    yield f"{what}  {requested.at}  approval {requested.approval_id}", "yellow"
+    if decided is None:
+        yield f"waiting for a decision until {requested.expires_at}", "yellow"
+        return
+    by = (
+        "the service" if decided.by.kind == "service" else f"{decided.by.kind} {one_line(decided.by.id, 100)}"
+    )
+    behalf = f" for {one_line(decided.on_behalf_of, 100)}" if decided.on_behalf_of else ""
+    reason = f": {one_line(decided.reason, _INPUT)}" if decided.reason else ""
+    verdict = decided.decision if asked is None else _ANSWERS.get(decided.decision, decided.decision)
+    style = "green" if decided.decision == "approved" else "red"
+    yield f"{verdict} by {by}{behalf}  {decided.at}{reason}", style
+    if decided.input is not None:
+        verb = "run with" if asked is None else "answered"
+        yield f"{verb} {compact(decided.input, _INPUT)}", style
 
 
 def tokens(usage: Usage) -> str:
@@ -74,8 +101,8 @@ def tokens(usage: Usage) -> str:
     return f"{usage.total:,} tokens ({', '.join(parts)})"
 
 
-def _draw_run(console: Console, number: int, run: Run, span: tuple[int, int]) -> None:
-    first, last = span
+def _draw_run(console: Console, number: int, run: Run, spans: _Spans) -> None:
+    first, last = spans[run.trace_id, None]
     _line(
         console,
         0,
@@ -93,13 +120,15 @@ def _draw_run(console: Console, number: int, run: Run, span: tuple[int, int]) ->
     if run.compacted is not None:
         draw_summary(console, run.compacted)
     for each in run.rounds:
-        _draw_round(console, each)
+        _draw_round(console, each, spans[run.trace_id, each.number])
     _draw_end(console, run)
 
 
-def _draw_round(console: Console, each: Round) -> None:
+def _draw_round(console: Console, each: Round, span: tuple[int, int]) -> None:
+    first, last = span
     ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {tokens(each.usage)}"
-    _line(console, 2, (f"round {each.number}", "bold"), (f"  {one_line(ended, 200)}", "dim"))
+    versions = f"  versions {first:,} to {last:,}  "
+    _line(console, 2, (f"round {each.number}", "bold"), (versions + one_line(ended, 200), "dim"))
     if each.text:
         console.print(Padding(Text(clean(each.text).rstrip()), (0, 0, 0, 4), expand=False))
     for call in each.calls:
@@ -127,10 +156,11 @@ def _line(console: Console, indent: int, *parts: tuple[str, str]) -> None:
     console.print(Padding(Text.assemble(*parts), (0, 0, 0, indent), expand=False))
 
 
-def _spans(past: Past) -> dict[str, tuple[int, int]]:
-    """The first and the last version of each run's events."""
-    spans: dict[str, tuple[int, int]] = {}
+def _spans(past: Past) -> _Spans:
+    """The first and the last version of each run's events, and of those of each of its rounds."""
+    spans: _Spans = {}
     for entry in past.entries:
-        trace_id = entry.event.trace_id
-        spans[trace_id] = (spans.get(trace_id, (entry.version, 0))[0], entry.version)
+        event = entry.event
+        for key in {(event.trace_id, None), (event.trace_id, getattr(event, "round", None))}:
+            spans[key] = (spans.get(key, (entry.version, 0))[0], entry.version)
     return spans

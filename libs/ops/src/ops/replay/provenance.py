@@ -1,9 +1,11 @@
 """What made a message: the configuration, the model, the sources, the tools and the workers of its run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from administration.agent_rows import Row, found
 from contracts import events
@@ -12,7 +14,8 @@ from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
 from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import opening_of, place_of
-from conversations.aggregate.conversation import Conversation, Run, fold
+from conversations.aggregate.conversation import Conversation, Round, Run, fold
+from conversations.aggregate.history import Message, prompt_for
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message
@@ -53,9 +56,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call that was recorded. The hashes are those of `events.ModelReplied`."""
+    """One model call that was recorded at `at`, with the text of its reply.
+
+    The hashes are those of `events.ModelReplied`. `seconds` are from the run's event before the call to the
+    reply. The model was shown the first `messages` of all that `Made` has.
+    """
 
     number: int
+    at: str
+    seconds: float
+    messages: int
+    text: str
     stop_reason: str
     usage: Usage
     prompt_sha256: str | None
@@ -67,6 +78,8 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     """A message and what made it. `lost` is the cost of model calls that were given up and made again.
 
     `compacted`: what the model was shown in the place of earlier runs, whichever run it was made in.
+    `messages` are those of the last model call, in the form of Anthropic's Messages API; retrieved passages
+    are not among them: the log holds their sources.
     """
 
     message_id: str | None
@@ -85,6 +98,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     prompt_override: str | None
     sources: tuple[Source, ...] | None
     compacted: events.ContextCompacted | None
+    messages: list[Message]
     rounds: tuple[RoundMade, ...]
     attempts: tuple[Attempt, ...]
     usage: Usage
@@ -164,7 +178,6 @@ def _changes(then: _Config, now: _Config) -> Iterable[Change]:
 
 def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: Configured) -> Made:
     facts = [entry.event for entry in own]
-    calls = {each.number: each.calls for each in run.rounds}
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
     message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
     opening, _ = opening_of(conversation, place_of(run.trace_id, conversation.runs))
@@ -186,18 +199,8 @@ def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], 
         prompt_override=run.prompt_override,
         sources=run.sources,
         compacted=opening if isinstance(opening, events.ContextCompacted) else None,
-        rounds=tuple(
-            RoundMade(
-                number=fact.round,
-                stop_reason=fact.stop_reason,
-                usage=fact.usage,
-                prompt_sha256=fact.prompt_sha256,
-                tools_sha256=fact.tools_sha256,
-                calls=calls.get(fact.round, ()),
-            )
-            for fact in facts
-            if isinstance(fact, events.ModelReplied)
-        ),
+        messages=_messages(conversation, run, run.replies[-1]) if run.replies else [],
+        rounds=tuple(_rounds(conversation, run, facts)),
         attempts=tuple(
             Attempt(fact.attempt, fact.at, fact.worker)
             for fact in facts
@@ -206,3 +209,36 @@ def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], 
         usage=run.usage,
         lost=sum(lost, Usage()),
     )
+
+
+def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event]) -> Iterator[RoundMade]:
+    rounds = {each.number: each for each in run.rounds}
+    since = run.requested_at
+    for fact in facts:
+        if isinstance(fact, events.ModelReplied):
+            each = rounds[fact.round]
+            took = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
+            yield RoundMade(
+                number=fact.round,
+                at=fact.at,
+                seconds=round(max(0.0, took.total_seconds()), 3),
+                messages=len(_messages(conversation, run, each)),
+                text=each.text,
+                stop_reason=fact.stop_reason,
+                usage=fact.usage,
+                prompt_sha256=fact.prompt_sha256,
+                tools_sha256=fact.tools_sha256,
+                calls=each.calls,
+            )
+        if not isinstance(fact, events.Delta):
+            since = fact.at
+
+
+def _messages(conversation: Conversation, run: Run, asked: Round) -> list[Message]:
+    """What the model was shown when it was asked for that round."""
+    before = tuple(each for each in run.rounds if each.number < asked.number)
+    until = replace(run, rounds=before)
+    runs = tuple(until if each is run else each for each in conversation.runs)
+    tools_offered = any(each.calls for each in run.rounds)
+    shown = replace(conversation, runs=runs)
+    return prompt_for(shown, run.trace_id, tools_offered=tools_offered, provider=asked.provider).messages

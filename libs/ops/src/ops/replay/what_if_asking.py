@@ -1,4 +1,4 @@
-"""Recorded runs, chosen and done again by the orchestrators, some at a time."""
+"""Recorded runs, done again by the orchestrators, some at a time."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -10,13 +10,10 @@ from administration.values import Agent
 from bus import Bus, BusUnavailable
 from contracts import subjects
 from contracts.admin_errors import NotFound
-from contracts.ids import is_uuid
 from contracts.messages import WhatIf, WhatIfAnswered
-from conversations.aggregate.conversation import Conversation, Run
-from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
-from conversations.queries.sampling import sample_conversations
 from ops.admin.errors import RefusedError
+from ops.replay.what_if_choosing import Choice, Chosen, read
 from ops.replay.what_if_compare import Compared, compared
 from ops.replay.what_if_prices import Prices
 
@@ -28,28 +25,18 @@ _TRIES = 3
 class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked: other than the agent's version, and of which runs.
 
-    Without `conversations` it is `sample` of those that the agent answered in, picked by `seed`. `seconds`
-    and `at_once` bound one run, and how many are under way.
+    `seconds` and `at_once` bound one run, and how many are under way.
     """
 
     agent_id: str
     version: int | None
     model: str | None
     system_prompt: str | None
-    conversations: tuple[str, ...]
-    sample: int
-    seed: int
+    choice: Choice
     seconds: float
     at_once: int
     prices: Prices | None
     diff: bool
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """One run that is to be done again."""
-
-    conversation_id: str
-    trace_id: str
 
 
 class Replay:
@@ -76,7 +63,7 @@ class Replay:
     async def _one(self, chosen: Chosen, on_done: Callable[[], None]) -> Compared | None:
         """None where the conversation was erased meanwhile."""
         async with self._room:
-            run = (await _read(self._log, chosen.conversation_id)).run(chosen.trace_id)
+            run = (await read(self._log, chosen.conversation_id)).run(chosen.trace_id)
             answer = None if run is None else await self._asked(chosen)
         on_done()
         if run is None or answer is None:
@@ -122,48 +109,3 @@ async def find_agent(admin: Admin, wanted: WhatIfOptions) -> Agent:
         return await agents.get(admin, wanted.agent_id, wanted.version)
     except NotFound as error:
         raise RefusedError(str(error), 2) from None
-
-
-async def choose(admin: Admin, agent: Agent, wanted: WhatIfOptions) -> list[Chosen]:
-    """The completed runs: of the named conversations, or the agent's own of a sample.
-
-    Raises RefusedError (exit code 2) for a conversation that cannot be replayed, and where there is no run.
-    """
-    log = Log(admin.pool)
-    if wanted.conversations:
-        named = [await _named(log, agent, each) for each in dict.fromkeys(wanted.conversations)]
-        chosen = [each for conversation in named for each in _runs(conversation)]
-    else:
-        ids = await sample_conversations(admin.pool, agent.account_id, agent.id, wanted.sample, wanted.seed)
-        chosen = [each for one in ids for each in _runs(await _read(log, one), agent.id)]
-    if not chosen:
-        whose = "these conversations have" if wanted.conversations else f"agent {agent.id} has"
-        raise RefusedError(f"{whose} no completed run that could be replayed", 2)
-    return chosen
-
-
-async def _named(log: Log, agent: Agent, conversation_id: str) -> Conversation:
-    if not is_uuid(conversation_id.lower()):
-        raise RefusedError(f"this is no conversation's id: {conversation_id}", 2)
-    conversation = await _read(log, conversation_id.lower())
-    if conversation.version == 0:
-        raise RefusedError(f"no such conversation: {conversation_id}", 2)
-    if conversation.erased:
-        raise RefusedError(f"conversation {conversation_id} was deleted", 2)
-    if conversation.account_id != agent.account_id:
-        raise RefusedError(f"conversation {conversation_id} is another account's than the agent", 2)
-    return conversation
-
-
-async def _read(log: Log, conversation_id: str) -> Conversation:
-    try:
-        return await log.conversation(conversation_id)
-    except UnreadableEvent as error:
-        raise RefusedError(f"conversation {conversation_id} cannot be read: {error}") from None
-
-
-def _runs(conversation: Conversation, agent_id: str | None = None) -> list[Chosen]:
-    def is_chosen(run: Run) -> bool:
-        return run.state == "completed" and agent_id in (None, run.agent_id)
-
-    return [Chosen(conversation.conversation_id, run.trace_id) for run in conversation.runs if is_chosen(run)]

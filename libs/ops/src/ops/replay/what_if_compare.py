@@ -12,14 +12,14 @@ import msgspec
 from contracts import wire
 from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from contracts.values import Usage
-from conversations.aggregate.conversation import Run
+from conversations.aggregate.conversation import Run, RunState
 from ops.replay.what_if_prices import Prices
 
 _MESSAGE_CHARACTERS = 200
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one run. `cost` is None where no price is known. `seconds` leave out the time of tools."""
+    """Of one run. `cost` is None where no price is known; `seconds` leave out tools and approvals."""
 
     model: str
     rounds: int
@@ -32,12 +32,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
+    `recorded_end` is how the recorded run ended; one that did not complete has the text so far as its answer.
     `missed` are the calls that the log held no result for; none was made. `diff` is there where asked for.
     """
 
     conversation_id: str
     trace_id: str
     message: str
+    recorded_end: RunState
     outcome: WhatIfOutcome
     code: str | None
     detail: str | None
@@ -99,11 +101,12 @@ def compared(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
         message=recorded.user_text[:_MESSAGE_CHARACTERS],
+        recorded_end=recorded.state,
         outcome=answer.outcome,
         code=answer.code,
         detail=answer.detail,
         same_tools=_tools(before) == _tools(answer.calls),
-        same_answer=completed and content == answer.content,
+        same_answer=completed and recorded.state == "completed" and content == answer.content,
         alike=_alike(content, answer.content),
         missed=tuple(_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
@@ -155,7 +158,7 @@ def _recorded_figures(run: Run, prices: Prices | None) -> Figures:
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
         cost=_cost(prices, run.model, run.usage),
-        seconds=max(0.0, round(took.total_seconds() - tools / 1000, 3)),
+        seconds=max(0.0, round(took.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
     )
 
 

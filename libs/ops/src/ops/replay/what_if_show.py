@@ -64,13 +64,14 @@ def _tools(run: Compared) -> str:
 
 
 def _answer(run: Compared) -> str:
-    match run.outcome:
-        case "completed":
-            return "same" if run.same_answer else f"{run.alike:.0%} alike"
-        case "failed":
-            return f"failed: {run.code}"
-        case _:
-            return "not replayed"
+    if not run.was_replayed:
+        return "not replayed"
+    again = f"failed: {run.code}" if run.outcome == "failed" else run.outcome
+    if run.recorded_end != "completed":
+        return f"{run.recorded_end} → {again}"
+    if run.outcome == "failed":
+        return again
+    return "same" if run.same_answer else f"{run.alike:.0%} alike"
 
 
 def _beside(before: str, after: str) -> str:

@@ -1,19 +1,24 @@
 """`agentchat replay why`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from conversations.aggregate.history import Message
 from ops.admin import show as printing
 from ops.admin.options import AsJson
-from ops.chat.safe import clean, one_line
+from ops.chat.safe import clean, compact, one_line
+from ops.output import counted
 from ops.replay.database import run
 from ops.replay.drawing import draw_call, draw_sources, draw_summary, tokens
 from ops.replay.provenance import Configured, Made, made
 
 _PROMPT = 2000
+_TEXT = 400
+_MESSAGES = 20
 
 
 def why(
@@ -52,6 +57,7 @@ def _draw(console: Console, found: Made) -> None:
         draw_sources(console, found.sources, indent=2)
     if found.compacted is not None:
         draw_summary(console, found.compacted)
+    _draw_messages(console, found.messages, found.compacted.summary if found.compacted else None)
     _draw_rounds(console, found)
     _field(console, "tokens", tokens(found.usage))
     if found.lost.total:
@@ -84,10 +90,38 @@ def _draw_prompt(console: Console, found: Made) -> None:
         _field(console, "prompt", one_line(prompt, _PROMPT) or "none")
 
 
+def _draw_messages(console: Console, messages: Sequence[Message], summary: str | None) -> None:
+    """What the model was shown in the last call: a line for each block of the newest messages."""
+    earlier = len(messages) - _MESSAGES
+    _field(console, "messages", f"{len(messages)}" + (f", the last {_MESSAGES}:" if earlier > 0 else ""))
+    for message in messages[-_MESSAGES:]:
+        for block in message["content"]:
+            is_summary = summary is not None and summary in str(block.get("text"))
+            text = "the summary above" if is_summary else _block(block)
+            _field(console, f"  {message['role']}", text)
+
+
+def _block(block: Mapping[str, Any]) -> str:
+    match block:
+        case {"type": "text", "text": str(said)}:
+            return one_line(said, _TEXT)
+        case {"type": "tool_use", "name": str(name), "input": given}:
+            return f"calls {one_line(name, 100)}({compact(given, _TEXT)})"
+        case {"type": "tool_result", "content": content}:
+            return (
+                f"result {one_line(content if isinstance(content, str) else compact(content, _TEXT), _TEXT)}"
+            )
+        case _:
+            return str(block.get("type"))
+
+
 def _draw_rounds(console: Console, found: Made) -> None:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
-        _field(console, f"round {each.number}", f"{each.stop_reason}, {tokens(each.usage)}")
+        took = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
+        _field(console, f"round {each.number}", f"{took}: {each.stop_reason}, {tokens(each.usage)}")
+        if each.text:
+            _field(console, "", one_line(each.text, _TEXT))
         prefix = (each.prompt_sha256, each.tools_sha256)
         if prefix != before:
             _field(console, "", f"prompt sha256 {each.prompt_sha256 or 'not recorded'}")
