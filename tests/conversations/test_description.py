@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import events
 from contracts.messages import DescribeAnswered, DescribeConversation
 from contracts.values import MAX_PAIRS
-from conversations.aggregate.conversation import Conversation, evolve
+from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve, evolve_all
 from conversations.aggregate.description import describe
 from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, given, started, trace, turn
 
@@ -48,6 +49,40 @@ def test_a_command_is_obeyed_once_whatever_was_set_since() -> None:
     second = obeyed(first, "d", title="Two")
     again = describe(second, command("c", title="One"), LATER)
     assert again == DescribeAnswered(outcome="described", version=first.version)
+
+
+def test_what_changes_nothing_is_no_event_unless_it_came_with_a_key() -> None:
+    first = obeyed(given(began(), *turn("a", "Hello", "Hi")), "c", title="One", metadata={"a": "1"})
+    same: dict[str, Any] = {"title": "One", "metadata": {"a": "1", "b": None}}
+    variants: tuple[dict[str, Any], ...] = (same, {}, {"metadata": {}})
+    for changes in variants:
+        answer = describe(first, command("d", **changes), LATER)
+        assert answer == DescribeAnswered(outcome="described", version=first.version)
+    keyed = obeyed(first, "d", keyed=True, **same)
+    later = obeyed(keyed, "e", title="Two")
+    again = describe(later, command("d", keyed=True, **same), LATER)
+    assert again == DescribeAnswered(outcome="described", version=keyed.version)
+
+
+@pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
+@pytest.mark.requirement("LIMIT-THREAD")
+def test_a_full_conversation_takes_no_description(full: dict[str, int]) -> None:
+    first = replace(obeyed(given(began(), *turn("a", "Hello", "Hi")), title="One"), **full)
+    assert describe(first, command("d", title="Two"), LATER) == DescribeAnswered(outcome="full")
+    assert describe(first, command("d", title="One"), LATER).outcome == "described"  # type: ignore[union-attr]
+
+
+def test_many_descriptions_fold_to_the_same_however_they_come() -> None:
+    titles = [(f"{number:032x}", str(number)) for number in range(50)]
+    facts = [
+        events.ConversationDescribed(trace_id=trace_id, at=AT, title=title) for trace_id, title in titles
+    ]
+    at_once = evolve_all(given(began()), facts)
+    one_by_one = given(began())
+    for fact in facts:
+        one_by_one = evolve(one_by_one, fact)
+    assert at_once == one_by_one
+    assert [version for _, version in at_once.described] == list(range(2, 52))
 
 
 def test_more_pairs_than_there_may_be_change_nothing() -> None:

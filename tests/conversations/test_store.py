@@ -6,13 +6,15 @@ import contextlib
 import psycopg
 import pytest
 from eventsourcing.postgres import PostgresApplicationRecorder
+from msgspec.structs import replace
 
+from contracts import events
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
 from conversations.event_store.cache import Cache
-from conversations.event_store.log import open_log
+from conversations.event_store.log import Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import migrate
 from tests.conversations.given import answered, asked, began, said, started, turn
@@ -254,27 +256,53 @@ async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> 
 
 async def test_the_cache_of_states_is_bounded() -> None:
     cache = Cache(max_conversations=2, max_bytes=100)
-    first, second, third = (evolve_all(new_conversation(), [began()]) for _ in range(3))
-    cache.put(first, 10, after=0)
-    cache.put(second, 10, after=0)
+
+    def state(of: Conversation, stored_bytes: int, *more: events.Event) -> Conversation:
+        return replace(evolve_all(of, more), stored_bytes=stored_bytes)
+
+    first, second, third = (state(new_conversation(), 10, began()) for _ in range(3))
+    cache.put(first)
+    cache.put(second)
     assert cache.get(first.conversation_id) == first
-    cache.put(third, 10, after=0)
+    cache.put(third)
     assert cache.get(second.conversation_id) is None
-    cache.put(evolve_all(third, [asked()]), 90, after=1)
+    cache.put(state(third, 100, asked()))
     assert cache.get(first.conversation_id) is None
-    cache.put(evolve_all(third, [asked(), started()]), 1, after=2)
+    cache.put(third)
+    assert cache.get(third.conversation_id) != third, "an older state does not replace a newer one"
+    cache.put(state(third, 101, asked(), started()))
     assert cache.get(third.conversation_id) is None
 
 
-async def test_a_long_state_that_was_evicted_does_not_come_back_as_a_short_one() -> None:
-    """Its run goes on meanwhile, and each append of it brings a state again."""
-    cache = Cache(max_bytes=100)
-    first, second = (evolve_all(new_conversation(), [began()]) for _ in range(2))
-    cache.put(first, 80, after=0)
-    cache.put(second, 80, after=0)
-    cache.put(evolve_all(first, [asked()]), 1, after=1)
-    assert cache.get(first.conversation_id) is None
-    assert cache.get(second.conversation_id) == second
-    cache.put(evolve_all(first, [asked(), started()]), 82, after=0)
-    assert cache.get(first.conversation_id) is not None
-    assert cache.get(second.conversation_id) is None
+async def test_a_long_conversation_is_read_in_pages(
+    store: ConversationStore, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conversations.event_store.log.PAGE_ENTRIES", 3)
+    monkeypatch.setattr("conversations.event_store.log.FOLDED_ON_THE_LOOP", 2)
+    facts = [began(), *(each for word in "abcd" for each in turn(word, "Hello", "Hi"))]
+    kept = await store.append(new_conversation(), facts)
+    pages = [page async for page in log.pages(kept.conversation_id)]
+    assert [entry.event for page in pages for entry in page] == facts
+    assert max(map(len, pages)) == 3
+    assert await log.conversation(kept.conversation_id) == kept
+    assert kept.stored_bytes == sum(len(entry.state) for page in pages for entry in page)
+
+
+async def test_pages_end_where_their_bytes_do(
+    store: ConversationStore, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = [began(), *(each for word in "ab" for each in turn(word, "Hello", "Hi"))]
+    kept = await store.append(new_conversation(), facts)
+    monkeypatch.setattr("conversations.event_store.log.PAGE_BYTES", 1)
+    pages = [page async for page in log.pages(kept.conversation_id)]
+    assert [len(page) for page in pages] == [1] * len(facts)
+    assert [row.version for row in await log.rows(kept.conversation_id, 2, 5)] == [3, 4, 5]
+
+
+async def test_what_a_conversation_takes_is_known_whoever_loads_it(
+    store: ConversationStore, log: Log
+) -> None:
+    kept = await store.append(new_conversation(), [began(), asked()])
+    kept = await store.append(kept, [started()])
+    assert (await store.load(kept.conversation_id)).stored_bytes == kept.stored_bytes
+    assert (await log.conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0

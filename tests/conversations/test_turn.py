@@ -1,11 +1,12 @@
 """given this conversation, when this happens -> these events, or this step."""
 
 import pytest
+from msgspec.structs import replace
 
 from contracts import events
 from contracts.events import AgentFacts
 from contracts.values import ShownMessage, Usage
-from conversations.aggregate.conversation import Conversation, evolve_all
+from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve_all
 from conversations.aggregate.turn import (
     Begin,
     CallModel,
@@ -124,6 +125,16 @@ def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words(
     assert opening(given(began()), account_id="account-2") == unknown
     assert opening(given(began()), account_id="account-2", new_conversation=True) == unknown
     assert opening(given(began(), erased)) == unknown
+
+
+@pytest.mark.requirement("LIMIT-THREAD")
+@pytest.mark.parametrize("full", [{"version": MAX_EVENTS}, {"stored_bytes": MAX_BYTES}])
+def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
+    there = replace(given(began(), asked(), started()), **full)
+    refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
+    assert isinstance(refused, Refusal)
+    assert refused.code == "conversation_full"
+    assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), Resume)
 
 
 @pytest.mark.requirement("OPEN-TURN", "CONV-BUSY")

@@ -199,3 +199,9 @@ async def test_conversations_are_found_by_their_metadata(
         response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
         problem = check_problem(response, 400, "invalid_request")
         assert problem["errors"][0]["field"].startswith("metadata")
+
+
+@pytest.mark.requirement("LIMIT-THREAD")
+async def test_a_full_conversation_is_refused(client: Client, worker: Worker) -> None:
+    async with describing(worker, "full"):
+        check_problem(await patch(client, ids.new_id(), {"title": "x"}), 409, "conversation_full")

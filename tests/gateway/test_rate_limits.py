@@ -258,6 +258,22 @@ async def test_every_route_that_needs_a_key_has_a_rate_limit(
     check_problem(await client.post(content=b"{}"), 400, "invalid_request")
 
 
+@pytest.mark.requirement("LIMIT-WRITES")
+async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
+    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+) -> None:
+    account = await account_on(doors, "Narrow")
+    client, _ = clients(doors, http, account)
+    headers, url = {"X-Api-Key": account.key}, f"{client.url}/v1/conversations/{ids.new_id()}"
+    used_up = int((time.time() + 60) * 1e6)
+    await redis.set(f"limits:{{{account.account_id}}}:writes", used_up)
+    for method, path in (("PATCH", url), ("POST", f"{url}/fork")):
+        refused = await http.request(method, path, headers=headers, json={})
+        check_problem(refused, 429, "rate_limited")
+        assert int(refused.headers["retry-after"]) >= 1
+    check_problem(await http.get(url, headers=headers), 404, "conversation_not_found")
+
+
 @pytest.mark.requirement("LIMIT-READS")
 async def test_an_account_reconnects_to_so_many_streams_at_once(
     doors: Doors, http: httpx.AsyncClient, worker: Worker

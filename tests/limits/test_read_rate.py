@@ -39,6 +39,18 @@ async def test_a_plan_without_a_rate_bounds_no_reads(read: Read) -> None:
     assert set(await asyncio.gather(*(read(account, Quota()) for _ in range(700)))) == {None}
 
 
+@pytest.mark.parametrize("away", [False, True])
+async def test_writes_have_a_rate_of_their_own(redis_url: str, away: bool) -> None:
+    limiter = Limiter("redis://127.0.0.1:9/0" if away else redis_url, instance="test", timeout=5)
+    account, quota = new(), Quota(requests_per_minute=1)
+    assert [await limiter.admit_write(account, quota) for _ in range(20)] == [None] * 20
+    assert await limiter.admit_write(account, quota) == 1
+    assert await limiter.admit_read(account, quota) is None
+    assert (await limiter.admit(account, quota, new())).allowed
+    assert await limiter.admit_write(account, Quota()) is None, "a plan without a rate bounds none"
+    await limiter.aclose()
+
+
 async def test_reads_and_messages_do_not_use_up_each_other(redis_url: str) -> None:
     limiter, account, quota = (
         Limiter(redis_url, instance="test", timeout=5),

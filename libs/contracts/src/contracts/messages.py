@@ -268,7 +268,8 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
 
     `trace_id` is that of the request for it: the same command is obeyed once. `title` None takes the title
     away. `metadata` are merged with those that are there: None as a value removes its pair, None as a whole
-    removes all (RFC 7396).
+    removes all (RFC 7396). One that changes nothing is stored only where it is `keyed`: it came with an
+    Idempotency-Key, and is known by its event whatever is set later.
     """
 
     trace_id: str
@@ -276,6 +277,7 @@ class DescribeConversation(BusMessage, frozen=True, kw_only=True):
     conversation_id: str
     title: str | msgspec.UnsetType | None = msgspec.UNSET
     metadata: dict[str, str | None] | None = msgspec.field(default_factory=dict)
+    keyed: bool = False
 
 
 class ForkConversation(BusMessage, frozen=True, kw_only=True):
@@ -316,8 +318,9 @@ class ForkAnswered(BusMessage, frozen=True, kw_only=True):
     version: int = 0
 
 
-DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "unavailable"]
-"""`too_many_pairs`: it would have more than MAX_PAIRS; nothing was changed. `unavailable` as for erasing."""
+DescribeOutcome = Literal["described", "not_found", "too_many_pairs", "full", "unavailable"]
+"""`too_many_pairs`: it would have more than MAX_PAIRS. `full`: it takes no more events. `unavailable` as for
+erasing. Nothing was changed then."""
 
 
 class DescribeAnswered(BusMessage, frozen=True, kw_only=True):

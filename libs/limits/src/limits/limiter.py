@@ -8,7 +8,7 @@ from typing import Any
 
 from contracts.timings import ADMIT_LEASE_SECONDS, HOLD_LEASE_SECONDS
 from limits import lua_scripts
-from limits.local_limiter import LocalLimiter
+from limits.local_limiter import Bucket, LocalLimiter
 from limits.months import microseconds, name_of, number_of
 from limits.penalty import Penalties
 from limits.quota import (
@@ -16,10 +16,12 @@ from limits.quota import (
     CountedMonth,
     KeptMonth,
     PlanLimits,
+    Rate,
     RefusalCode,
     admission,
     interval_us,
     reads_of,
+    writes_of,
 )
 from limits.redis_client import RedisClient, ScriptsUnavailable
 
@@ -109,17 +111,23 @@ class Limiter:
 
         Never raises for Redis; takes at most about `timeout`.
         """
-        rate = reads_of(plan)
+        return await self._admit_beside(account_id, "reads", reads_of(plan))
+
+    async def admit_write(self, account_id: str, plan: PlanLimits) -> int | None:
+        """Take a token for a write to a conversation without a run: as `admit_read`."""
+        return await self._admit_beside(account_id, "writes", writes_of(plan))
+
+    async def _admit_beside(self, account_id: str, bucket: Bucket, rate: Rate | None) -> int | None:
         if rate is None:
             return None
         try:
             wait_us = await self._redis.run(
-                lua_scripts.READ, [_key(account_id, "reads")], [interval_us(rate.per_minute), rate.burst]
+                lua_scripts.READ, [_key(account_id, bucket)], [interval_us(rate.per_minute), rate.burst]
             )
         except ScriptsUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
-            wait_us = self._local.admit_read(account_id, rate)
+            wait_us = self._local.admit_beside(account_id, bucket, rate)
         return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
 
     async def cool_down(self, who: str) -> None:

@@ -7,22 +7,25 @@ not checked.
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Literal
 
 from limits.quota import Admission, PlanLimits, Rate, RefusalCode, admission, interval_us
 
 _ACCOUNTS = 10_000
+Bucket = Literal["reads", "writes"]
+"""What an account asks beside the chat endpoints."""
 
 
 class _Account:
-    """`tat`: theoretical arrival time in microseconds; `reads`: that of reads. `slots`: trace_id -> end of
-    its lease, the same.
+    """`tat`: theoretical arrival time in microseconds; `beside`: that of reads and of writes. `slots`:
+    trace_id -> end of its lease, the same.
     """
 
-    __slots__ = ("reads", "slots", "tat")
+    __slots__ = ("beside", "slots", "tat")
 
     def __init__(self) -> None:
         self.tat = 0.0
-        self.reads = 0.0
+        self.beside: dict[Bucket, float] = {}
         self.slots: dict[str, float] = {}
 
 
@@ -70,16 +73,16 @@ class LocalLimiter:
             local=True,
         )
 
-    def admit_read(self, account_id: str, rate: Rate) -> float:
+    def admit_beside(self, account_id: str, bucket: Bucket, rate: Rate) -> float:
         """Microseconds to wait; 0 where it has taken a token."""
         now = self._clock() * 1e6
         account = self._account(account_id)
         interval = interval_us(rate.per_minute)
         window = interval * rate.burst
-        arrival = max(now, min(account.reads, now + window)) + interval
+        arrival = max(now, min(account.beside.get(bucket, 0.0), now + window)) + interval
         if arrival - window > now:
             return arrival - window - now
-        account.reads = arrival
+        account.beside[bucket] = arrival
         return 0.0
 
     def end(self, account_id: str, trace_id: str) -> None:

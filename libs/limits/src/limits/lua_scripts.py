@@ -3,6 +3,7 @@
 An account has these keys, in one hash slot of a cluster:
   rate      string  theoretical arrival time in microseconds (GCRA)
   reads     string  the same, of what is asked beside the chat endpoints
+  writes    string  the same, of writes to conversations without a run
   slots     zset    trace_id -> when its lease ends, in milliseconds
   month     hash    month (see `_MONTH`), tokens,
                     known (Unix time in s at which the log was counted, or the month began here),
@@ -130,7 +131,8 @@ return answer(0, 0)
 """
 )
 
-# KEYS: reads. ARGV: interval in us, burst. Returns the microseconds to wait: 0 where it has taken a token.
+# KEYS: reads, or writes. ARGV: interval in us, burst. Returns the microseconds to wait: 0 where it has taken
+# a token.
 READ = (
     _CLOCK
     + _RATE

@@ -28,6 +28,8 @@ class Rate(msgspec.Struct, frozen=True):
     burst: int
 
 
+LEAST_WRITES_PER_MINUTE = 60
+LEAST_WRITES_AT_ONCE = 20
 READS_PER_REQUEST = 10
 LEAST_READS_PER_MINUTE = 600
 _BURST_SHARE = 10
@@ -41,6 +43,17 @@ def reads_of(limits: PlanLimits) -> Rate | None:
         return None
     per_minute = max(LEAST_READS_PER_MINUTE, READS_PER_REQUEST * limits.requests_per_minute)
     return Rate(per_minute=per_minute, burst=per_minute // _BURST_SHARE)
+
+
+def writes_of(limits: PlanLimits) -> Rate | None:
+    """How often an account may write to conversations without a run (title, metadata, forks): as often as its
+    plan lets it chat, 60 a minute at least, a tenth of it and 20 at least at once; None, no limit, where the
+    plan has no rate.
+    """
+    if limits.requests_per_minute is None:
+        return None
+    per_minute = max(LEAST_WRITES_PER_MINUTE, limits.requests_per_minute)
+    return Rate(per_minute=per_minute, burst=max(LEAST_WRITES_AT_ONCE, per_minute // _BURST_SHARE))
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,11 @@ _CUTS: dict[str, Cut] = {
 }
 
 
+MAX_EVENTS = 100_000
+MAX_BYTES = 64 * 1024 * 1024
+"""Of the stored events of a conversation. A run that has begun may go beyond it; no other begins then."""
+
+
 class Round(msgspec.Struct, frozen=True, kw_only=True):
     """One model call and the tools that it asked for; `blocks` is None while no whole reply is recorded."""
 
@@ -119,7 +124,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     `forked_from` says of which past it has a copy, `seed` is what its caller showed of it before it began
     here. `title` and `metadata` are those that its account has set, `described` the requests that did so:
-    their traces, and the versions behind them. `erased_by` is the trace of the request that erased it.
+    their traces, and the versions after them. `erased_by` is the trace of the request that erased it.
+    `stored_bytes` are those of the events that it was loaded from: no fold knows them.
     """
 
     conversation_id: str
@@ -133,11 +139,17 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
     described: tuple[tuple[str, int], ...] = ()
     erased_by: str | None = None
+    stored_bytes: int = 0
 
     @property
     def erased(self) -> bool:
         """Whether it is gone for every reader."""
         return self.erased_by is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing new begins in it: it would take too long to load."""
+        return self.version >= MAX_EVENTS or self.stored_bytes >= MAX_BYTES
 
     @property
     def active(self) -> Run | None:
@@ -182,15 +194,17 @@ def fold(conversation_id: str, stored: Iterable[events.Event]) -> Conversation:
 
 def evolve_all(conversation: Conversation, following: Iterable[events.Event]) -> Conversation:
     """The conversation after these events, as if evolved one by one."""
-    # One list for all of them: a tuple copied at each would make a long log's fold quadratic.
-    runs = list(conversation.runs)
+    # A list for all of them: a tuple copied at each would make a long log's fold quadratic.
+    runs, described = list(conversation.runs), list(conversation.described)
     for event in following:
-        conversation = _evolve(conversation, runs, event)
-    return replace(conversation, runs=tuple(runs))
+        conversation = _evolve(conversation, runs, described, event)
+    return replace(conversation, runs=tuple(runs), described=tuple(described))
 
 
-def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) -> Conversation:
-    """The conversation but for its runs, which are changed in place."""
+def _evolve(
+    conversation: Conversation, runs: list[Run], described: list[tuple[str, int]], event: events.Event
+) -> Conversation:
+    """The conversation but for `runs` and `described`, which are changed in place."""
     version = conversation.version + 1
     match event:
         case events.ConversationStarted():
@@ -201,16 +215,11 @@ def _evolve(conversation: Conversation, runs: list[Run], event: events.Event) ->
         case events.ConversationSeeded():
             return replace(conversation, version=version, seed=event.messages)
         case events.ConversationDescribed():
-            described = (*conversation.described, (event.trace_id, version))
-            return replace(
-                conversation,
-                version=version,
-                title=event.title,
-                metadata=event.metadata,
-                described=described,
-            )
+            described.append((event.trace_id, version))
+            return replace(conversation, version=version, title=event.title, metadata=event.metadata)
         case events.ConversationErased():
             runs.clear()
+            described.clear()
             return Conversation(
                 conversation_id=conversation.conversation_id,
                 version=version,

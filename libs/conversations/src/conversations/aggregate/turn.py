@@ -11,7 +11,14 @@ from contracts.messages import ChatRequested
 from contracts.values import ApprovalNeeded, Usage
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Conversation, Round, Run, agent_facts
+from conversations.aggregate.conversation import (
+    MAX_BYTES,
+    MAX_EVENTS,
+    Conversation,
+    Round,
+    Run,
+    agent_facts,
+)
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
@@ -73,6 +80,10 @@ class Refusal(msgspec.Struct, frozen=True):
 Opening = Begin | Supersede | Resume | GiveUp | Wait | Ended | Paused | Refusal
 
 NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
+_FULL = Refusal(
+    code="conversation_full",
+    message=f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one.",
+)
 _GONE_ON = Refusal(code="conversation_busy", message="The conversation has gone on meanwhile.")
 _EXPIRED = Refusal(code="overloaded", message="The request was not taken up in time.")
 
@@ -103,6 +114,8 @@ def open_turn(
         return _reopen(run, request, agent, now, worker, heard)
     if expired:
         return _EXPIRED
+    if conversation.is_full:
+        return _FULL
     active = conversation.active
     if active is not None and active.pending and approvals.on_new_message(active) == "refuse":
         return _undecided(active)

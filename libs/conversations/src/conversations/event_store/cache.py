@@ -4,7 +4,7 @@ from conversations.aggregate.conversation import Conversation
 from runtime.bounded import BoundedMap
 
 MAX_CONVERSATIONS = 1000
-MAX_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 96 * 1024 * 1024
 
 
 class Cache:
@@ -17,14 +17,9 @@ class Cache:
         """The newest state known here, which may be behind the log."""
         return self._states.get(conversation_id)
 
-    def put(self, conversation: Conversation, added: int, *, after: int) -> None:
-        """Keep a state that took `added` bytes of events behind version `after`, unless one as new is known.
-
-        One whose state at `after` was evicted meanwhile is not kept: its bytes up to there would not count.
-        """
+    def put(self, conversation: Conversation) -> None:
+        """Keep a state, unless one as new is known."""
         key = conversation.conversation_id
         known = self._states.get(key)
-        newest = 0 if known is None else known.version
-        if conversation.version <= newest or (known is None and after > 0):
-            return
-        self._states.put(key, conversation, self._states.size_of(key) + added)
+        if known is None or conversation.version > known.version:
+            self._states.put(key, conversation, conversation.stored_bytes)

@@ -4,20 +4,28 @@ Positions grow in the order of commits, so nobody who asks for what comes after 
 are not contiguous: appends that failed and conversations that were erased leave gaps.
 """
 
+import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 
 import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.aggregate.conversation import Conversation, fold
+from conversations.aggregate.conversation import Conversation, evolve_all, fold
 from conversations.database import EVENTS_TABLE, using
 from conversations.event_store import mapper
+from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
+PAGE_ENTRIES = 5_000
+LATER_PAGES_AT_ONCE = 2
+"""Of the pages of a conversation after its first: so that connections are left for others."""
+FOLDED_ON_THE_LOOP = 500
+BYTES_ON_THE_LOOP = 512 * 1024
+"""What is more than this is decoded and folded in a thread."""
 _TABLE = sql.Identifier(EVENTS_TABLE)
 
 
@@ -41,6 +49,7 @@ class Log:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+        self._later_pages = FairSlots(LATER_PAGES_AT_ONCE)
 
     async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
         """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes.
@@ -62,7 +71,41 @@ class Log:
         self, conversation_id: str, after_version: int = 0, until_version: int | None = None
     ) -> list[LogEntry]:
         """The entries of a conversation with versions in (after_version, until_version]."""
-        return await self._entries(_ROWS, (conversation_id, after_version, until_version))
+        pages = self.pages(conversation_id, after_version, until_version)
+        async with contextlib.aclosing(pages):
+            return [entry async for page in pages for entry in page]
+
+    async def pages(
+        self,
+        conversation_id: str,
+        after_version: int = 0,
+        until_version: int | None = None,
+        *,
+        account_id: str | None = None,
+    ) -> AsyncGenerator[list[LogEntry], None]:
+        """The same in pages of up to 8 MiB, in order; none is empty.
+
+        A reader gives its connection back after each page. Later pages are read by a few at a time, by one of
+        an account while others want to: `account_id`, where the first page does not have its start.
+        """
+        key = account_id or conversation_id
+        entries = await self._rows(conversation_id, after_version, until_version)
+        if entries and entries[0].version == 1:
+            key = _account_of(entries[0].state) or key
+        while entries:
+            is_last = len(entries) < PAGE_ENTRIES and bytes_of(entries) < PAGE_BYTES
+            after_version = entries[-1].version
+            yield entries
+            if is_last:
+                return
+            async with self._later_pages.turn(key):
+                entries = await self._rows(conversation_id, after_version, until_version)
+
+    async def _rows(
+        self, conversation_id: str, after_version: int, until_version: int | None
+    ) -> list[LogEntry]:
+        parameters = (conversation_id, after_version, until_version, PAGE_ENTRIES, PAGE_BYTES)
+        return await self._entries(_ROWS, parameters)
 
     async def rows_of_run(
         self, conversation_id: str, trace_id: str, after_version: int = 0
@@ -87,11 +130,22 @@ class Log:
         """The events of a conversation with versions in (after_version, until_version]."""
         return [entry.event for entry in await self.rows(conversation_id, after_version, until_version)]
 
-    async def conversation(self, conversation_id: str) -> Conversation:
-        """The conversation as it stands now; its version is 0 if it does not exist."""
-        rows = await self.rows(conversation_id)
-        conversation = fold(conversation_id, (row.event for row in rows))
-        return at_version_of(conversation, rows)
+    async def conversation(self, conversation_id: str, start: Conversation | None = None) -> Conversation:
+        """The conversation as it stands now; its version is 0 if it does not exist.
+
+        `start` is the state at an earlier version, from which it is folded on. Raises UnreadableEvent.
+        """
+        conversation = start or Conversation(conversation_id=conversation_id)
+        pages = self.pages(
+            conversation_id, after_version=conversation.version, account_id=conversation.account_id
+        )
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                if len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP:
+                    conversation = await asyncio.to_thread(_folded_on, conversation, page)
+                else:
+                    conversation = _folded_on(conversation, page)
+        return conversation
 
     async def readable_conversation(self, conversation_id: str) -> Conversation:
         """The conversation at its version, without those of its events that cannot be decoded.
@@ -157,6 +211,17 @@ def _account_of(state: bytes | None) -> str | None:
         return None
 
 
+def bytes_of(entries: Collection[LogEntry]) -> int:
+    """What their events take as stored."""
+    return sum(len(entry.state) for entry in entries)
+
+
+def _folded_on(start: Conversation, page: list[LogEntry]) -> Conversation:
+    conversation = at_version_of(evolve_all(start, (entry.event for entry in page)), page)
+    stored = 0 if conversation.erased else start.stored_bytes + bytes_of(page)
+    return msgspec.structs.replace(conversation, stored_bytes=stored)
+
+
 def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversation:
     """The conversation at the version of its last row: what was erased still counts."""
     return msgspec.structs.replace(conversation, version=rows[-1].version) if rows else conversation
@@ -177,10 +242,15 @@ _AT_VERSIONS = sql.SQL(
     "SELECT {} FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, version)"
     " JOIN {} ON originator_id = wanted.id AND originator_version = wanted.version"
 ).format(_COLUMNS, _TABLE)
+# The size of a value that is stored out of line is known without fetching it.
 _ROWS = sql.SQL(
-    "SELECT {} FROM {} WHERE originator_id = %s AND originator_version > %s"
-    " AND originator_version <= coalesce(%s::bigint, 9223372036854775807) ORDER BY originator_version"
-).format(_COLUMNS, _TABLE)
+    "SELECT {columns} FROM ("
+    "  SELECT *, sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before"
+    "    FROM (SELECT {columns} FROM {table} WHERE originator_id = %s AND originator_version > %s"
+    "             AND originator_version <= coalesce(%s::bigint, 9223372036854775807)"
+    "           ORDER BY originator_version LIMIT %s) AS page"
+    ") AS measured WHERE before < %s ORDER BY originator_version"
+).format(columns=_COLUMNS, table=_TABLE)
 # A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
 _BY_TRACE = sql.SQL(
     "WITH begun AS MATERIALIZED ("

@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+from msgspec.structs import replace
+
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.errors import VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
-from conversations.event_store.log import Log, at_version_of, open_log
+from conversations.event_store.log import Log, open_log
 from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Append, Writer, events_of
 from runtime.postgres import open_pool
 
@@ -29,12 +31,13 @@ class ConversationStore:
     async def load(self, conversation_id: str) -> Conversation:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
-        One query, for the events since the state that is kept here. Raises StoreUnavailable, UnreadableEvent.
+        One query, for the events since the state that is kept here, unless they fill several pages. Raises
+        StoreUnavailable, UnreadableEvent.
         """
         start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
-        rows = await self._log.rows(conversation_id, after_version=start.version)
-        conversation = at_version_of(evolve_all(start, (row.event for row in rows)), rows)
-        self._cache.put(conversation, sum(len(row.state) for row in rows), after=start.version)
+        conversation = await self._log.conversation(conversation_id, start)
+        if conversation.version:
+            self._cache.put(conversation)
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
@@ -119,7 +122,9 @@ class ConversationStore:
         self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]
     ) -> Conversation:
         following = evolve_all(conversation, new)
-        self._cache.put(following, sum(len(state) for _, state in facts), after=conversation.version)
+        stored = 0 if following.erased else conversation.stored_bytes + sum(len(state) for _, state in facts)
+        following = replace(following, stored_bytes=stored)
+        self._cache.put(following)
         return following
 
 

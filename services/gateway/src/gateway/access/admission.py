@@ -66,6 +66,10 @@ class Slot:
             await _check(self._limiter, account_id, await self._limiter.admit(account_id, plan, trace_id))
             self._trace_id = trace_id
 
+    async def take_write(self) -> None:
+        """Take a token of the account's writes: the request forks a conversation. Raises Refusal: 429."""
+        await _write(self._limiter, self._caller)
+
     async def give_back(self) -> None:
         """Free the place, if there is one."""
         if self._trace_id is not None:
@@ -99,6 +103,18 @@ async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: Ba
     """Guard, behind that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
     limiter, caller = parts_of(connection).limiter, connection.auth
     wait = await limiter.admit_read(caller.account_id, caller.plan)
+    if wait is not None:
+        raise await _refused(limiter, caller.account_id, "rate_limited", wait)
+
+
+@described("rate_limited")
+async def within_write_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard, behind that of the key: a token of the account's writes is taken. Raises Refusal: 429."""
+    await _write(parts_of(connection).limiter, connection.auth)
+
+
+async def _write(limiter: Limiter, caller: Caller) -> None:
+    wait = await limiter.admit_write(caller.account_id, caller.plan)
     if wait is not None:
         raise await _refused(limiter, caller.account_id, "rate_limited", wait)
 

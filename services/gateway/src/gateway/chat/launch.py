@@ -131,6 +131,7 @@ class _Launch:
         await self._slot.take(claim.trace_id)
         request = _as_claimed(self._request, claim)
         if self._fork is not None:
+            await self._slot.take_write()
             request = await forked(self._parts, request, self._fork)
         self._published = True
         failpoints.reach("gateway-before-publish")

@@ -17,7 +17,7 @@ from conversations.projections.conversations import ConversationRow, conversatio
 from conversations.queries import threads
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
-from gateway.access.admission import within_read_rate
+from gateway.access.admission import within_read_rate, within_write_rate
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.chat.idempotency import key_of
 from gateway.conversations import description, filters
@@ -102,10 +102,10 @@ async def get_conversation(
     summary="Set the title and the metadata of a conversation.",
     description="A run under way goes on. The answer is the conversation as it then is.",
     response_description="The conversation.",
-    guards=[within_reads_at_once],
+    guards=[within_write_rate, within_reads_at_once],
 )
 @described(
-    *("conversation_not_found", "unsupported_media_type", "message_too_large"),
+    *("conversation_not_found", "conversation_full", "unsupported_media_type", "message_too_large"),
     body=description.BODY,
     headers=VERSION,
     examples={"conversation": EXAMPLE},
@@ -130,6 +130,7 @@ async def describe(
         conversation_id=conversation_id,
         title=changes.title,
         metadata=changes.metadata,
+        keyed=key.text is not None,
     )
     command = await key.claim_command(parts.claims, command)
     exchange.answer_as(command.trace_id)
@@ -137,6 +138,8 @@ async def describe(
     match answer.outcome:
         case "too_many_pairs":
             raise description.too_many_pairs()
+        case "full":
+            raise Refusal("conversation_full")
         case "described":
             return await shown(request, ShownThread(conversation_id, answer.version))
         case _:
