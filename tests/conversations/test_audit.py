@@ -12,20 +12,26 @@ from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.chain.auditing import Audit, Broken, Scope, audit
 from conversations.chain.day_heads import compare, head_of
-from conversations.chain.links import LINK_BYTES, link_of, seal_of
+from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
 from conversations.errors import VersionConflict
 from conversations.event_store.feed_reader import fed_before
 from conversations.event_store.log import Log
+from conversations.event_store.mapper import stored
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import STEPS, migrate
+from ops import access
 from runtime import migrations
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool, acting_as, open_pool
 from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
 
 pytestmark = pytest.mark.requirement("AUDIT")
 
 _INSERT = "INSERT INTO conversation_events (originator_id, originator_version, topic, state) VALUES "
-_PUT_IN = "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id)"
+_PUT_IN = (
+    "INSERT INTO conversation_events (originator_id, originator_version, topic, state, notification_id, hash)"
+    " VALUES "
+)
+_NEXT = "nextval('conversation_events_notification_id_seq')"
 _ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
 
 
@@ -48,6 +54,13 @@ class Database:
         with psycopg.connect(self._url) as owner:
             for each in (off, *statements, on):
                 owner.execute(each.replace("THREAD", conversation_id).encode())
+
+
+@pytest.fixture
+async def orchestrator(migrated_database_url: str) -> Database:
+    """As a login of orchestrators."""
+    await access.grant(migrated_database_url)
+    return Database(acting_as(migrated_database_url, "orchestrator"))
 
 
 @pytest.fixture
@@ -113,7 +126,7 @@ async def test_every_event_carries_a_hash_over_its_content_and_its_predecessors(
             [  # one is put in, and those behind it move
                 "UPDATE conversation_events SET originator_version = -1 - originator_version WHERE {at} > 3",
                 "UPDATE conversation_events SET originator_version = -originator_version WHERE {at} < 0",
-                f"{_INSERT} ('THREAD', 4, 'message_saved.v1', '{{{{}}}}')",
+                f"{_PUT_IN} ('THREAD', 4, 'message_saved.v1', '{{{{}}}}', {_NEXT}, NULL)",
             ],
             4,
             "its hash is missing",
@@ -159,6 +172,80 @@ async def test_a_service_cannot_choose_a_hash(
         id=thread,
     )
     assert (await audited(pool, log, thread)).broken == []
+
+
+@pytest.mark.requirement("AUDIT-PLACE")
+async def test_the_orchestrators_login_cannot_choose_a_position(
+    store: ConversationStore, log: Log, pool: Pool, database: Database, orchestrator: Database
+) -> None:
+    thread = await thread_of(store)
+    before = await log.head()
+    orchestrator(f"{_PUT_IN} (%(id)s, 2, 'a.v1', '{{}}', -7, '\\x00')", id=thread)
+    rows = database(
+        "SELECT notification_id FROM conversation_events WHERE originator_id = %(id)s"
+        " AND originator_version = 2",
+        id=thread,
+    )
+    assert rows == [(before + 1,)]
+    assert (await audited(pool, log, thread)).broken == []
+
+
+@pytest.mark.requirement("AUDIT-PLACE")
+async def test_a_writer_beside_append_events_waits_for_its_turn(
+    store: ConversationStore, log: Log, migrated_database_url: str
+) -> None:
+    """Otherwise its position could be lower than that of a commit that readers of the log have passed."""
+    thread, other = await thread_of(store), await thread_of(store)
+    with psycopg.connect(migrated_database_url) as writer:
+        writer.execute(f"{_INSERT} (%(id)s, 2, 'a.v1', '{{}}')".encode(), {"id": thread})
+        appending = asyncio.create_task(store.append(await store.load(other), [asked("b"), started("b")]))
+        with psycopg.connect(migrated_database_url, autocommit=True) as watching:
+            async with asyncio.timeout(20):
+                while watching.execute(_WAITING).fetchall() == []:  # noqa: ASYNC110 - a view has no event
+                    await asyncio.sleep(0.01)
+        writer.commit()
+    await appending
+    assert [entry.conversation_id for entry in await log.read(await log.head() - 3, 3)] == [
+        thread,
+        other,
+        other,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "topic"), [(1, ERASED), (7, ERASED), (3, "message_saved.v1"), (0, "message_saved.v1")]
+)
+@pytest.mark.requirement("AUDIT-PLACE")
+async def test_the_orchestrators_login_cannot_put_in_what_follows_nothing(
+    store: ConversationStore, database: Database, orchestrator: Database, version: int, topic: str
+) -> None:
+    thread = await thread_of(store) if topic != ERASED else new_id()
+    with pytest.raises(psycopg.errors.CheckViolation, match="follows none"):
+        orchestrator(f"{_INSERT} (%(id)s, {version}, %(topic)s, '{{}}')", id=thread, topic=topic)
+
+
+async def test_an_erasure_that_erased_nothing_here_is_reported_as_such(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread, imported = await thread_of(store), new_id()
+    await store.append(await store.load(thread), [_ERASED])
+    await store.append_stored(imported, 6, stored([_ERASED]))
+    found = await audited(pool, log, thread, imported)
+    assert [(each.conversation_id, each.proved) for each in found.erased] == [
+        (thread, True),
+        (imported, False),
+    ]
+    assert found.broken == []
+
+
+async def test_an_erasure_that_is_a_conversations_first_event_was_made_up(
+    log: Log, pool: Pool, database: Database
+) -> None:
+    thread = new_id()
+    state = stored([_ERASED])[0][1].decode()
+    database.tamper(thread, f"{_PUT_IN} ('THREAD', 1, '{ERASED}', '{state}', {_NEXT}, NULL)")
+    (broken,) = (await audited(pool, log, thread)).broken
+    assert broken.reason == "the erasure erased nothing"
 
 
 async def test_a_chain_that_was_written_anew_is_found_by_the_head_of_its_day(
@@ -229,7 +316,7 @@ async def test_an_erased_conversation_proves_its_erasure_and_breaks_no_head(
 @pytest.mark.parametrize(
     ("tampering", "reason"),
     [
-        (f"{_INSERT} ('THREAD', 1, 'a.v1', '{{}}')", "its hash is missing"),
+        (f"{_PUT_IN} ('THREAD', 1, 'a.v1', '{{}}', {_NEXT}, NULL)", "its hash is missing"),
         ("UPDATE erased_links SET seals[cardinality(seals)] = '\\x00'", "does not follow what was erased"),
         (
             "UPDATE conversation_events SET state = replace(state::text, '1', '2')::bytea",
@@ -253,11 +340,10 @@ async def test_an_event_that_is_put_before_an_erasure_is_found(
 ) -> None:
     thread = await thread_of(store)
     await store.append(await store.load(thread), [_ERASED])
-    database(
-        f"{_PUT_IN} SELECT conversation_id, 1, 'a.v1', '{{}}', positions[1] FROM erased_links"
-        " WHERE conversation_id = %(id)s",
-        id=thread,
+    ((position,),) = database(
+        "SELECT positions[1] FROM erased_links WHERE conversation_id = %(id)s", id=thread
     )
+    _put_in(database, thread, 1, position, previous=bytes(LINK_BYTES), salted=True)
     (broken,) = (await audited(pool, log, thread)).broken
     assert (broken.version, broken.reason) == (2, "an event before the erasure is there")
 
@@ -265,9 +351,10 @@ async def test_an_event_that_is_put_before_an_erasure_is_found(
 @pytest.mark.parametrize(
     ("erased", "version", "position", "reason"),
     [
-        (False, 8, "-78", "its position is before that of the event before it"),
-        (False, -5, "NEXT", "no event has such a place"),
-        (True, 9, "-80", "it stands behind the erasure"),
+        (False, 8, -78, "its position is before that of the event before it"),
+        (False, -5, -79, "no event has such a place"),
+        (False, 8, 2**40, "no position that high was drawn yet"),
+        (True, 9, -80, "it stands behind the erasure"),
     ],
 )
 async def test_an_event_that_is_put_in_with_a_link_of_its_own_is_found_by_its_place(
@@ -277,15 +364,15 @@ async def test_an_event_that_is_put_in_with_a_link_of_its_own_is_found_by_its_pl
     database: Database,
     erased: bool,
     version: int,
-    position: str,
+    position: int,
     reason: str,
 ) -> None:
-    """The trigger links it, as it links all; what reads by versions would read it, what reads the log not."""
+    """What reads by versions would read it, what reads the log not."""
     thread = await thread_of(store, "a")
     if erased:
         await store.append(await store.load(thread), [_ERASED])
-    place = position.replace("NEXT", "nextval('conversation_events_notification_id_seq')")
-    database(f"{_PUT_IN} VALUES (%(id)s, {version}, 'a.v1', '{{}}', {place})", id=thread)
+    rows = database(_HASHES, id=thread)
+    _put_in(database, thread, version, position, previous=rows[-1][0][-LINK_BYTES:], salted=version < 1)
     for scope in (Scope(last=await log.head()), Scope(last=await log.head(), conversations=(thread,))):
         found = await audit(pool, log, scope)
         reasons = {each.version: each.reason for each in found.broken if each.conversation_id == thread}
@@ -371,6 +458,17 @@ async def test_events_from_before_the_chain_are_told_and_read_as_before(database
         )
 
 
+def _put_in(
+    database: Database, thread: str, version: int, position: int, *, previous: bytes, salted: bool
+) -> None:
+    """An event with the link that it would have."""
+    link = link_of(previous, thread, version, position, "a.v1", b"{}")
+    kept = previous.hex() if salted else ""
+    database.tamper(
+        thread, f"{_PUT_IN} ('THREAD', {version}, 'a.v1', '{{}}', {position}, '\\x{kept}{link.hex()}')"
+    )
+
+
 def _write_anew(database: Database, thread: str, *, version: int) -> None:
     """Change an event, and every link behind it."""
     where = "originator_id = 'THREAD' AND originator_version"
@@ -390,4 +488,8 @@ def _write_anew(database: Database, thread: str, *, version: int) -> None:
 
 
 _HASHES = "SELECT hash FROM conversation_events WHERE originator_id = %(id)s ORDER BY originator_version"
+_WAITING = (
+    "SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+    " WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
+)
 _CHAIN_STEP = next(number for number, step in enumerate(STEPS) if "FUNCTION chain_event()" in step)

@@ -89,6 +89,7 @@ def test_imported_and_erased_conversations_have_whole_chains(replay: Commands, t
     assert "every link holds" in done.out
     told = replay("audit", "--account", account)
     assert f"conversation {erased}: erased at 20" in told.out
+    assert "1 conversation erased; 1 of them without proof of what was erased" in told.out
     report = replay("audit", "--conversation", erased, "--json").json
     assert [each["conversation_id"] for each in report["audit"]["erased"]] == [erased]
     assert report["audit"]["events"] == 1

@@ -39,11 +39,15 @@ _NO_SERVICE_MAY = (
     "ALTER TABLE conversation_events DISABLE TRIGGER ALL",
     "CREATE RULE mine AS ON INSERT TO conversation_events DO INSTEAD NOTHING",
     "CREATE TABLE mine (number integer)",
+    "CREATE TEMPORARY TABLE conversation_events (originator_id text)",
     "CREATE ROLE another",
     f"SET ROLE {OWNER}",
     f"SET SESSION AUTHORIZATION {OWNER}",
     f"GRANT {OWNER} TO CURRENT_USER",
     "UPDATE audit_log SET actor = 'nobody'",
+    "INSERT INTO audit_log (at, actor, action, kind, subject) VALUES ('2020-01-01', 'a', 'a', 'a', 'a')",
+    "INSERT INTO audit_log (id, actor, action, kind, subject) OVERRIDING SYSTEM VALUE"
+    " VALUES (1, 'a', 'a', 'a', 'a')",
 )
 
 

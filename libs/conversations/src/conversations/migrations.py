@@ -121,6 +121,7 @@ STEPS = (
     _INDEXED_FIELDS,
     links.TABLES,
     find_run.OPEN,
+    links.DRAWN,
 )
 
 

@@ -99,7 +99,22 @@ CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 # A key that opens nothing for a while; one that is revoked never does again.
 _DISABLED_KEYS = "ALTER TABLE api_keys ADD COLUMN disabled_at timestamptz"
 
-STEPS = (_TABLES, _GRANTS, _PLANS, _AUDIT_READ, _DISABLED_KEYS, agents.FUNCTION, tool_authorizations.TABLE)
+# Whoever adds a row chooses neither its place nor its time.
+_AUDIT_DRAWN = """
+REVOKE INSERT ON audit_log FROM agentchat_service;
+GRANT INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
+"""
+
+STEPS = (
+    _TABLES,
+    _GRANTS,
+    _PLANS,
+    _AUDIT_READ,
+    _DISABLED_KEYS,
+    agents.FUNCTION,
+    tool_authorizations.TABLE,
+    _AUDIT_DRAWN,
+)
 
 
 async def migrate(database_url: str) -> None:

@@ -58,7 +58,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
         "tool_runner": _READ,
     },
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
-    "audit_log": {"gateway": _APPEND},
+    "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
     # Webhooks.
     "webhook_endpoints": {"gateway": _WRITE, "notifier": "SELECT, UPDATE"},
     "webhook_cursors": {"gateway": _APPEND, "notifier": "SELECT, UPDATE, DELETE"},
@@ -80,6 +80,8 @@ async def grant(database_url: str) -> None:
     Raises psycopg.Error, runtime.migrations.MigrationError.
     """
     async with migrating(database_url) as conn:
+        # A temporary table of a service's own would be found before the one that a trigger names.
+        await _run(conn, "REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC", conn.info.dbname)
         for service in SERVICES:
             await _run(conn, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {}", role_of(service))
         for table, rights in TABLES.items():

@@ -44,13 +44,16 @@ class Broken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """An erased conversation: what it was is gone, and that it was and when it went is proved."""
+    """An erased conversation. `proved`: seals of what was erased are here, and the erasure follows them. Else
+    nothing of it was here with a hash: it was imported as erased, is older than the chain, or is made up.
+    """
 
     conversation_id: str
     version: int
     position: int
     at: str
     trace_id: str
+    proved: bool
 
 
 class Audit(msgspec.Struct, kw_only=True):
@@ -69,8 +72,8 @@ class Audit(msgspec.Struct, kw_only=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What there is of an event beside its entry: its hash, that of the row before, if that is there, and
-    the last seal of what an erasure deleted.
+    """What there is of an event beside its entry: its hash, that of the row before, if that is there, the
+    last seal of what an erasure deleted, and the highest position that was drawn by now.
     """
 
     hash: bytes | None
@@ -78,6 +81,7 @@ class _Row(msgspec.Struct, frozen=True):
     previous_topic: str | None
     previous: bytes | None
     seal: bytes | None
+    drawn: int
 
     @property
     def has_previous(self) -> bool:
@@ -128,6 +132,8 @@ def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
     erasure = entry.topic == ERASED
     if erasure and row.has_previous:
         return "an event before the erasure is there"
+    if erasure and entry.version == 1:
+        return "the erasure erased nothing"
     if not erasure and not row.has_previous and entry.version > 1:
         return f"the event before it, version {entry.version - 1:,}, is missing"
     if row.hash is None:
@@ -150,6 +156,8 @@ def _misplaced(entry: LogEntry, row: _Row) -> str | None:
     """Why an event that follows the one before it by its link cannot have been appended behind it."""
     if entry.version < 1:
         return "no event has such a place"
+    if entry.position > row.drawn:
+        return "no position that high was drawn yet"
     if row.previous_topic == ERASED:
         return "it stands behind the erasure"
     if entry.position < max(row.previous_position or 0, 1):
@@ -176,6 +184,7 @@ def _note(found: Audit, entry: LogEntry, row: _Row) -> None:
                 position=entry.position,
                 at=event.at,
                 trace_id=event.trace_id,
+                proved=row.seal is not None,
             )
         )
 
@@ -210,7 +219,8 @@ _ROWS = sql.SQL(
     "SELECT event.notification_id, event.hash, before.notification_id, before.topic, before.hash,"
     "       CASE WHEN event.topic = 'conversation_erased.v1' THEN"
     "            (SELECT seals[cardinality(seals)] FROM erased_links"
-    "              WHERE conversation_id = event.originator_id) END"
+    "              WHERE conversation_id = event.originator_id) END,"
+    "       (SELECT coalesce(pg_sequence_last_value('conversation_events_notification_id_seq'), 0))"
     "  FROM {table} event LEFT JOIN {table} before"
     "    ON before.originator_id = event.originator_id"
     "   AND before.originator_version = event.originator_version - 1"

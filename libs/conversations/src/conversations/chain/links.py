@@ -11,6 +11,8 @@ the last link of what was erased.
 import hashlib
 
 from contracts import events
+from conversations.database import APPEND_LOCK
+from runtime.roles import SERVICE_ROLE
 
 LINK_BYTES = 32
 ERASED = events.tag_of(events.ConversationErased)
@@ -70,6 +72,43 @@ REVOKE ALL ON FUNCTION chain_keeps_erased_links() FROM PUBLIC;
 CREATE TRIGGER chain_keeps_erased_links AFTER INSERT ON conversation_events
     FOR EACH ROW WHEN (NEW.topic = 'conversation_erased.v1') EXECUTE FUNCTION chain_keeps_erased_links();
 """
+
+# The position is drawn here, under the lock of all appends, whatever the insert says: nobody puts an event
+# between those that were read already, or below them. An event follows the one before it in its conversation,
+# and an erasure follows what it erases. Only an import brings an erasure alone, and no service acts as its
+# role. The names are qualified: a temporary table of whoever inserts would be found first.
+DRAWN = f"""
+ALTER TABLE conversation_events ALTER COLUMN notification_id DROP DEFAULT;
+CREATE OR REPLACE FUNCTION chain_event() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    previous bytea;
+    kept bytea := '';
+    follows boolean := NEW.originator_version = 1 AND NEW.topic <> '{ERASED}';
+BEGIN
+    PERFORM pg_advisory_xact_lock({APPEND_LOCK});
+    NEW.notification_id := nextval('public.conversation_events_notification_id_seq');
+    IF NEW.originator_version > 1 THEN
+        SELECT substr(hash, octet_length(hash) - 31) INTO previous FROM public.conversation_events
+         WHERE originator_id = NEW.originator_id AND originator_version = NEW.originator_version - 1;
+        follows := FOUND;
+    END IF;
+    IF NOT follows AND (
+        NEW.topic <> '{ERASED}' OR NEW.originator_version < 2 OR NOT pg_has_role('{SERVICE_ROLE}', 'MEMBER')
+    ) THEN
+        RAISE check_violation USING MESSAGE = 'the event follows none of its conversation';
+    END IF;
+    IF previous IS NULL THEN
+        previous := sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+        kept := previous;
+    ELSIF NEW.topic = '{ERASED}' THEN
+        kept := previous;
+    END IF;
+    NEW.hash := kept || sha256(previous || convert_to(
+        NEW.originator_id || E'\\n' || NEW.originator_version || E'\\n' || NEW.notification_id || E'\\n'
+        || NEW.topic || E'\\n', 'UTF8') || NEW.state);
+    RETURN NEW;
+END $$;
+"""  # noqa: S608 - the number of a lock
 
 
 def link_of(

@@ -197,13 +197,16 @@ def _tell(report: _Report, *, whole: bool) -> None:
             f"{found.unchained:,} of them older than the chain, which begins at {found.chained_from:,}"
         )
     say.append(f"{counted(len(found.erased), 'conversation')} erased")
+    if unproved := sum(not each.proved for each in found.erased):
+        say.append(f"{unproved:,} of them without proof of what was erased")
     say.append("the chain is broken" if found.broken else "every link holds")
     _line("; ".join(say))
     if whole:
         for conversation_id, version in found.later.items():
             _line(f"conversation {conversation_id}: the chain holds from version {version:,} on")
         for each in found.erased:
-            _line(f"conversation {each.conversation_id}: erased at {each.at} by trace {each.trace_id}")
+            proof = "" if each.proved else ", without proof of what was erased"
+            _line(f"conversation {each.conversation_id}: erased at {each.at} by trace {each.trace_id}{proof}")
     for broken in found.broken:
         place = f"version {broken.version:,} (position {broken.position:,})"
         _line(f"conversation {broken.conversation_id}: broken at {place}: {broken.reason}")
