@@ -33,6 +33,11 @@ def is_unlisted(conversation_id: str) -> bool:
     return conversation_id[14:15] == "8"
 
 
+def may_be_conversation(text: str) -> bool:
+    """Whether it has the form of the ids that conversations get: a UUIDv7, or a UUIDv8 where unlisted."""
+    return is_uuid(text) and text[14] in "78"
+
+
 def reply_id(trace_id: str) -> str:
     """The id of the reply to a request, known before there is one: a UUIDv8 (RFC 9562 section 5.8).
 

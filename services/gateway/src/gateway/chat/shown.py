@@ -10,9 +10,12 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from contracts import ids
 from contracts.values import Role, ShownMessage
 from conversations.queries import shown_history
-from conversations.queries.shown_history import Digests, digests_of
+from conversations.queries.matching import place_of
+from conversations.queries.shown_history import Continued, Digests, digests_of
+from conversations.queries.threads import Thread, find_thread
 from gateway.chat.ask import Ask, Fork
 from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
 from gateway.http.problems import invalid
@@ -96,19 +99,39 @@ def check_name(field: str, name: str) -> str:
     return name.replace(*_NUL)
 
 
-async def found(pool: Pool, ask: A, shown: Shown, hash_of: Callable[[str], str]) -> A:
+async def found(
+    pool: Pool, ask: A, shown: Shown, account_id: str, key: str, hash_of: Callable[[str], str]
+) -> A:
     """`ask`, to go on with the conversation that ends as is shown, or with a fork of one that has gone on
     since, where there is one; else as it is.
 
-    `hash_of` gives what is stored of a digest of texts. Raises StoreUnavailable, UnreadableEvent.
+    `key` is the caller's own name for it, or the id that we gave it. `hash_of` gives what is stored of a
+    digest of texts. Raises StoreUnavailable, UnreadableEvent.
     """
+    thread = await _thread(pool, account_id, key)
+    if thread is not None:
+        if not shown.history:
+            return replace(ask, conversation_id=thread.conversation_id)
+        if continued := await place_of(pool, thread, shown.history):
+            return _going_on(ask, continued)
     before, reply = shown.digests.before, shown.digests.reply
     if before is None:
         return ask
     continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
-    if continued is None:
-        return ask
+    return ask if continued is None else _going_on(ask, continued)
+
+
+def _going_on(ask: A, continued: Continued) -> A:
     if continued.has_gone_on and continued.reply_id is not None:
         place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
         return replace(ask, fork=place)
     return replace(ask, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
+
+
+async def _thread(pool: Pool, account_id: str, key: str) -> Thread | None:
+    """The account's conversation of this id; None for any other name."""
+    conversation_id = key.lower()
+    if not ids.may_be_conversation(conversation_id):
+        return None
+    thread = await find_thread(pool, conversation_id)
+    return thread if thread is not None and thread.account_id == account_id else None

@@ -69,7 +69,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> R
         run_id=given.run_id,
         is_1_0=given.is_1_0,
     )
-    return await shown.found(parts.pool, ask, given.shown, hash_of)
+    return await shown.found(parts.pool, ask, given.shown, account_id, given.thread_id, hash_of)
 
 
 def _way(agent: str) -> Way[RunAsk]:

@@ -47,7 +47,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> A
     )
     if given.key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of)
+    return await shown.found(parts.pool, ask, given.shown, account_id, given.key, hash_of)
 
 
 def _way(agent: str) -> Way[Ask]:

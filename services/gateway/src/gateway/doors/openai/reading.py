@@ -65,7 +65,7 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     )
     if key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of)
+    return await shown.found(parts.pool, ask, given.shown, account_id, key, hash_of)
 
 
 def attempt_of(exchange: Exchange, asker: Asker, request: str, key: str | None) -> Try | None:

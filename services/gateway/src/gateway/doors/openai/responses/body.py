@@ -8,7 +8,13 @@ from gateway.chat.ask import Verdict
 from gateway.chat.shown import Shown
 from gateway.doors.openai.body import check_tool_choice, hash_of
 from gateway.doors.openai.messages import texts_of
-from gateway.doors.openai.responses.items import InputItem, messages_of, verdicts_of
+from gateway.doors.openai.responses.items import (
+    InputItem,
+    Reference,
+    messages_of,
+    split_at_reference,
+    verdicts_of,
+)
 from gateway.http import strict_json
 from gateway.http.problems import invalid
 
@@ -47,7 +53,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     `request` is a hash of all fields but those that say how.
 
-    `conversation` and `previous` are what it goes on with, at most one of them.
+    `conversation`, `previous` and `reference` are what it goes on with, at most one of them.
     """
 
     model: str
@@ -56,6 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: tuple[Verdict, ...]
     conversation: str | None
     previous: str | None
+    reference: Reference | None
     stored: bool
     streamed: bool
     background: bool
@@ -73,24 +80,29 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
     _refuse_unfit(body)
     verdicts = verdicts_of(body.input)
     named = body.conversation
+    goes_on = named is not None or body.previous_response_id is not None
+    reference, first, new = split_at_reference(body.input)
     return Asked(
         model=body.model.replace("\x00", "\ufffd"),
         request=hash_of(data),
-        shown=None if verdicts else _shown(body, max_message_bytes),
+        shown=None if verdicts else _shown(body, new, first, max_message_bytes),
         verdicts=verdicts,
         conversation=named.id if isinstance(named, NamedConversation) else named,
         previous=body.previous_response_id,
+        reference=None if goes_on else reference,
         stored=body.store is not False,
         streamed=bool(body.stream),
         background=bool(body.background),
     )
 
 
-def _shown(body: CreateResponse, max_message_bytes: int | None) -> Shown:
-    texts = texts_of(messages_of(body.input), "input")
+def _shown(
+    body: CreateResponse, new: str | tuple[InputItem, ...], first: int, max_message_bytes: int | None
+) -> Shown:
+    texts = texts_of(messages_of(new, first), "input")
     texts.instruct(body.instructions or "")
     shown = texts.shown("input", max_message_bytes)
-    goes_on = body.conversation is not None or body.previous_response_id is not None
+    goes_on = first or body.conversation is not None or body.previous_response_id is not None
     if goes_on and any(each.role == "assistant" for each in shown.history):
         raise invalid("input", "To go on with a conversation, send only what is new.")
     return shown

@@ -100,17 +100,17 @@ def in_conversation(given: str) -> Place:
     return Place(conversation_id="-".join(found.groups()))
 
 
-async def behind(parts: Parts, caller: Caller, previous: str) -> Place:
+async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) -> Place:
     """Behind a response: in its conversation, or in a fork of it where that has gone on since.
 
     Behind one without a reply it would be half a run: then a new one begins with the texts.
 
-    Raises Refusal, StoreUnavailable, UnreadableEvent.
+    Raises Refusal (`unknown` where the account has no such response), StoreUnavailable, UnreadableEvent.
     """
     try:
         named, found = await found_response(parts, caller, previous)
     except Refusal:
-        raise invalid("previous_response_id", "There is no such response.") from None
+        raise unknown from None
     if found.begun_at is None:
         raise Refusal("conversation_busy")
     async with parts.account_bounds.reading(caller):

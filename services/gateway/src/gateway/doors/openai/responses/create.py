@@ -24,10 +24,11 @@ from gateway.doors.openai.reading import attempt_of
 from gateway.doors.openai.responses import body, conversation, wire
 from gateway.doors.openai.responses.conversation import Place
 from gateway.doors.openai.responses.description import BODY, CONTENT
+from gateway.doors.openai.responses.items import no_such_item
 from gateway.doors.openai.responses.output import Output, response_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
-from gateway.http.problems import Refusal
+from gateway.http.problems import Refusal, invalid
 from gateway.http.responses import Answer
 from gateway.openapi.described import described
 from gateway.parts import Parts
@@ -91,7 +92,8 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     )
     if given.shown is None:
         return asked(verdicts=given.verdicts)
-    named = given.conversation or given.previous
+    reference = given.reference
+    named = given.conversation or given.previous or (reference and reference.response)
     name = key or "" if named is None else f"\n{named}"  # no key of a header has a line break
     hash_of = partial(shown_history.hash_of, caller.account_id, agent_id, name)
     all_new = "\n\n".join(each.content for each in given.shown.messages)
@@ -108,14 +110,18 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     ask = replace(ask, history=given.shown.history)
     if key is None:
         return ask
-    return await shown.found(parts.pool, ask, given.shown, hash_of)
+    return await shown.found(parts.pool, ask, given.shown, caller.account_id, key, hash_of)
 
 
 async def _place(parts: Parts, asker: Asker, given: body.Asked) -> Place:
     if given.conversation is not None:
         return conversation.in_conversation(given.conversation)
+    if given.reference is not None:
+        unknown = no_such_item(given.reference.field)
+        return await conversation.behind(parts, asker.caller, given.reference.response, unknown)
     assert given.previous is not None
-    return await conversation.behind(parts, asker.caller, given.previous)
+    unknown = invalid("previous_response_id", "There is no such response.")
+    return await conversation.behind(parts, asker.caller, given.previous, unknown)
 
 
 _WAY = Way(credentials=credentials, is_retry=again, form=lambda *_: "openai_responses", read=_read)

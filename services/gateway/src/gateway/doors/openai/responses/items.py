@@ -1,5 +1,6 @@
 """The input of a response as messages of a chat completion, which say the same."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -8,14 +9,17 @@ from contracts import wire
 from contracts.http import DecisionBody
 from gateway.chat.ask import Verdict
 from gateway.doors.openai.messages import Call, Called, Given, Part
-from gateway.http.problems import invalid
+from gateway.http.problems import Refusal, invalid
 
 _ANSWER = "mcp_approval_response"
 _TEXTS = ("input_text", "output_text", "text")
 _OURS = (
     *("mcp_call", "mcp_list_tools", "mcp_approval_request", _ANSWER),
-    *("reasoning", "item_reference", "compaction"),
+    *("reasoning", "compaction"),
 )
+_REFERENCE = "item_reference"
+_MESSAGE_ID = re.compile(r"msg_([0-9a-f]{32}(?:_[1-9][0-9]{0,8}(?:_[1-9][0-9]?)?)?)_[1-9][0-9]{0,8}\Z")
+_CALL_ID = re.compile(r"mcpr?_[!-~]{1,255}\Z")
 
 
 class InputPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +34,7 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     """A message, something that a tool of the client's did, or what a person says of one of ours."""
 
     type: str = "message"
+    id: str | None = None
     role: str = ""
     content: str | tuple[InputPart, ...] | None = None
     call_id: str = ""
@@ -40,6 +45,46 @@ class InputItem(msgspec.Struct, frozen=True, kw_only=True):
     approve: bool | None = None
     reason: str | None = None
     input: Any = None
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An earlier reply that is named by the id of its message: what comes after it is new.
+
+    `response` is the id of the response that has it, `field` where it stands in the body.
+    """
+
+    response: str
+    field: str
+
+
+def split_at_reference(
+    given: str | tuple[InputItem, ...],
+) -> tuple[Reference | None, int, str | tuple[InputItem, ...]]:
+    """The last reply that is named by its id, the place after it, and what comes after it.
+
+    Clients name earlier items so where responses are stored. The conversation has what was before. Raises
+    Refusal: 400 for an id that is none of ours.
+    """
+    if isinstance(given, str):
+        return None, 0, given
+    found: Reference | None = None
+    end = 0
+    for index, item in enumerate(given):
+        if item.type == _REFERENCE:
+            field, end = f"input[{index}].id", index + 1
+            message = _MESSAGE_ID.match(item.id or "")
+            if message is not None:
+                found = Reference(f"resp_{message[1]}", field)
+            elif not _CALL_ID.match(item.id or ""):
+                raise no_such_item(field)
+    if end and found is None:
+        raise no_such_item(f"input[{end - 1}].id")
+    return found, end, given[end:]
+
+
+def no_such_item(field: str) -> Refusal:
+    """400."""
+    return invalid(field, "There is no such item: only items of this account's responses can be named.")
 
 
 def verdicts_of(given: str | tuple[InputItem, ...]) -> tuple[Verdict, ...]:
@@ -61,11 +106,11 @@ def _verdict(item: InputItem, place: str) -> Verdict:
     return Verdict(approval_id=item.approval_request_id or "", body=decision)
 
 
-def messages_of(given: str | tuple[InputItem, ...]) -> tuple[Given, ...]:
-    """The same, in order. Raises Refusal."""
+def messages_of(given: str | tuple[InputItem, ...], first: int = 0) -> tuple[Given, ...]:
+    """The same, in order; they stand in the body from place `first` on. Raises Refusal."""
     if isinstance(given, str):
         return (Given(role="user", content=given),)
-    read = (_message(item, f"input[{index}]") for index, item in enumerate(given))
+    read = (_message(item, f"input[{index}]") for index, item in enumerate(given, start=first))
     return tuple(message for message in read if message is not None)
 
 
