@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
+from typing import LiteralString
 
 import psycopg
 from psycopg import AsyncConnection, sql
@@ -30,6 +31,13 @@ REBUILD_LOCK = 0x61676369
 
 DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""
+
+VISIBLE_TEXT: LiteralString = (
+    "(topic = 'conversation_erased.v1'"
+    " OR originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures)))"
+)
+VISIBLE = sql.SQL(VISIBLE_TEXT)
+"""SQL for whether a row of the log may be read: of an erased conversation that has rows left, only the last."""  # noqa: E501
 
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""

@@ -2,11 +2,11 @@
 
 The event table and the type of its rows are as the eventsourcing library's recorder would create them, but
 for the column of hashes (`chain`). What services may do with each table is granted here: events they may read
-and append, never change or remove. To append ConversationErased removes the conversation's other events
-(`erasures`); nothing else does.
+and append, never change or remove. After ConversationErased the conversation's other events are removed
+(`erased_rows`), and no others.
 """
 
-from conversations import erasures
+from conversations import erased_rows, erasures
 from conversations.chain import links
 from conversations.claims import idempotency, tries
 from conversations.event_store import appending, feed_reader
@@ -122,6 +122,8 @@ STEPS = (
     links.TABLES,
     find_run.OPEN,
     links.DRAWN,
+    erased_rows.TABLES,
+    find_run.OPEN_AND_VISIBLE,
 )
 
 

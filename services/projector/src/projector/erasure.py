@@ -1,13 +1,16 @@
 """Removes what is left of erased conversations outside the log and the read models: on NATS, and in tables.
 
-The log lost their events when ConversationErased was appended, and wrote down what is to be done here. It is
-done in two passes, each safe to repeat: at once, and a minute later for what a paused worker has said since.
-A pass begins with what others may be about to read, and then takes the events out of EVENTS, so many a step.
+Their rows leave the log when ConversationErased is appended or, of a long conversation, in pieces after it,
+and each piece writes down what is to be done here. It is done in two passes, each safe to repeat: at once,
+and a minute later for what a paused worker has sent since. A pass begins with what others may be about to
+read, and then takes the events out of EVENTS, so many a step.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from bus import Bus
+from conversations.erased_rows import erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from projector.feed_position import end_of_feed
 from runtime.logs import bound, get_logger
@@ -17,8 +20,22 @@ BATCH = 50
 POLL_SECONDS = 2.0
 """A second pass is looked for so often; the first follows upon the feed."""
 
+PIECES_PAUSE_SECONDS = 0.01
+"""Between two pieces of rows, so that they do not take all of the server's time."""
+
 EVENTS_AT_ONCE = 200
 """So many events a step are overwritten in EVENTS: two seconds' work for the server, which has other work."""
+
+
+async def erase_rows(pool: Pool) -> int:
+    """The step that deletes a piece of the rows of an erased conversation; 0 where there is none.
+
+    Raises StoreUnavailable.
+    """
+    if not await erase_piece(pool):
+        return 0
+    await asyncio.sleep(PIECES_PAUSE_SECONDS)
+    return 1
 
 
 class ErasureStep:
@@ -61,7 +78,8 @@ class ErasureStep:
             return
         await forget_rows(self._pool, erasure)
         await end_pass(self._pool, erasure)
-        self._logger.info("conversation_erased", events=len(erasure.positions), passes=erasure.passes + 1)
+        fields = {"events": len(erasure.positions), "piece": erasure.piece, "passes": erasure.passes + 1}
+        self._logger.info("conversation_erased", **fields)
 
 
 def _parts(erasures: Iterable[Erasure]) -> list[tuple[Erasure, int]]:

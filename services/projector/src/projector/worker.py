@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from conversations.projections.follower import Follower
 from conversations.projections.registry import PROJECTIONS
 from projector.erasure import BATCH as ERASE_BATCH
 from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
-from projector.erasure import ErasureStep
+from projector.erasure import ErasureStep, erase_rows
 from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
 from projector.log_follower import LogFollower
@@ -26,7 +27,7 @@ from runtime.logs import get_logger
 from runtime.postgres import Pool, acting_as, open_pool
 from runtime.worker import until_stopped
 
-_CONNECTIONS = 5
+_CONNECTIONS = 6
 _OFFICE = Office(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
 """A stopped leader has been replaced within ten seconds."""
 
@@ -69,7 +70,10 @@ class Projector:
         self._erasing = LogFollower(
             "erasures", ErasureStep(bus, pool).step, ERASE_BATCH, poll_seconds=ERASE_POLL_SECONDS
         )
-        feed = Feed(bus, log, pool, on_erasure=self._erasing.wake)
+        self._erasing_rows = LogFollower(
+            "erased rows", partial(erase_rows, pool), 1, poll_seconds=ERASE_POLL_SECONDS
+        )
+        feed = Feed(bus, log, pool, on_erasure=self._erased)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", feed.step, FEED_BATCH),
@@ -87,6 +91,7 @@ class Projector:
             for following in self._followings:
                 tasks.create_task(following.run())
             tasks.create_task(self._erasing.run())
+            tasks.create_task(self._erasing_rows.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
 
@@ -94,6 +99,10 @@ class Projector:
         self._log.appended()
         for following in self._followings:
             following.wake()
+
+    def _erased(self) -> None:
+        self._erasing.wake()
+        self._erasing_rows.wake()
 
     def _rebuilt(self) -> None:
         self._follower.look_again()

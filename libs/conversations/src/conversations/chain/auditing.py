@@ -114,12 +114,12 @@ async def audit(
 async def _pages(log: Log, scope: Scope, batch: int) -> AsyncIterator[list[LogEntry]]:
     if scope.conversations is not None:
         for conversation_id in scope.conversations:
-            if rows := await log.rows(conversation_id, _LOWEST):
+            if rows := await log.all_of(conversation_id):
                 yield rows
         return
     after = scope.first - 1 if scope.first > 1 else _LOWEST
     while after < scope.last:
-        read = await log.read(after, batch)
+        read = await log.read_all(after, batch)
         page = [entry for entry in read if entry.position <= scope.last]
         if not page:
             return
@@ -219,7 +219,7 @@ _ROWS = sql.SQL(
     "SELECT event.notification_id, event.hash, before.notification_id, before.topic, before.hash,"
     "       CASE WHEN event.topic = 'conversation_erased.v1' THEN"
     "            (SELECT seals[cardinality(seals)] FROM erased_links"
-    "              WHERE conversation_id = event.originator_id) END,"
+    "              WHERE conversation_id = event.originator_id AND piece = 0) END,"
     "       (SELECT coalesce(pg_sequence_last_value('conversation_events_notification_id_seq'), 0))"
     "  FROM {table} event LEFT JOIN {table} before"
     "    ON before.originator_id = event.originator_id"

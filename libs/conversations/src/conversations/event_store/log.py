@@ -14,7 +14,7 @@ from psycopg import sql
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all, fold
-from conversations.database import EVENTS_TABLE, using
+from conversations.database import EVENTS_TABLE, VISIBLE, using
 from conversations.event_store import mapper
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, open_pool, ping
@@ -57,6 +57,14 @@ class Log:
         Those with a topic in `without` come with an empty state: to read it would be for nothing.
         """
         return await self._entries(_READ, (list(without), after, limit, PAGE_BYTES))
+
+    async def read_all(self, after: int, limit: int) -> list[LogEntry]:
+        """As `read`, with the rows of erased conversations that have not been deleted yet: for an audit."""
+        return await self._entries(_READ_ALL, ([], after, limit, PAGE_BYTES))
+
+    async def all_of(self, conversation_id: str) -> list[LogEntry]:
+        """Every row of a conversation, whatever its version, and of an erased one what is not deleted yet."""
+        return await self._entries(_ALL_OF, (conversation_id,))
 
     async def at(self, positions: Collection[int]) -> list[LogEntry]:
         """The entries at these positions, in order, but for those that have been erased."""
@@ -228,59 +236,65 @@ def at_version_of(conversation: Conversation, rows: list[LogEntry]) -> Conversat
 
 
 _COLUMNS = sql.SQL("notification_id, originator_id, originator_version, topic, state")
-_READ = sql.SQL(
+_PAGE = sql.SQL(
     "SELECT notification_id, originator_id, originator_version, topic,"
     "       CASE WHEN topic = ANY(%s) THEN ''::bytea ELSE state END FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before"
-    "    FROM (SELECT * FROM {table} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS page"
+    "    FROM (SELECT * FROM {table} WHERE notification_id > %s AND {visible}"
+    "           ORDER BY notification_id LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY notification_id"
-).format(table=_TABLE)
-_AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) ORDER BY notification_id").format(
+)
+_READ = _PAGE.format(table=_TABLE, visible=VISIBLE)
+_READ_ALL = _PAGE.format(table=_TABLE, visible=sql.SQL("TRUE"))
+_ALL_OF = sql.SQL("SELECT {} FROM {} WHERE originator_id = %s ORDER BY originator_version").format(
     _COLUMNS, _TABLE
+)
+_AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) AND {} ORDER BY notification_id").format(
+    _COLUMNS, _TABLE, VISIBLE
 )
 _AT_VERSIONS = sql.SQL(
     "SELECT {} FROM unnest(%s::text[], %s::bigint[]) AS wanted (id, version)"
-    " JOIN {} ON originator_id = wanted.id AND originator_version = wanted.version"
-).format(_COLUMNS, _TABLE)
+    " JOIN {} ON originator_id = wanted.id AND originator_version = wanted.version AND {}"
+).format(_COLUMNS, _TABLE, VISIBLE)
 # The size of a value that is stored out of line is known without fetching it.
 _ROWS = sql.SQL(
     "SELECT {columns} FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before"
-    "    FROM (SELECT {columns} FROM {table} WHERE originator_id = %s AND originator_version > %s"
+    "    FROM (SELECT {columns} FROM {table} WHERE originator_id = %s AND originator_version > %s AND {visible}"  # noqa: E501
     "             AND originator_version <= coalesce(%s::bigint, 9223372036854775807)"
     "           ORDER BY originator_version LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE)
+).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
 # A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
 _BY_TRACE = sql.SQL(
     "WITH begun AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
-    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1'"
+    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1' AND {visible}"
     "), ended AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
     "   WHERE trace_of_event(state) = %(trace)s"
-    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')) "
-).format(table=_TABLE)
+    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1') AND {visible}) "
+).format(table=_TABLE, visible=VISIBLE)
 _ROWS_OF_RUN = _BY_TRACE + sql.SQL(
     "SELECT {columns} FROM {table} WHERE originator_id = %(conversation)s"
     " AND originator_version > coalesce(%(after)s::bigint,"
     "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
     " AND originator_version <= coalesce("
     "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
-    " AND topic <> 'conversation_erased.v1'"
+    " AND topic <> 'conversation_erased.v1' AND {visible}"
     " UNION ALL SELECT {columns} FROM {table}"
     " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
     " ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE)
+).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
 _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
 )
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
 _FIRST = sql.SQL(
-    "SELECT id, (SELECT state FROM {} WHERE originator_id = id ORDER BY originator_version LIMIT 1)"
+    "SELECT id, (SELECT state FROM {} WHERE originator_id = id AND {} ORDER BY originator_version LIMIT 1)"
     " FROM unnest(%s::text[]) AS id"
-).format(_TABLE)
+).format(_TABLE, VISIBLE)
 # From one id to the next by the index: a conversation has many rows.
 _IDS = sql.SQL(
     "WITH RECURSIVE ids AS ("

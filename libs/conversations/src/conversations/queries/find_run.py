@@ -1,13 +1,14 @@
 """From a trace to its run: which conversation has it, whose that is, and where in it the run begins."""
 
 from collections.abc import AsyncIterator
+from typing import LiteralString
 
 import msgspec
 from psycopg import sql
 
 from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
-from conversations.database import using
+from conversations.database import VISIBLE_TEXT, using
 from conversations.event_store.log import Log
 from runtime.postgres import Pool
 
@@ -44,15 +45,32 @@ GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
 """
 """Whether the log has a run of a trace, and no end of it: for tool-runners, who may not read the log."""
 
-BEGUN = sql.SQL("""EXISTS (
-    SELECT 1 FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
-)""")
+OPEN_AND_VISIBLE = """
+CREATE OR REPLACE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+    SELECT EXISTS (
+               SELECT FROM conversation_events
+                WHERE topic = 'run_started.v1' AND trace_of_event(state) = trace_id
+                  AND originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures)))
+       AND NOT EXISTS (
+               SELECT FROM conversation_events
+                WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')
+                  AND trace_of_event(state) = trace_id);
+END;
+"""
+"""The same, where the rows of an erased conversation may still be there."""
+
+BEGUN = sql.SQL(f"""EXISTS (
+    SELECT 1 FROM conversation_events
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {VISIBLE_TEXT}
+)""")  # noqa: S608 - a constant
 """SQL for whether the log has a run of a trace, which is to be formatted in."""
 
-BEGUN_AT = sql.SQL("""(
+BEGUN_AT = sql.SQL(f"""(
     SELECT min(originator_version) - 1 FROM conversation_events
-     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {}
-)""")
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {VISIBLE_TEXT}
+)""")  # noqa: S608 - a constant
 """SQL for the version of its user message, behind which it first started; null where the log has no run."""
 
 
@@ -93,18 +111,19 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     return None if run is None else (found.conversation_id, run)
 
 
-_FIND = """
+_FIND: LiteralString = f"""
 SELECT conversation_id,
        (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM conversation_events
          WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
        version - 1, form
   FROM (SELECT originator_id AS conversation_id, originator_version AS version,
                convert_from(state, 'UTF8')::json ->> 'form' AS form
-          FROM conversation_events WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s
+          FROM conversation_events
+         WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s AND {VISIBLE_TEXT}
          UNION ALL
         SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
  ORDER BY version LIMIT 1
-"""
+"""  # noqa: S608 - a constant
 
 
 async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:

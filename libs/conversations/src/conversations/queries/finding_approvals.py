@@ -7,7 +7,7 @@ import msgspec
 from contracts import events, http, wire
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
-from conversations.database import using
+from conversations.database import VISIBLE_TEXT, using
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
 from runtime.postgres import Pool
@@ -115,17 +115,18 @@ def _listed(
 
 _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "expires_at", "status")
 
-_FIND = """
+_FIND: LiteralString = f"""
 SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
- WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s
-"""
+ WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s AND {VISIBLE_TEXT}
+"""  # noqa: S608 - a constant
 
 # What a tool has asked for the log has alone; the rows of a page are few.
-_LIST = """
+_LIST: LiteralString = f"""
 SELECT input,
        CASE WHEN call_id LIKE '%%#%%' THEN (
            SELECT convert_from(state, 'UTF8') FROM conversation_events
-            WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = approval_id) END,
+            WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = approval_id
+              AND {VISIBLE_TEXT}) END,
        decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
        expires_at, status
   FROM approvals
@@ -135,4 +136,4 @@ SELECT input,
    AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s)
    AND (%(after)s::text IS NULL OR approval_id < %(after)s)
  ORDER BY approval_id DESC LIMIT %(limit)s
-"""
+"""  # noqa: S608 - a constant

@@ -9,7 +9,7 @@ import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.database import EVENTS_TABLE, using
+from conversations.database import EVENTS_TABLE, VISIBLE, using
 from conversations.event_store import mapper
 from runtime.postgres import Pool
 
@@ -129,8 +129,8 @@ SELECT convert_from(first.state, 'UTF8')::json ->> 'account_id', last.originator
 
 _FIRST_BEHIND = sql.SQL("""
 SELECT min(originator_version) FROM {table}
- WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s
-""").format(table=_TABLE)
+ WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s AND {visible}
+""").format(table=_TABLE, visible=VISIBLE)
 
 # The size of a value that is stored out of line is known without fetching it.
 _MESSAGES = sql.SQL("""
@@ -139,21 +139,22 @@ SELECT originator_version, topic, state, found FROM (
          sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
     FROM (SELECT originator_version, topic, state FROM {table}
            WHERE originator_id = %s AND {is_message} AND originator_version > %s AND originator_version <= %s
+             AND {visible}
            ORDER BY originator_version LIMIT %s) AS page
 ) AS measured WHERE before < %s ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE)
+""").format(table=_TABLE, is_message=_IS_MESSAGE, visible=VISIBLE)
 
 _SUMMARY = sql.SQL("""
 WITH told AS MATERIALIZED (
   SELECT originator_version AS version, {is_message} AS said FROM {table}
    WHERE originator_id = %(id)s AND ({is_message} OR topic LIKE 'conversation_described.v%%')
-     AND originator_version <= %(until)s
+     AND originator_version <= %(until)s AND {visible}
 )
 SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told) FROM {table}
- WHERE originator_id = %(id)s AND (
+ WHERE originator_id = %(id)s AND {visible} AND (
   topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
   (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
   (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
   (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
  ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE)
+""").format(table=_TABLE, is_message=_IS_MESSAGE, visible=VISIBLE)

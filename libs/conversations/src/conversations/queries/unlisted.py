@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import msgspec
 
-from conversations.database import server_now, using
+from conversations.database import VISIBLE_TEXT, server_now, using
 from runtime.postgres import Pool
 
 _PAGE = 50
@@ -73,12 +73,12 @@ def _stored(state: bytes) -> _Stored:
         return _Stored()
 
 
-_FIND = """
+_FIND: LiteralString = f"""
 SELECT originator_id, state,
        (SELECT state FROM conversation_events WHERE originator_id = begun.originator_id
          ORDER BY originator_version DESC LIMIT 1)
   FROM conversation_events AS begun
  WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8'
-   AND originator_id > %s AND originator_id < %s
+   AND originator_id > %s AND originator_id < %s AND {VISIBLE_TEXT}
  ORDER BY originator_id LIMIT %s
-"""
+"""  # noqa: S608 - a constant

@@ -1,0 +1,173 @@
+"""How the rows of an erased conversation leave the log: in pieces, outside the lock that appends take.
+
+To append ConversationErased writes the tombstone: a trigger deletes the newest events in the same transaction,
+and where more are left, `unfinished_erasures` names the conversation until the projector has deleted them, a
+piece a transaction. No reader sees what is left (`database.visible`). The newest go first, so that what is
+left begins with the conversation's first event, which says whose it is, and its chain of hashes holds.
+"""  # noqa: E501
+
+import msgspec
+
+from conversations.database import using
+from runtime.postgres import Pool
+
+FIRST_PIECE = 500
+"""So many events go with the tombstone, in the transaction of the append: most conversations have fewer."""
+
+PIECE = 2000
+"""So many events go in each later transaction."""
+
+TABLES = f"""
+CREATE TABLE unfinished_erasures (
+    conversation_id text PRIMARY KEY,
+    version bigint NOT NULL,
+    position bigint NOT NULL,
+    below bigint NOT NULL,
+    pieces integer NOT NULL DEFAULT 1,
+    began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    worked_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+GRANT SELECT ON unfinished_erasures TO agentchat_service;
+
+CREATE TABLE erasure_pieces (
+    conversation_id text NOT NULL,
+    piece integer NOT NULL,
+    position bigint NOT NULL,
+    positions bigint[] NOT NULL,
+    trace_ids text[] NOT NULL,
+    passes integer NOT NULL DEFAULT 0,
+    forgotten integer NOT NULL DEFAULT 0,
+    due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (conversation_id, piece)
+);
+CREATE INDEX erasure_pieces_due_idx ON erasure_pieces (due_at);
+GRANT SELECT, UPDATE, DELETE ON erasure_pieces TO agentchat_service;
+
+ALTER TABLE erased_links ADD COLUMN piece integer NOT NULL DEFAULT 0;
+ALTER TABLE erased_links DROP CONSTRAINT erased_links_pkey, ADD PRIMARY KEY (conversation_id, piece);
+DROP TRIGGER chain_keeps_erased_links ON conversation_events;
+DROP FUNCTION chain_keeps_erased_links();
+
+CREATE FUNCTION delete_newest_events(
+    conversation text, tombstone bigint, before bigint, number integer, most integer
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    lowest bigint;
+BEGIN
+    WITH piece AS (
+        SELECT originator_version AS version FROM public.conversation_events
+         WHERE originator_id = conversation AND originator_version < before
+         ORDER BY originator_version DESC LIMIT most
+    ), gone AS (
+        DELETE FROM public.conversation_events
+         WHERE originator_id = conversation AND originator_version < before
+           AND originator_version >= (SELECT min(version) FROM piece)
+        RETURNING originator_version AS version, notification_id AS position, hash,
+                  substring(encode(substr(state, 1, 256), 'escape') FROM '"trace_id":"([^"]+)"') AS trace_id
+    ), seals AS (
+        INSERT INTO public.erased_links (conversation_id, piece, positions, seals)
+        SELECT conversation, number, array_agg(position ORDER BY version),
+               array_agg(sha256(substr(hash, octet_length(hash) - 31)) ORDER BY version)
+          FROM gone WHERE hash IS NOT NULL HAVING count(*) > 0
+    ), copies AS (
+        SELECT coalesce(array_agg(position ORDER BY position), '{{}}') AS positions,
+               coalesce(array_agg(DISTINCT trace_id) FILTER (WHERE trace_id IS NOT NULL), '{{}}') AS trace_ids
+          FROM gone
+    ), first AS (
+        INSERT INTO public.erasures (conversation_id, position, positions, trace_ids)
+        SELECT conversation, tombstone, positions, trace_ids FROM copies WHERE number = 0
+    ), later AS (
+        INSERT INTO public.erasure_pieces (conversation_id, piece, position, positions, trace_ids)
+        SELECT conversation, number, tombstone, positions, trace_ids FROM copies
+         WHERE number > 0 AND cardinality(positions) > 0
+    )
+    SELECT min(version) INTO lowest FROM gone;
+    IF EXISTS (SELECT FROM public.conversation_events
+                WHERE originator_id = conversation AND originator_version < lowest) THEN
+        RETURN lowest;
+    END IF;
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION delete_newest_events(text, bigint, bigint, integer, integer) FROM PUBLIC;
+
+CREATE OR REPLACE FUNCTION erase_earlier_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    lowest bigint := public.delete_newest_events(
+        NEW.originator_id, NEW.notification_id, NEW.originator_version, 0, {FIRST_PIECE});
+BEGIN
+    IF lowest IS NOT NULL THEN
+        INSERT INTO public.unfinished_erasures (conversation_id, version, position, below)
+        VALUES (NEW.originator_id, NEW.originator_version, NEW.notification_id, lowest);
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION erase_piece() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    erasure public.unfinished_erasures;
+    lowest bigint;
+BEGIN
+    SELECT * INTO erasure FROM public.unfinished_erasures
+     ORDER BY worked_at LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    lowest := public.delete_newest_events(
+        erasure.conversation_id, erasure.position, erasure.below, erasure.pieces, {PIECE});
+    IF lowest IS NULL THEN
+        DELETE FROM public.unfinished_erasures WHERE conversation_id = erasure.conversation_id;
+    ELSE
+        UPDATE public.unfinished_erasures
+           SET below = lowest, pieces = erasure.pieces + 1, worked_at = clock_timestamp()
+         WHERE conversation_id = erasure.conversation_id;
+    END IF;
+    RETURN coalesce(lowest - 1, 0);
+END $$;
+REVOKE ALL ON FUNCTION erase_piece() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_piece() TO agentchat_service;
+"""  # noqa: S608 - sizes of this module
+
+
+class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
+    """An erased conversation that has rows in the log: `left` of the `events` that it had.
+
+    Times are ISO 8601 UTC. Its copies on NATS are removed after its rows, see `erasures`.
+    """
+
+    conversation_id: str
+    events: int
+    left: int
+    began_at: str
+    worked_at: str
+
+
+async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
+    """Those that were not worked on for longest, first. Raises StoreUnavailable."""
+    async with using(pool) as conn:
+        rows = await (await conn.execute(_UNFINISHED, [limit])).fetchall()
+    return [
+        UnfinishedErasure(conversation_id=each, events=events, left=left, began_at=began, worked_at=worked)
+        for each, events, left, began, worked in rows
+    ]
+
+
+async def erase_piece(pool: Pool) -> bool:
+    """Delete a piece of the one that was not worked on for longest; False where there is none.
+
+    One that another process works on is passed over. Raises StoreUnavailable.
+    """
+    async with using(pool) as conn:
+        left = await (await conn.execute("SELECT erase_piece()")).fetchone()
+    return left != (None,)
+
+
+_UNFINISHED = """
+SELECT conversation_id, version - 1, below - 1,
+       to_char(began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+       to_char(worked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+  FROM unfinished_erasures ORDER BY worked_at LIMIT %s
+"""

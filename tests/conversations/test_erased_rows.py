@@ -1,0 +1,196 @@
+"""A long conversation is gone at once for every reader, and its rows leave the log in pieces."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import psycopg
+import pytest
+
+from contracts.events import ConversationErased
+from contracts.ids import new_id, new_unlisted_id
+from conversations.aggregate.conversation import Conversation
+from conversations.chain.auditing import Scope, audit
+from conversations.chain.day_heads import compare, head_of
+from conversations.erased_rows import FIRST_PIECE, PIECE, erase_piece, unfinished_erasures
+from conversations.erasures import due_erasures, end_pass, note_progress
+from conversations.errors import VersionConflict
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.queries.find_run import find_run, load_run
+from conversations.queries.finding_approvals import find_approval
+from conversations.queries.shown_history import find_continued
+from conversations.queries.threads import find_thread, messages_of, summary_of
+from conversations.queries.time_travel import past_of
+from conversations.queries.unlisted import unlisted
+from runtime.postgres import Pool, connection
+from tests.conversations.given import ACCOUNT, LATER, answered, asked, began, held, started, trace, turn
+
+pytestmark = pytest.mark.requirement("ERASE-PIECES")
+
+ERASED = ConversationErased(trace_id=trace("erase"), at=LATER, account_id=ACCOUNT)
+_RUNS = (FIRST_PIECE + 2 * PIECE) // 6 + 1
+
+
+async def begun(store: ConversationStore, conversation_id: str) -> Conversation:
+    return await store.append(Conversation(conversation_id=conversation_id), [began()])
+
+
+async def long_thread(store: ConversationStore, thread: Conversation) -> Conversation:
+    """With three pieces and more of events added; the first run of these is `long-0`."""
+    for first in range(0, _RUNS, 100):
+        words = range(first, min(first + 100, _RUNS))
+        events = [event for word in words for event in turn(f"long-{word}", "Hello", "Hi")]
+        thread = await store.append(thread, events)
+    return thread
+
+
+async def is_open(pool: Pool, trace_id: str) -> bool:
+    async with connection(pool) as conn:
+        return await (await conn.execute("SELECT run_is_open(%s)", [trace_id])).fetchone() == (True,)
+
+
+async def rows_left(pool: Pool, conversation_id: str) -> int:
+    async with connection(pool) as conn:
+        query = "SELECT count(*) FROM conversation_events WHERE originator_id = %s"
+        row = await (await conn.execute(query, [conversation_id])).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+async def finish(pool: Pool) -> int:
+    pieces = 0
+    while await erase_piece(pool):
+        pieces += 1
+    return pieces
+
+
+async def test_no_reader_sees_what_is_left_of_its_rows(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread = await long_thread(store, await begun(store, new_unlisted_id()))
+    first = trace("long-0")
+    await store.append(thread, [ERASED])
+    id_ = thread.conversation_id
+    assert await rows_left(pool, id_) > 2 * PIECE
+    assert await find_thread(pool, id_) is None
+    page = await messages_of(pool, id_, after=0, until=10**6, limit=10, max_bytes=10**6)
+    assert page.messages == ()
+    assert await summary_of(pool, id_, 10**6) is None
+    assert await find_run(pool, first) is None
+    assert await load_run(pool, first) is None
+    assert [each.topic for each in await log.rows_of_run(id_, first)] == ["conversation_erased.v1"]
+    assert not await log.is_under_way(id_, first)
+    assert [each.topic for each in await log.rows(id_)] == ["conversation_erased.v1"]
+    assert await log.at_versions([(id_, 1), (id_, 2)]) == []
+    assert await log.accounts_of([id_]) == {id_: ACCOUNT}
+    assert (await past_of(log, id_)).conversation.erased
+    assert id_ not in {each.conversation_id async for each in unlisted(pool)}
+    (erased,) = [each for each in await log.read(0, 10**6) if each.conversation_id == id_]
+    assert erased.topic == "conversation_erased.v1"
+    with pytest.raises(VersionConflict):
+        await store.append(Conversation(conversation_id=id_, version=3), [asked("late")])
+    assert await log.at(range(1, erased.position)) == [
+        each for each in await log.at(range(1, erased.position)) if each.conversation_id != id_
+    ]
+    await finish(pool)
+
+
+async def test_a_run_an_approval_and_a_shown_history_are_not_found_by_their_own_ids(
+    store: ConversationStore, pool: Pool
+) -> None:
+    shown = "ab" * 32
+    run = [asked("p"), started("p", shown_sha256=shown), *held("p")]
+    thread = await store.append(Conversation(conversation_id=new_id()), [began(), *run])
+    assert await find_approval(pool, "approval-p-call") is not None
+    thread = await store.append(thread, answered("Hi", "p"))
+    assert await find_continued(pool, shown, "Hi", "Hello") is not None
+    thread = await store.append(thread, [asked("r"), started("r")])
+    assert await is_open(pool, trace("r"))
+    thread = await long_thread(store, thread)
+    await store.append(thread, [ERASED])
+    assert await rows_left(pool, thread.conversation_id) > PIECE
+    assert await find_approval(pool, "approval-p-call") is None
+    assert await find_continued(pool, shown, "Hi", "Hello") is None
+    assert not await is_open(pool, trace("r"))
+    await finish(pool)
+
+
+async def test_its_rows_go_in_pieces_which_name_every_position_and_run(
+    store: ConversationStore, pool: Pool
+) -> None:
+    thread = await long_thread(store, await begun(store, new_id()))
+    id_ = thread.conversation_id
+    async with connection(pool) as conn:
+        query = "SELECT notification_id FROM conversation_events WHERE originator_id = %s ORDER BY 1"
+        before = [each for (each,) in await (await conn.execute(query, [id_])).fetchall()]
+    await store.append(thread, [ERASED])
+    left = len(before) + 1 - FIRST_PIECE
+    assert await rows_left(pool, id_) == left
+    (unfinished,) = await unfinished_erasures(pool, limit=10)
+    assert (unfinished.conversation_id, unfinished.events, unfinished.left) == (id_, len(before), left - 1)
+    while await erase_piece(pool):
+        left = max(1, left - PIECE)
+        assert await rows_left(pool, id_) == left
+    assert left == 1
+    assert await unfinished_erasures(pool, limit=10) == []
+    pieces = [each for each in await due_erasures(pool, limit=100) if each.conversation_id == id_]
+    assert [each.piece for each in pieces] == list(range(len(pieces)))
+    assert sorted(position for each in pieces for position in each.positions) == before
+    runs = {trace(f"long-{word}") for word in range(_RUNS)}
+    assert {each for piece in pieces for each in piece.trace_ids} >= runs
+    await note_progress(pool, pieces[2], 5)
+    again = {each.piece: each for each in await due_erasures(pool, limit=100) if each.conversation_id == id_}
+    assert [again[number].forgotten for number in range(len(pieces))] == [0, 0, 5, *[0] * (len(pieces) - 3)]
+    for each in pieces[1:]:
+        await end_pass(pool, each)
+    assert [each.piece for each in await due_erasures(pool, limit=100) if each.conversation_id == id_] == [0]
+
+
+async def test_two_that_delete_at_once_and_one_that_is_killed_leave_nothing(
+    store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
+    threads = [await long_thread(store, await begun(store, new_id())) for _ in range(2)]
+    for thread in threads:
+        await store.append(thread, [ERASED])
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as killed:
+        await killed.execute("SELECT erase_piece()")
+        assert sorted(await asyncio.gather(*(erase_piece(pool) for _ in range(2)))) == [False, True]
+        await killed.rollback()
+    await asyncio.gather(finish(pool), finish(pool))
+    await finish(pool)
+    for thread in threads:
+        assert await rows_left(pool, thread.conversation_id) == 1
+
+
+async def test_an_audit_and_the_head_of_a_day_hold_at_every_piece(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    thread = await long_thread(store, await begun(store, new_id()))
+    today = datetime.now(UTC).date()
+    head, leaves = await head_of(pool, log, today)
+    await store.append(thread, [ERASED])
+    while True:
+        assert await compare(pool, log, head, leaves) is None
+        for scope in (None, (thread.conversation_id,)):
+            found = await audit(pool, log, Scope(last=await log.head(), conversations=scope))
+            assert [each for each in found.broken if each.conversation_id == thread.conversation_id] == []
+            assert thread.conversation_id in {each.conversation_id for each in found.erased}
+        if not await erase_piece(pool):
+            break
+    assert await rows_left(pool, thread.conversation_id) == 1
+
+
+async def test_nobody_can_name_what_is_to_be_deleted(store: ConversationStore, pool: Pool) -> None:
+    thread = await store.append(Conversation(conversation_id=new_id()), [began(), asked("a"), started("a")])
+    id_ = thread.conversation_id
+    for statement in (
+        f"INSERT INTO unfinished_erasures (conversation_id, version, position, below) VALUES ('{id_}',9,9,9)",
+        f"SELECT delete_newest_events('{id_}', 9, 9, 0, 9)",
+        "DELETE FROM unfinished_erasures",
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            async with connection(pool) as conn:
+                await conn.execute(statement.encode())
+    async with connection(pool) as conn:
+        assert await (await conn.execute("SELECT erase_piece()")).fetchone() == (None,)
+    assert await rows_left(pool, id_) == 3
