@@ -20,6 +20,11 @@ KEY = "a-key"
 COUNTER, OTHER = "limits:{account}:month", "somebody:else"
 NOBODY_MAY = (
     ("FLUSHALL",),
+    ("SCRIPT", "FLUSH"),
+    ("SCRIPT", "KILL"),
+    ("FUNCTION", "FLUSH"),
+    ("FUNCTION", "LOAD", "code"),
+    ("FLUSHDB",),
     ("CONFIG", "GET", "*"),
     ("ACL", "LIST"),
     ("KEYS", "*"),

@@ -11,7 +11,7 @@ from ops.servers.files import server_environment, settings_file, valkey_server
 
 NAME = "valkey"
 _COUNTERS = (
-    "resetchannels ~limits:* -@all +@read +@write +@scripting -@dangerous +ping +time "
+    "resetchannels ~limits:* -@all +@read +@write +eval +evalsha -function -@dangerous +ping +time "
     "+client|setname +client|setinfo"
 )
 USERS = {"gateway": _COUNTERS, "orchestrator": _COUNTERS, "operator": f"%R~* {_COUNTERS}"}
