@@ -24,6 +24,7 @@ from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
 from contracts.values import Decider, Source
 from conversations.projections.usage import UsageLine
 from conversations.projections.verifying import Verified
+from conversations.queries.finding_conversations import FoundConversation
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
@@ -220,6 +221,19 @@ TABLES: dict[str, Callable[[], object]] = {
         json_too=False,
     ),
     "approvals": _listed(http.Approval, _APPROVAL),
+    "conversations": _listed(
+        FoundConversation,
+        FoundConversation(
+            id=_id(4),
+            account_id=_ACCOUNT,
+            title=_LONG,
+            agent_id=_AGENT_ID,
+            message_count=12,
+            created_at="2026-11-21T10:00:05.123456Z",
+            updated_at="2026-11-21T10:00:05.123456Z",
+            metadata={"customer": "C-77"},
+        ),
+    ),
     "audit": _listed(values.AuditRow, _AUDIT),
     "usage": _listed(
         MonthUsage,

@@ -1,4 +1,4 @@
-"""Conversations are their account's; an administrator deletes them."""
+"""Conversations are their account's; an administrator finds and deletes them."""
 
 import asyncio
 import os
@@ -6,19 +6,127 @@ import os
 from administration import holdings
 from administration.admin import Admin
 from administration.errors import outcomes
-from administration.parameters import DryRun
-from administration.reading import identifier
-from administration.values import Deletion
+from administration.parameters import (
+    After,
+    DryRun,
+    Limit,
+    OfAccount,
+    OfAgent,
+    OfEnd,
+    OfTag,
+    OfTool,
+    SearchText,
+    Since,
+    Until,
+)
+from administration.reading import identifier, storable
+from administration.values import Deletion, Page
 from bus import erase_conversation
-from contracts.admin_errors import NotFound, Unavailable, Use
+from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.event_store.log import Log
 from conversations.projections.conversations import conversations_of, is_behind
+from conversations.queries.finding_conversations import (
+    ConversationFilter,
+    FoundConversation,
+    find_conversations,
+)
+from conversations.queries.time_travel import log_time
 
+_ENDS = ("running", "completed", "failed", "cancelled")
 _AT_ONCE = 4
 _PORTION = 100
 _NAMED = 5
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
+
+
+async def page(
+    admin: Admin,
+    *,
+    account_id: OfAccount | None = None,
+    agent_id: OfAgent | None = None,
+    since: Since | None = None,
+    until: Until | None = None,
+    end: OfEnd | None = None,
+    tool: OfTool | None = None,
+    tag: OfTag | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[FoundConversation]:
+    """List conversations of all accounts, the one that began last first.
+
+    Raises Invalid, Unavailable.
+    """
+    if end is not None and end not in _ENDS:
+        raise Invalid("end", f"must be one of {', '.join(_ENDS)}")
+    wanted = ConversationFilter(
+        account_id=account_id,
+        agent_id=agent_id,
+        since=_time("since", since),
+        until=_time("until", until),
+        end=end,
+        tool=tool,
+        metadata=_tag(tag),
+    )
+    return await _page(admin, wanted, after, limit)
+
+
+async def search(
+    admin: Admin,
+    query: SearchText,
+    *,
+    account_id: OfAccount | None = None,
+    agent_id: OfAgent | None = None,
+    since: Since | None = None,
+    until: Until | None = None,
+    after: After | None = None,
+    limit: Limit = 20,
+) -> Page[FoundConversation]:
+    """Find conversations by a text that was said in them, by title, metadata, or an id.
+
+    Reads the newest first, for 20 s at most: narrow it down where that is not enough. Raises Invalid,
+    Unavailable.
+    """
+    wanted = ConversationFilter(
+        account_id=account_id,
+        agent_id=agent_id,
+        since=_time("since", since),
+        until=_time("until", until),
+        text=storable("query", query),
+    )
+    return await _page(admin, wanted, after, limit)
+
+
+async def _page(
+    admin: Admin, wanted: ConversationFilter, after: str | None, limit: int
+) -> Page[FoundConversation]:
+    before = None
+    if after is not None:
+        created_at, _, last = after.partition(" ")
+        before = (created_at, last)
+    with outcomes():
+        rows = await find_conversations(admin.pool, wanted, before=before, limit=limit + 1)
+    more = f"{rows[limit - 1].created_at} {rows[limit - 1].id}" if len(rows) > limit else None
+    return Page(items=tuple(rows[:limit]), after=more)
+
+
+def _time(name: str, text: str | None) -> str | None:
+    """As the log has times. Raises Invalid."""
+    if text is None:
+        return None
+    try:
+        return log_time(text)
+    except ValueError:
+        raise Invalid(name, "must be a time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
+
+
+def _tag(text: str | None) -> dict[str, str]:
+    if text is None:
+        return {}
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise Invalid("tag", "must be KEY=VALUE")
+    return {key: value}
 
 
 async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False) -> Deletion:

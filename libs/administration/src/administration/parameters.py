@@ -12,6 +12,20 @@ Force = Annotated[bool, Meta(description="Delete it with what hangs on it, and a
 DryRun = Annotated[bool, Meta(description="Change nothing; show what would go.")]
 OfAccount = Annotated[str, Meta(description="Those of this account alone.")]
 OfConversation = Annotated[str, Meta(description="Those of this conversation alone.")]
+OfAgent = Annotated[str, Meta(description="Those that this agent has answered in.")]
+Since = Annotated[str, Meta(description="Whose last message came then or later: ISO 8601, UTC.")]
+Until = Annotated[str, Meta(description="Whose last message came before then: ISO 8601, UTC.")]
+OfEnd = Annotated[str, Meta(description="With a run in this state: running, completed, failed or cancelled.")]
+OfTool = Annotated[str, Meta(min_length=1, description="In which this tool was called.")]
+OfTag = Annotated[str, Meta(description="With this metadata: KEY=VALUE.")]
+SearchText = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=500,
+        description="A text of its title, messages or metadata; or the id of it, of a trace or of a message.",
+    ),
+]
 OfStatus = Annotated[str, Meta(description="Such alone: pending, approved, denied, expired or cancelled.")]
 Month = Annotated[
     str, Meta(pattern="^[0-9]{4}-(0[1-9]|1[0-2])$", description="UTC; without it the current one.")

@@ -87,6 +87,8 @@ ROUTES: tuple[Route, ...] = (
     route("GET", "/approvals", approvals.page),
     route("GET", _APPROVAL, approvals.get),
     route("POST", f"{_APPROVAL}/decision", approvals.decide, bus="needed"),
+    route("GET", "/conversations", conversations.page),
+    route("GET", "/conversations/search", conversations.search),
     route("DELETE", _CONVERSATION, conversations.delete, bus="needed"),
 )
 

@@ -40,6 +40,13 @@ def parse_version_or_time(text: str) -> VersionOrTime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+def log_time(text: str) -> str:
+    """A time in ISO 8601 as events have it: UTC, with microseconds. Raises ValueError."""
+    time = datetime.fromisoformat(text)
+    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 async def past_of(log: Log, conversation_id: str, place: VersionOrTime | None = None) -> Past:
     """The conversation at a place, or now; a place behind its end is its end, before its beginning nothing.
 

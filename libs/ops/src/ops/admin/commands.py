@@ -151,8 +151,12 @@ GROUPS: dict[str, Group] = {
         },
     ),
     "conversations": Group(
-        "Conversations. What is in them is their account's; see `agentchat chat` to read one's own.",
-        {"delete": Command(route="DELETE /conversations/{conversation_id}")},
+        "Conversations of all accounts; see `agentchat replay show` for what is in one.",
+        {
+            "list": Command(route="GET /conversations", most=50),
+            "search": Command(route="GET /conversations/search", most=20),
+            "delete": Command(route="DELETE /conversations/{conversation_id}"),
+        },
     ),
 }
 AUDIT = Command(route="GET /audit", most=50)

@@ -20,6 +20,7 @@ from administration.values import (
 from contracts.http import Approval
 from contracts.messages import AgentCheck
 from conversations.projections.usage import UsageLine
+from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
@@ -30,6 +31,7 @@ _COLUMNS: dict[type, str] = {
     Agent: "id name model version disabled changed_at account_id",
     Approval: "id status tool input requested_at",
     Document: "id name title kind chunks imported_at",
+    FoundConversation: "id account_id updated_at title",
     Key: "id name last4 disabled last_used_at revoked_at",
     KnowledgeBase: "id name language disabled documents chunks account_id",
     MonthUsage: "account_id tokens limit runs failed cancelled",

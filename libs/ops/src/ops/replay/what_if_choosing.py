@@ -1,7 +1,5 @@
 """Which recorded runs a replay takes: those of named conversations, or of a sample; filtered alike."""
 
-from datetime import UTC, datetime
-
 import msgspec
 
 from administration import Admin
@@ -11,6 +9,7 @@ from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter, sample_conversations
+from conversations.queries.time_travel import log_time
 from ops.admin.errors import RefusedError
 from ops.errors import SetupError
 
@@ -40,11 +39,9 @@ def time_of(option: str, text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        time = datetime.fromisoformat(text)
+        return log_time(text)
     except ValueError:
         raise SetupError(f"{option}: {text!r} is no time in ISO 8601, such as 2026-11-21T09:30:00Z") from None
-    utc = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-    return utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def tags_of(given: list[str]) -> dict[str, str]:
