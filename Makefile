@@ -94,6 +94,9 @@ lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.tom
 	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links -c requirements.lock --group bench -o bench/requirements.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --group generated-clients \
+	  -o tests/system/generated_clients/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
 	rm -rf $(VENV) .run .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis

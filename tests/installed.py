@@ -62,6 +62,20 @@ async def python_packages(name: str, module: str, *wanted: str) -> str:
     return python
 
 
+async def python_locked(source: Path) -> str:
+    """A Python of its own with what a folder's requirements.lock pins, by its hashes. Never skips a test."""
+    folder = _CACHE / source.name
+    lock = source / "requirements.lock"
+    python, uv = str(folder / "venv" / "bin" / "python"), str(Path(sys.executable).with_name("uv"))
+    kept = folder / "installed.lock"
+    folder.mkdir(parents=True, exist_ok=True)
+    if not kept.exists() or kept.read_bytes() != lock.read_bytes():
+        await run(folder, uv, "venv", "-q", "--clear", "--python", sys.executable, "venv")
+        await run(folder, uv, "pip", "sync", "-q", "--require-hashes", "--python", python, str(lock))
+        shutil.copy(lock, kept)
+    return python
+
+
 async def _installed(folder: Path, *command: str) -> None:
     try:
         await run(folder, *command)

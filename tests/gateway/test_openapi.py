@@ -4,6 +4,7 @@ import gzip
 import html.parser
 import http.server
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def examples(document: Json) -> Iterator[tuple[Json, Any]]:
                         continue
                     lines = [line for line in value.split("\n") if line.startswith("data: {")]
                     events = [json.loads(line.removeprefix("data: ")) for line in lines]
-                    schema = content["schema"]["properties"]["data"]["contentSchema"]
+                    schema = content["x-itemSchema"]["properties"]["data"]["contentSchema"]
                     if "anyOf" in schema:  # of our own two forms
                         form = "EventOfForm1" if events[0]["type"] == "meta" else "EventOfForm2"
                         schema = {"$ref": f"#/components/schemas/{form}"}
@@ -141,6 +142,58 @@ async def test_the_document_is_served(client: Client) -> None:
         ("post", "/ag-ui/v1/agents/{agent}"),
         *(("get", path) for path in ("/healthz", "/readyz", "/openapi.json", "/docs", "/v1/oauth/callback")),
     }
+
+
+@pytest.mark.requirement("OPENAPI-CLIENTS")
+@pytest.mark.parametrize("admin", [False, True])
+def test_generators_find_what_they_need(admin: bool) -> None:
+    document = json.loads(json.dumps(openapi.document(admin)))
+    schemas = document["components"]["schemas"]
+    titles = [schema["title"] for schema in schemas.values() if "title" in schema]
+    assert len(titles) == len(set(titles))
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in schemas)
+    assert [*_wrong(document)] == []
+    identifiers = [operation["operationId"] for _, _, operation in operations(document)]
+    assert all(re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) for name in identifiers)
+    headers = [
+        parameter
+        for _, _, operation in operations(document)
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "header"
+    ]
+    assert {parameter["name"] for parameter in headers} >= {"X-Agent-Id", "Idempotency-Key"}
+    assert not [each for each in headers if "format" in each["schema"]], "headers are texts"
+    assert not [each for each in headers if each["name"] == "Idempotency-Key" and "example" in each]
+
+
+def _wrong(value: Any, place: str = "") -> Iterator[str]:
+    """Arrays that do not say of what, and properties that have a default."""
+    if isinstance(value, dict):
+        if value.get("type") == "array" and not {"items", "prefixItems"} & value.keys():
+            yield place
+        if place.endswith("/properties"):
+            yield from (f"{place}/{name}" for name, each in value.items() if "default" in each)
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in parts:
+        if name not in ("example", "examples"):
+            yield from _wrong(each, f"{place}/{name}")
+
+
+@pytest.mark.requirement("OPENAPI-CLIENTS")
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css"])
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [("gzip, br", True), ("br, gzip;q=0.5", True), ("identity", False), ("gzip;q=0", False)],
+)
+async def test_what_the_page_loads_is_compressed_for_who_takes_that(
+    client: Client, path: str, accepted: str, packed: bool
+) -> None:
+    plain = await client.http.get(f"{client.url}{path}", headers={"Accept-Encoding": "identity"})
+    served = await client.http.get(f"{client.url}{path}", headers={"Accept-Encoding": accepted})
+    assert served.content == plain.content
+    assert served.headers["vary"] == plain.headers["vary"] == "accept-encoding"
+    assert ("content-encoding" in served.headers) == packed
+    assert (int(served.headers["content-length"]) < len(plain.content) / 3) == packed
 
 
 @pytest.mark.requirement("OPENAPI", "NO-CORS")

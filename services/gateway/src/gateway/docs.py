@@ -4,6 +4,9 @@ The page is Swagger UI, whose files come in the package offapi and are served fr
 it asks no other host for anything.
 """
 
+import asyncio
+import gzip
+import re
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -55,11 +58,12 @@ const ui = SwaggerUIBundle({
 });
 """
 _BYTES = {"type": "string"}
+_GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 
 
 @get(
     "/openapi.json",
-    operation_id="get_openapi.json",
+    operation_id="get_openapi",
     summary="This document.",
     response_description="OpenAPI 3.1.",
     tags=["service"],
@@ -67,7 +71,7 @@ _BYTES = {"type": "string"}
 @described(content={"application/json": {"type": "object"}})
 async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
     """As it was made at the start."""
-    return Answer(request.app.state.document)
+    return await _compressed(request, request.app.state.document, "application/json", {})
 
 
 @get(
@@ -94,9 +98,29 @@ async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) ->
     if name not in _FILES:
         raise Refusal("not_found")
     file, media_type = _FILES[name]
-    return Answer(
-        _packaged(file), media_type=media_type, headers={**_HEADERS, "cache-control": "max-age=3600"}
-    )
+    headers = {**_HEADERS, "cache-control": "max-age=3600"}
+    return await _compressed(request, _packaged(file), media_type, headers)
+
+
+async def _compressed(
+    request: Request[Any, Any, Any], data: bytes, media_type: str, headers: dict[str, str]
+) -> Answer[Any]:
+    """An answer with `data`, by gzip where the client takes that."""
+    headers = {**headers, "vary": "accept-encoding"}
+    if _takes_gzip(request.headers.get("accept-encoding", "")):
+        data = await asyncio.to_thread(_gzipped, data)
+        headers["content-encoding"] = "gzip"
+    return Answer(data, media_type=media_type, headers=headers)
+
+
+def _takes_gzip(accept_encoding: str) -> bool:
+    """RFC 9110 section 12.5.3, of a header that names gzip itself."""
+    return any(_GZIP.fullmatch(coding.strip()) for coding in accept_encoding.lower().split(","))
+
+
+@cache
+def _gzipped(data: bytes) -> bytes:
+    return gzip.compress(data, mtime=0)
 
 
 @cache

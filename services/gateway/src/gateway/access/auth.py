@@ -34,12 +34,14 @@ _MAX_KEY_BYTES = 256
 
 
 REFUSALS = ("missing_api_key", "invalid_api_key", "rate_limited")
+UUID = "^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 _AGENT_ID = {
     "name": "X-Agent-Id",
     "in": "header",
     "required": True,
-    "description": "The agent to invoke: one of the account's.",
-    "schema": {"type": "string", "format": "uuid"},
+    "description": "The agent to invoke: one of the account's, by its id.",
+    # No `format`: of a header with one, generated clients make an object that their HTTP library refuses.
+    "schema": {"type": "string", "pattern": UUID},
     "example": AGENT,
 }
 

@@ -32,9 +32,8 @@ IDEMPOTENCY_KEY = {
     "name": NAME,
     "in": "header",
     "description": "Names this request: sent again with the same key and body within 24 hours, it gives the "
-    "first one's result and starts nothing. Visible ASCII, bare or as a quoted string.",
+    "first one's result and starts nothing. Visible ASCII, bare or as a quoted string, such as a new UUID.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_LENGTH, "pattern": "^[!#-~][!-~]*$"},
-    "example": "0f8f3a52-2d4e-4c8f-9d0c-3f1c5a9b7e11",
 }
 _BARE = re.compile(rb"[!#-~][!-~]*\Z")
 _QUOTED = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"\Z')

@@ -10,12 +10,19 @@ from gateway.http.problems import invalid
 _PREFIX = "metadata."
 
 METADATA = {
-    "name": "metadata.key",
+    "name": "metadata",
     "in": "query",
-    "description": "Only conversations whose metadata have this value under the key that stands behind "
-    f"`metadata.`, such as `metadata.customer=C-77`; up to {MAX_PAIRS} keys, of which all must fit. Send "
-    "them again with each cursor.",
-    "schema": {"type": "string", "maxLength": MAX_VALUE},
+    "style": "form",
+    "explode": True,
+    "description": "Only conversations whose metadata have these values: one parameter for each key, whose "
+    f"name is `metadata.` and the key, such as `metadata.customer=C-77`; up to {MAX_PAIRS} keys, of which "
+    "all must match. Send them again with each cursor.",
+    "schema": {
+        "type": "object",
+        "maxProperties": MAX_PAIRS,
+        "propertyNames": {"pattern": f"^metadata[.][^\\u0000]{{1,{MAX_KEY}}}$"},
+        "additionalProperties": {"type": "string", "maxLength": MAX_VALUE},
+    },
 }
 
 

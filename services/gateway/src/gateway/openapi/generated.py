@@ -113,12 +113,19 @@ def _before(handler: HTTPRouteHandler) -> Iterator[Description]:
 def _success(answer: Json, headers: Mapping[str, Any], own: Description) -> Json:
     success = {**answer, "headers": {**TRACE_ID, **headers}}
     if own.content:
-        success["content"] = {media_type: {"schema": schema} for media_type, schema in own.content.items()}
+        success["content"] = {name: _media(name, schema) for name, schema in own.content.items()}
     for media_type, content in success.get("content", {}).items():
         is_text = media_type.startswith("text/")
         chosen = {name: value for name, value in own.examples.items() if isinstance(value, str) == is_text}
         content["examples"] = {name: {"value": _json(value)} for name, value in chosen.items()}
     return success
+
+
+def _media(media_type: str, schema: Any) -> Json:
+    """A Media Type Object. A stream is a text; for its events OpenAPI 3.1 has no `itemSchema`, as 3.2 has."""
+    if media_type != "text/event-stream":
+        return {"schema": schema}
+    return {"schema": {"type": "string"}, "x-itemSchema": schema}
 
 
 def _plain(described: Json) -> Json:

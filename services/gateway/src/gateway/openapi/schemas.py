@@ -1,5 +1,7 @@
 """The components: JSON Schemas of the types, with what their Python types cannot say."""
 
+import json
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -95,9 +97,36 @@ def components(types: tuple[type, ...]) -> dict[str, Any]:
         {"type": "string", "maxLength": MAX_PROMPT_BYTES},
         {"type": "null"},
     ]
+    for schema in found.values():
+        _for_generators(schema)
     found["EventOfForm1"] = _events("The JSON of one event of a stream in form 1.", FORM1)
     found["EventOfForm2"] = _events("The JSON of one event of a stream in form 2.", FORM2)
     return dict(sorted(found.items()))
+
+
+def _for_generators(schema: dict[str, Any]) -> None:
+    """Change a schema so that generated clients have what it means.
+
+    Some generators refuse an array without `items`, and take a property with a `default` for a required one.
+    """
+    if schema.get("type") == "array" and "prefixItems" not in schema:
+        schema.setdefault("items", {})
+    for property_ in schema.get("properties", {}).values():
+        default = property_.pop("default", None)
+        if default not in (None, [], {}):
+            text = f"{property_.get('description', '')} Default: `{json.dumps(default)}`."
+            property_["description"] = text.strip()
+    for inner in _inner(schema):
+        _for_generators(inner)
+
+
+def _inner(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from schema.get("properties", {}).values()
+    for name in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        yield from schema.get(name, ())
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield schema[name]
 
 
 _OURS = {kind.__name__ for kind in TYPES} | {

@@ -23,7 +23,7 @@ from gateway.doors.ai_sdk import refusals
 from gateway.doors.ai_sdk.wire import (
     Chunk,
     DataElicitation,
-    Elicitation,
+    ElicitationData,
     Error,
     Finish,
     FinishStep,
@@ -131,7 +131,7 @@ _WAITS = _sent(Finish(finish_reason="tool-calls")) + _DONE
 def _asked(waits: Broken) -> Iterable[Chunk]:
     for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
         if (asks := approval.elicitation) is not None:
-            told = Elicitation(
+            told = ElicitationData(
                 approval_id=approval.id,
                 tool_call_id=call_id,
                 message=asks.message,

@@ -69,7 +69,7 @@ class ToolApprovalRequest(Chunk, frozen=True, kw_only=True, tag="tool-approval-r
     tool_call_id: str
 
 
-class Elicitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ElicitationData(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What a tool asks for, of which the ToolApprovalRequest with that `approval_id` tells next."""
 
     approval_id: str
@@ -83,7 +83,7 @@ class DataElicitation(Chunk, frozen=True, kw_only=True, tag="data-elicitation"):
     """A tool asks a person, in the middle of its call: a part of the application's own kind."""
 
     id: str
-    data: Elicitation
+    data: ElicitationData
 
 
 class ToolOutputAvailable(Chunk, frozen=True, kw_only=True, tag="tool-output-available"):

@@ -58,7 +58,7 @@ BODY: dict[str, Any] = {
                         "properties": {"include_usage": {"type": ["boolean", "null"]}},
                     },
                     "n": {"enum": [1, None]},
-                    "logprobs": {"enum": [False, None]},
+                    "logprobs": {"anyOf": [{"const": False}, {"type": "null"}]},
                     "tool_choice": {"enum": ["auto", "none", None]},
                 },
             },
