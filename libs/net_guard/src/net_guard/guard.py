@@ -10,6 +10,7 @@ import ipaddress
 import re
 import socket
 import threading
+import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from urllib.parse import urlsplit
 
@@ -38,6 +39,11 @@ _NEVER = tuple(
 )
 _NOT_OF_THE_INTERNET = (".localhost", ".local", ".internal", ".home.arpa")  # RFC 6761, 6762, 8375; ICANN 2024
 _ENDS_IN_A_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")  # WHATWG URL: an address, or no host
+_AUTHORITY = re.compile(
+    r"(?:(?P<name>[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?)|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?",
+    re.IGNORECASE,
+)
+_IN_NAMES = ("L", "M", "N")  # Unicode's categories: letters, marks, numbers
 _GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -78,8 +84,13 @@ class Guard:
             raise AddressRefused(f"port {number}")
 
     def check_url(self, url: str) -> None:
-        """Judge a well-formed URL as far as that goes without asking a name server. Raises AddressRefused."""
+        """Judge a URL as far as that goes without asking a name server. Raises AddressRefused, ValueError.
+
+        Its host is one that every reader takes for the same: a browser decodes and maps what we would not.
+        """
         parts = urlsplit(url)
+        if parts.username is None and not _is_plain(url, parts.netloc):
+            raise AddressRefused("its host is not written plainly")
         host = (parts.hostname or "").rstrip(".")
         self.check(parts.scheme, host, parts.port, userinfo=parts.username is not None)
         if self._listed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
@@ -132,6 +143,29 @@ def _embedded(address: _IPv6) -> _IPv4 | None:
     if address in _NAT64:
         return _IPv4(int(address) & 0xFFFF_FFFF)
     return address.ipv4_mapped or address.sixtofour
+
+
+def _is_plain(url: str, authority: str) -> bool:
+    """Whether the host is a name of ASCII letters, digits, hyphens and underscores, or an address as it is.
+
+    So it holds nothing that the URL standard of browsers (WHATWG) decodes, maps or removes.
+    """
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None or any(each <= " " or each == "\x7f" for each in url):
+        return False
+    return all(map(_is_own_form, (found["name"] or "").lower().split(".")))
+
+
+def _is_own_form(label: str) -> bool:
+    """Whether a label that stands for one in Unicode (`xn--`) is of letters that are not mapped to others."""
+    if not label.startswith("xn--"):
+        return True
+    try:
+        meant = label[4:].encode().decode("punycode")
+    except UnicodeError:
+        return False
+    in_names = all(unicodedata.category(each)[0] in _IN_NAMES or each == "-" for each in meant)
+    return in_names and not meant.isascii() and unicodedata.normalize("NFKC", meant).lower() == meant
 
 
 def _is_literal(host: str) -> bool:
