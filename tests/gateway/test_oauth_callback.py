@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from contracts import subjects
-from contracts.authorizations import AuthorizationFinished, FinishAuthorization
+from contracts.authorizations import AuthorizationFinished, FinishAuthorization, callback_of
 from gateway.access.wrong_keys import WRONG_AT_ONCE
 from tests.gateway.client import Client, check_problem
 from tests.gateway.process import GatewayProcess
@@ -34,6 +34,20 @@ async def test_what_comes_back_is_handed_on_and_the_browser_is_told(client: Clie
     assert answer.text == "The agent is authorised at its tool server. This window can be closed.\n"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert heard == [FinishAuthorization(state=STATE, code="c/d", issuer="https://auth.example")]
+
+
+@pytest.mark.requirement("TOOLS-OAUTH-ISSUERS")
+async def test_the_redirect_uri_of_an_issuer_is_handed_on_with_whose_it_is(
+    client: Client, worker: Worker
+) -> None:
+    own = callback_of("https://auth.example")
+    async with answering(worker, AuthorizationFinished(ok=True)) as heard:
+        answer = await client.http.get(f"{client.url}/v1/oauth/callback/{own}?code=c&state={STATE}")
+        assert answer.status_code == 200
+        for other in ("x", f"{own}x", own[:-1] + "."):
+            path = f"{client.url}/v1/oauth/callback/{other}?code=c&state={STATE}"
+            check_problem(await client.http.get(path), 404, "not_found")
+    assert heard == [FinishAuthorization(state=STATE, code="c", callback=own)]
 
 
 async def test_what_failed_is_said_with_its_reason(client: Client, worker: Worker) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from contracts.authorizations import callback_of
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from ops import demo
 from tests.harness import RunningStack, running_stack
@@ -86,7 +87,8 @@ async def test_a_person_who_opens_the_link_authorises_the_agent(place: Place) ->
     assert (await place.admin("PUT", path, grant="authorization_code"))["status"] == "needs_authorization"
     link = await place.admin("POST", f"{path}/link")
     done = await place.http.get(link["url"], follow_redirects=True)
-    assert str(done.url).startswith(f"{place.stack.environment.base_url}/v1/oauth/callback?")
+    own = f"{place.stack.environment.base_url}/v1/oauth/callback/{callback_of(place.shop.origin)}"
+    assert str(done.url).startswith(f"{own}?")
     assert (done.status_code, "is authorised" in done.text) == (200, True), done.text
     assert (await place.admin("GET", path))["status"] == "authorized"
     (used,) = (await caller.chat("Who am I?")).json()["tool_calls"]

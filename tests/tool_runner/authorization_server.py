@@ -143,6 +143,8 @@ class Protected:
         self.answers: dict[str, Response] = {}
         """By path, in the place of its own."""
         self.seen: list[str] = []
+        self.forms: list[str] = []
+        """What was posted to the token endpoint."""
 
     def app(self) -> ASGIApp:
         mcp = MCPServer(
@@ -198,6 +200,8 @@ class Protected:
         return next((scope for scope in missing if not set(scope.split()) <= set(known.scopes)), None)
 
     async def _answer(self, request: Request) -> Response | None:
+        if request.url.path == "/token":
+            self.forms.append((await request.body()).decode())
         if (answer := self.answers.get(request.url.path)) is not None:
             return answer
         if "oauth-protected-resource" in request.url.path and self.resource_metadata is not None:
@@ -219,13 +223,13 @@ class Protected:
         issued = self.issuer.issue(CLIENT, refreshable=False, scopes=asked.split())
         return JSONResponse(issued.model_dump(exclude_none=True))
 
-    def register(self) -> None:
+    def register(self, redirect_uri: str) -> None:
         """A client that was registered by hand."""
         self.issuer.clients[CLIENT] = OAuthClientInformationFull(
             client_id=CLIENT,
             client_secret=SECRET,
             token_endpoint_auth_method="client_secret_basic",
-            redirect_uris=[AnyUrl("https://chat.example/v1/oauth/callback")],
+            redirect_uris=[AnyUrl(redirect_uri)],
         )
 
 

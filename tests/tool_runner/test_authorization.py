@@ -21,6 +21,7 @@ from contracts.authorizations import (
     AuthorizationLinked,
     AuthorizeServer,
     FinishAuthorization,
+    callback_of,
 )
 from directory.agents import McpServer
 from directory.secrets import Sealer
@@ -41,6 +42,7 @@ pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
 SEALER = Sealer.from_setting(SECRET_KEY)
 CALLBACK = "https://chat.example/v1/oauth/callback"
+ANOTHER = "another authorization server has answered"
 NO_SUCH_LINK = "the link is over, or was used"
 
 
@@ -86,15 +88,28 @@ class Scene:
         """What comes back once a person has opened the link and agreed."""
         link = await self.link(worker)
         assert link.url, link.detail
-        async with httpx2.AsyncClient() as browser:
-            answer = await browser.get(link.url)
-        given = parse_qs(urlsplit(answer.headers["location"]).query)
-        assert answer.headers["location"].startswith(CALLBACK)
-        return FinishAuthorization(state=given["state"][0], code=given["code"][0])
+        return await opened_in_a_browser(link.url)
 
     async def authorize(self, worker: Authorizations) -> None:
         await self.set(grant="authorization_code")
         assert (await finish(worker, await self.opened(worker))).ok
+
+
+async def opened_in_a_browser(url: str) -> FinishAuthorization:
+    """What reaches the callback, as the gateway hands it on."""
+    async with httpx2.AsyncClient() as browser:
+        answer = await browser.get(url)
+        while not (location := answer.headers["location"]).startswith(CALLBACK):
+            answer = await browser.get(location)
+    parts = urlsplit(location)
+    given = parse_qs(parts.query)
+    callback = parts.path.removeprefix(urlsplit(CALLBACK).path).removeprefix("/")
+    return FinishAuthorization(
+        state=given["state"][0],
+        code=given["code"][0],
+        issuer=given.get("iss", [None])[0],
+        callback=callback or None,
+    )
 
 
 async def finish(worker: Authorizations, asked: FinishAuthorization) -> AuthorizationFinished:
@@ -184,7 +199,13 @@ async def test_a_link_ends_with_its_time_with_the_next_one_and_with_other_settin
         refused = msgspec.structs.replace(await scene.opened(worker), code=None)
         assert not (await finish(worker, refused)).ok
         stranger = msgspec.structs.replace(await scene.opened(worker), issuer="https://other.example")
-        assert (await finish(worker, stranger)).detail == "another authorization server has answered"
+        assert (await finish(worker, stranger)).detail == ANOTHER
+        elsewhere = msgspec.structs.replace(
+            await scene.opened(worker), callback=callback_of("https://x.example")
+        )
+        assert (await finish(worker, elsewhere)).detail == ANOTHER
+        of_all = msgspec.structs.replace(await scene.opened(worker), callback=None)
+        assert (await finish(worker, of_all)).detail == ANOTHER
     assert scene.server.issuer.grants == []
 
 
@@ -357,7 +378,8 @@ async def test_an_address_that_no_request_can_have_is_refused_in_words(scene: Sc
         detail = (link := await scene.link(worker)).detail
         if field == "token_endpoint":
             state = parse_qs(urlsplit(link.url).query)["state"][0]
-            detail = (await finish(worker, FinishAuthorization(state=state, code="x"))).detail
+            asked = FinishAuthorization(state=state, code="x", callback=callback_of(origin))
+            detail = (await finish(worker, asked)).detail
         assert detail == "the metadata's address is none"
 
 
@@ -379,6 +401,30 @@ async def test_an_authorisation_is_for_the_address_that_it_was_set_for(scene: Sc
         with pytest.raises(ToolFailed, match="at this address"):
             await elsewhere.current()
     assert scene.server.issuer.grants == []
+
+
+@pytest.mark.parametrize(
+    "scope",
+    ['orders "all"', "orders\\all", "orders  all", " orders", "orders ", "größe", "a\n", "", "x" * 1025],
+)
+async def test_a_scope_is_tokens_with_a_space_between_two(scene: Scene, scope: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=r"\$\.scope"):
+        await scene.set(grant="authorization_code", scope=scope)
+    kept = f"orders:read {'x' * 1012}"
+    assert (await scene.set(grant="authorization_code", scope=kept)).scope == kept
+
+
+@pytest.mark.parametrize("scope", ['orders "all"', "orders\\all", "x" * 2049, "orders\x7f"])
+async def test_a_scope_of_metadata_that_is_none_goes_into_no_link(scene: Scene, scope: str) -> None:
+    scene.server.resource_metadata = {
+        "resource": scene.server.url,
+        "authorization_servers": [scene.server.origin],
+        "scopes_supported": [scope],
+    }
+    await scene.set(grant="authorization_code")
+    async with scene.worker() as worker:
+        assert "a scope that is none" in (await scene.link(worker)).detail
+    assert scene.server.issuer.clients == {}
 
 
 async def test_settings_that_cannot_work_are_refused(scene: Scene) -> None:

@@ -13,7 +13,8 @@ from administration.rows import fetch_one
 from administration.values import Deletion
 from contracts import subjects
 from contracts.admin_errors import Conflict, Invalid, NotFound
-from contracts.authorizations import AuthorizationLinked, AuthorizeServer
+from contracts.authorizations import AuthorizationLinked, AuthorizeServer, callback_of
+from contracts.http import OAUTH_CALLBACK
 from contracts.ids import new_id
 from contracts.timings import AUTHORIZE_SECONDS
 from directory.agent_draft import check_url
@@ -24,6 +25,7 @@ from directory.tool_authorizations import (
     Grant,
     OAuthSettings,
     Place,
+    Scope,
     Secrets,
     Text,
 )
@@ -35,6 +37,9 @@ _KIND = "MCP authorization"
 class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
     """How an agent is authorised at a tool server: see docs/tool-servers.md."""
 
+    issuer: Text | None = None
+    client_id: Text | None = None
+    scope: Scope | None = None
     client_secret: Text | None = None
 
     def __repr__(self) -> str:
@@ -45,7 +50,8 @@ class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
 class ShownAuthorization(msgspec.Struct, frozen=True, kw_only=True):
     """`url` is the address that it is for. `status`: `authorized`, or `needs_authorization` (`detail`: why).
 
-    `expires_at` is of the present access token, which is renewed by itself.
+    `expires_at` is of the present access token, which is renewed by itself. `callback_path`, below
+    AGENTCHAT_PUBLIC_URL, is the redirect URI that the issuer's client has to be registered with.
     """
 
     grant: Grant
@@ -58,6 +64,7 @@ class ShownAuthorization(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     expires_at: datetime | None
     changed_at: datetime
+    callback_path: str | None
 
 
 class AuthorizationLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +80,7 @@ class _Row(msgspec.Struct, frozen=True):
     detail: str
     expires_at: datetime | None
     changed_at: datetime
+    own_redirect: bool
 
 
 async def get(admin: Admin, agent_id: str, name: str) -> ShownAuthorization:
@@ -171,8 +179,16 @@ async def _shown(conn: Connection, row: Row, name: str) -> ShownAuthorization:
         raise NotFound(_KIND, name[:100])
     settings = msgspec.json.decode(kept.settings, type=OAuthSettings)
     others = msgspec.structs.asdict(kept)
-    del others["settings"]
-    return ShownAuthorization(**msgspec.structs.asdict(settings), **others)
+    del others["settings"], others["own_redirect"]
+    path = _callback_path(settings, own=kept.own_redirect or settings.client_id is None)
+    return ShownAuthorization(**msgspec.structs.asdict(settings), **others, callback_path=path)
+
+
+def _callback_path(settings: OAuthSettings, *, own: bool) -> str | None:
+    """None where nobody is sent back, or it is not known yet from which issuer."""
+    if settings.grant != "authorization_code" or settings.issuer is None:
+        return None
+    return f"{OAUTH_CALLBACK}/{callback_of(settings.issuer)}" if own else OAUTH_CALLBACK
 
 
 _MISSING: dict[Grant, str] = {
@@ -181,15 +197,17 @@ _MISSING: dict[Grant, str] = {
 }
 
 _GET = """
-SELECT settings::text, url, status, detail, expires_at, changed_at
+SELECT settings::text, url, status, detail, expires_at, changed_at, own_redirect
   FROM mcp_authorizations WHERE agent_id = %s AND server = %s
 """
 
 _PUT = """
-INSERT INTO mcp_authorizations (agent_id, server, authorization_id, url, settings, secrets, status, detail)
-VALUES (%s, %s, %s, %s, %s, %s, 'needs_authorization', %s)
+INSERT INTO mcp_authorizations
+    (agent_id, server, authorization_id, url, settings, secrets, status, detail, own_redirect)
+VALUES (%s, %s, %s, %s, %s, %s, 'needs_authorization', %s, true)
 ON CONFLICT (agent_id, server) DO UPDATE
    SET authorization_id = excluded.authorization_id, url = excluded.url, settings = excluded.settings,
        secrets = excluded.secrets, status = excluded.status, detail = excluded.detail, expires_at = NULL,
-       link_state = NULL, link = NULL, link_until = NULL, changed_at = clock_timestamp()
+       link_state = NULL, link = NULL, link_until = NULL, changed_at = clock_timestamp(),
+       own_redirect = excluded.own_redirect
 """

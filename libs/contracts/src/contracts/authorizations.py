@@ -1,6 +1,21 @@
 """The messages by which an agent is authorised at a tool server (docs/tool-servers.md)."""
 
+import base64
+import hashlib
+
 from contracts.bus_message import BusMessage
+
+CALLBACK_PATTERN = "[A-Za-z0-9_-]{22}"
+
+
+def callback_of(issuer: str) -> str:
+    """What stands for an issuer at the end of the redirect URI that is its own: CALLBACK_PATTERN.
+
+    So an answer shows whom it was meant to come from, also where it names nobody (RFC 9700 4.4.2.2).
+    """
+    root = issuer.count("/") == 3 and issuer.endswith("/")  # the same issuer as without the slash
+    digest = hashlib.sha256((issuer[:-1] if root else issuer).encode()).digest()
+    return base64.urlsafe_b64encode(digest[:16]).decode().rstrip("=")
 
 
 class AuthorizeServer(BusMessage, frozen=True, kw_only=True):
@@ -14,12 +29,14 @@ class AuthorizeServer(BusMessage, frozen=True, kw_only=True):
 class FinishAuthorization(BusMessage, frozen=True, kw_only=True):
     """What an authorization server has answered to a link, on `chat.tools.authorized`.
 
-    `code` is of no use without what the link kept. It is None where the authorization was refused.
+    `code` is of no use without what the link kept. It is None where the authorization was refused. `callback`
+    is the end of the redirect URI at which it came: `callback_of` an issuer, None at the one of all.
     """
 
     state: str
     code: str | None = None
     issuer: str | None = None
+    callback: str | None = None
 
 
 class AuthorizationLinked(BusMessage, frozen=True, kw_only=True):

@@ -180,7 +180,12 @@ MESSAGE_EXAMPLES: tuple[BusMessage, ...] = (
     ),
     authorizations.AuthorizeServer(account_id=ACCOUNT, agent_id=AGENT, server="shop"),
     authorizations.AuthorizationLinked(url="https://auth.example/authorize?state=s"),
-    authorizations.FinishAuthorization(state="s", code="c", issuer="https://auth.example"),
+    authorizations.FinishAuthorization(
+        state="s",
+        code="c",
+        issuer="https://auth.example",
+        callback=authorizations.callback_of("https://auth.example"),
+    ),
     authorizations.AuthorizationFinished(ok=True),
     messages.CheckModel(account_id=ACCOUNT, agent_id=AGENT, agent_version=3),
     messages.ModelChecked(provider=messages.ProviderCheck(ok=True, code="ok", ms=412)),

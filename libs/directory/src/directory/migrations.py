@@ -114,6 +114,7 @@ STEPS = (
     agents.FUNCTION,
     tool_authorizations.TABLE,
     _AUDIT_DRAWN,
+    tool_authorizations.OWN_REDIRECT,
 )
 
 

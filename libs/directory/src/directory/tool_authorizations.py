@@ -26,20 +26,26 @@ PENDING: Literal["mcp_authorization_link"] = "mcp_authorization_link"
 Grant = Literal["client_credentials", "authorization_code"]
 Status = Literal["authorized", "needs_authorization"]
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post"]
-Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2048, pattern=r"^[\x20-\x7e]+$")]
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=2048, pattern=r"^[\x20-\x7e]+$(?!\n)")]
+SCOPE_CHARS = 1024
+_PART = r"[\x21\x23-\x5b\x5d-\x7e]+"
+SCOPE = rf"^{_PART}( {_PART})*$(?!\n)"
+"""RFC 6749 3.3: tokens without quotes, backslashes and controls, a space between two."""
+
+Scope = Annotated[str, msgspec.Meta(max_length=SCOPE_CHARS, pattern=SCOPE)]
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of an authorisation is no secret.
+    """What of an authorisation is no secret, as it was accepted when it was set.
 
     `issuer` is the authorization server that `client_id` belongs to; without both, the client registers
     itself with the server that the tool server names. `scope` None: what the tool server asks for.
     """
 
     grant: Grant
-    issuer: Text | None = None
-    client_id: Text | None = None
-    scope: Text | None = None
+    issuer: str | None = None
+    client_id: str | None = None
+    scope: str | None = None
     client_authentication: ClientAuthentication = "client_secret_basic"
 
 
@@ -97,7 +103,8 @@ class Place(msgspec.Struct, frozen=True):
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     """A row, unsealed. `seconds_left` of the access token are by Postgres' clock; None: not known.
 
-    With tokens it may need an authorisation all the same: for a wider scope than theirs.
+    With tokens it may need an authorisation all the same: for a wider scope than theirs. `own_redirect`: its
+    client is registered with the redirect URI of its issuer; else with that of all (`callback_of`).
     """
 
     id: str
@@ -106,6 +113,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Secrets
     status: Status
     seconds_left: float | None
+    own_redirect: bool
 
     def __repr__(self) -> str:
         """Without its secrets."""
@@ -142,6 +150,7 @@ async def find(conn: Connection, sealer: Sealer, place: Place) -> Authorization 
         secrets=msgspec.json.decode(plain, type=Secrets),
         status=row[4],
         seconds_left=row[5],
+        own_redirect=row[6],
     )
 
 
@@ -200,7 +209,7 @@ def _hashed(state: str) -> bytes:
 
 _FIND = """
 SELECT authorization_id, url, settings::text, secrets, status,
-       extract(epoch FROM expires_at - clock_timestamp())::float8
+       extract(epoch FROM expires_at - clock_timestamp())::float8, own_redirect
   FROM mcp_authorizations WHERE agent_id = %s AND server = %s
 """
 
@@ -233,6 +242,9 @@ UPDATE mcp_authorizations a SET link_state = NULL, link = NULL, link_until = NUL
    AND b.link_until > clock_timestamp()
 RETURNING g.account_id, a.agent_id, a.server, a.authorization_id, b.link
 """
+
+# Clients that were registered by hand before there was a redirect URI for each issuer keep the one of all.
+OWN_REDIRECT = "ALTER TABLE mcp_authorizations ADD COLUMN own_redirect boolean NOT NULL DEFAULT false"
 
 TABLE = """
 CREATE TABLE mcp_authorizations (

@@ -4,12 +4,13 @@ Nobody is authenticated here: the state, made for this one link and taken once, 
 """
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Request, get
+from litestar.params import PathParameter
 
 from contracts import subjects
-from contracts.authorizations import AuthorizationFinished, FinishAuthorization
+from contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from contracts.http import OAUTH_CALLBACK
 from contracts.timings import AUTHORIZE_SECONDS
 from gateway.http import query
@@ -31,32 +32,59 @@ def _parameter(name: str, description: str, *, required: bool = False, **shape: 
     return {"name": name, "in": "query", "required": required, "schema": schema, "description": description}
 
 
+_PROBLEMS = ("invalid_request", "not_found", "rate_limited", "overloaded")
+_QUERY = (
+    _parameter("state", "Of the link; taken once.", required=True, pattern=_STATE),
+    _parameter("code", "What tokens are issued for; absent where the authorization was refused."),
+    _parameter("iss", "Who answers (RFC 9207)."),
+)
+_CONTENT = {"text/plain": {"type": "string"}}
+_EXAMPLES = {"authorised": _DONE.decode()}
+
+
 @get(
-    OAUTH_CALLBACK,
-    operation_id="getOauthCallback",
-    summary="Where authorization servers of tool servers send an administrator's browser back to.",
+    f"{OAUTH_CALLBACK}/{{issuer:str}}",
+    operation_id="getOauthCallbackOfIssuer",
+    summary="Where the authorization server of a tool server sends an administrator's browser back to.",
     response_description="The agent is authorised.",
     media_type="text/plain",
     tags=["service"],
 )
-@described(
-    "invalid_request",
-    "not_found",
-    "rate_limited",
-    "overloaded",
-    parameters=(
-        _parameter("state", "Of the link; taken once.", required=True, pattern=_STATE),
-        _parameter("code", "What tokens are issued for; absent where the authorization was refused."),
-        _parameter("iss", "Who answers (RFC 9207)."),
-    ),
-    content={"text/plain": {"type": "string"}},
-    examples={"authorised": _DONE.decode()},
+@described(*_PROBLEMS, parameters=_QUERY, content=_CONTENT, examples=_EXAMPLES)
+async def get_oauth_callback_of_issuer(
+    request: Request[Any, Any, Any],
+    issuer: Annotated[
+        str,
+        PathParameter(
+            description="Stands for the issuer of the link.",
+            schema_extra={"pattern": f"^{CALLBACK_PATTERN}$"},
+        ),
+    ],
+) -> Answer[bytes]:
+    """As `get_oauth_callback`; an answer to a link of another issuer comes to nothing."""
+    if not re.fullmatch(CALLBACK_PATTERN, issuer):
+        raise Refusal("not_found")
+    return await _finished(request, issuer)
+
+
+@get(
+    OAUTH_CALLBACK,
+    operation_id="getOauthCallback",
+    summary="The same for clients that were registered before each issuer had a redirect URI of its own.",
+    response_description="The agent is authorised.",
+    media_type="text/plain",
+    tags=["service"],
 )
+@described(*_PROBLEMS, parameters=_QUERY, content=_CONTENT, examples=_EXAMPLES)
 async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
     """200 where the agent is authorised now, else 404, also for a link that is over or was used.
 
     A state that comes to nothing counts as a wrong key of its address.
     """
+    return await _finished(request, None)
+
+
+async def _finished(request: Request[Any, Any, Any], callback: str | None) -> Answer[bytes]:
     given = query.parameters(of(request.scope), "state", "code", "iss")
     if not re.fullmatch(_STATE, given.get("state", "")):
         raise invalid("state", "This is the state of no link.")
@@ -64,7 +92,10 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
         if len(value) > _MOST:
             raise invalid(name, f"This has more than {_MOST} characters.")
     asked = FinishAuthorization(
-        state=given["state"], code=given.get("code") or None, issuer=given.get("iss") or None
+        state=given["state"],
+        code=given.get("code") or None,
+        issuer=given.get("iss") or None,
+        callback=callback,
     )
     parts = parts_of(request)
     peer = peer_of(of(request.scope), parts.trusted_proxies)
@@ -79,4 +110,4 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
     return Answer(_DONE, media_type="text/plain", headers=_HEADERS)
 
 
-HANDLERS = (get_oauth_callback,)
+HANDLERS = (get_oauth_callback_of_issuer, get_oauth_callback)

@@ -26,6 +26,7 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 
 from directory.tool_authorizations import OAuthSettings
 from tool_runner.authorization.requests import AuthorizationHttp, made
+from tool_runner.authorization.scopes import advertised_scope
 from tool_runner.faults import ToolFailed
 
 
@@ -53,8 +54,10 @@ async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings, w
     resource = await _resource(http, url, challenge)
     issuer = _issuer(url, resource, settings.issuer)
     metadata = await _metadata(http, url, issuer, named=resource is not None)
-    scope = settings.scope or get_client_metadata_scopes(
-        extract_scope_from_www_auth(challenge), resource, metadata, [settings.grant, "refresh_token"]
+    scope = settings.scope or advertised_scope(
+        get_client_metadata_scopes(
+            extract_scope_from_www_auth(challenge), resource, metadata, [settings.grant, "refresh_token"]
+        )
     )
     return Found(
         metadata,

@@ -12,10 +12,11 @@ from mcp.client.auth.utils import (
     create_client_registration_request,
     handle_registration_response,
 )
-from mcp.shared.auth import OAuthClientMetadata
+from mcp.shared.auth import OAuthClientMetadata, OAuthMetadata
 from pydantic import AnyUrl
 
 from contracts import authorizations, wire
+from contracts.http import OAUTH_CALLBACK
 from contracts.ids import new_id
 from directory.errors import SealBroken
 from directory.tool_authorizations import (
@@ -84,16 +85,20 @@ class Links:
         if found is None or found.settings.grant != "authorization_code":
             raise ToolFailed("authorization", "the server is not set up for authorization_code")
         server = await discover(self._all.http, found.url, found.settings, found.secrets.wider)
+        _check_origin(server.metadata)
         endpoint = str(server.metadata.authorization_endpoint)
         try:
             self._all.http.guard.check_url(endpoint)
         except AddressRefused as error:
             raise ToolFailed("address", f"the authorization endpoint: {error}") from error
-        client = await self._client(found, server, self._redirect_uri)
+        redirect_uri = self._redirect_uri
+        if found.own_redirect or found.settings.client_id is None:
+            redirect_uri += f"/{authorizations.callback_of(server.issuer)}"
+        client = await self._client(found, server, redirect_uri)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         link = PendingLink(
             verifier=pkce.code_verifier,
-            redirect_uri=self._redirect_uri,
+            redirect_uri=redirect_uri,
             client=client,
             endpoint=str(server.metadata.token_endpoint),
             resource=server.resource,
@@ -106,7 +111,7 @@ class Links:
         asked = {
             "response_type": "code",
             "client_id": client.id,
-            "redirect_uri": self._redirect_uri,
+            "redirect_uri": redirect_uri,
             "state": state,
             "code_challenge": pkce.code_challenge,
             "code_challenge_method": "S256",
@@ -151,7 +156,7 @@ class Links:
         if taken is None:
             raise ToolFailed("authorization", "the link is over, or was used")
         place, authorization_id, link = taken
-        _check_issuer(link, asked.issuer)
+        _check_issuer(link, asked)
         if asked.code is None:
             raise ToolFailed("authorization", "the authorization server refused it")
         issued = await grants.by_code(self._all.http, link, asked.code)
@@ -167,11 +172,27 @@ class Links:
         self._log.info("authorized", agent_id=place.agent_id, server=place.server)
 
 
-def _check_issuer(link: PendingLink, issuer: str | None) -> None:
-    """RFC 9207: who has answered is who was asked. Raises ToolFailed."""
-    if issuer is None and not link.names_issuer:
-        return
-    if issuer != link.issuer:
+def _check_origin(metadata: OAuthMetadata) -> None:
+    """The endpoint that a browser is sent to is the issuer's own, or its answer will say whose it is.
+
+    Else an issuer could send people to another one, and have their codes (RFC 9700 4.4). Raises ToolFailed.
+    """
+    endpoint, issuer = metadata.authorization_endpoint, metadata.issuer
+    own = (endpoint.scheme, endpoint.host, endpoint.port) == (issuer.scheme, issuer.host, issuer.port)
+    if not own and not metadata.authorization_response_iss_parameter_supported:
+        raise ToolFailed(
+            "authorization",
+            "the authorization endpoint is at another origin than the issuer, whose metadata do not promise "
+            "that answers name it (authorization_response_iss_parameter_supported)",
+        )
+
+
+def _check_issuer(link: PendingLink, asked: authorizations.FinishAuthorization) -> None:
+    """Who has answered is who was asked: by the redirect URI, and by `iss` (RFC 9207). Raises ToolFailed."""
+    at_its_own = link.redirect_uri.endswith(f"{OAUTH_CALLBACK}/{asked.callback}")
+    at_that_of_all = asked.callback is None and link.redirect_uri.endswith(OAUTH_CALLBACK)
+    named = asked.issuer == link.issuer or (asked.issuer is None and not link.names_issuer)
+    if not named or not (at_its_own or at_that_of_all):
         raise ToolFailed("authorization", "another authorization server has answered")
 
 

@@ -10,13 +10,13 @@ from mcp.client.auth.utils import (
     union_scopes,
 )
 
+from directory.tool_authorizations import SCOPE, SCOPE_CHARS
+from tool_runner.faults import ToolFailed
 from tool_runner.redaction import redacted
 
-_WANTED_CHARS = 1024
 _TOGETHER_CHARS = 2048
 _CHALLENGE_CHARS = 4096
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*\Z")
-"""RFC 6749 3.3."""
+_SCOPE = re.compile(SCOPE)
 
 
 def wanted_scope(status: int, received: httpx2.Headers, secrets: Sequence[str]) -> str | None:
@@ -31,8 +31,18 @@ def wanted_scope(status: int, received: httpx2.Headers, secrets: Sequence[str]) 
     scope = extract_scope_from_www_auth(answer)
     if extract_field_from_www_auth(answer, "error") != "insufficient_scope" or scope is None:
         return None
-    if len(scope) > _WANTED_CHARS or not _SCOPE.match(scope) or redacted(scope, secrets) != scope:
+    if len(scope) > SCOPE_CHARS or not _SCOPE.match(scope) or redacted(scope, secrets) != scope:
         return None
+    return scope
+
+
+def advertised_scope(named: str | None) -> str | None:
+    """The scope that servers' metadata name, a space between two parts; None for none. Raises ToolFailed."""
+    scope = " ".join(part for part in (named or "").split(" ") if part)
+    if not scope:
+        return None
+    if len(scope) > _TOGETHER_CHARS or not _SCOPE.match(scope):
+        raise ToolFailed("authorization", "the servers' metadata name a scope that is none: set one")
     return scope
 
 

@@ -1,0 +1,162 @@
+"""RFC 9700 4.4: an authorization server of an attacker, which leads a person to an honest one for its code.
+
+The honest server, the SDK's, does not say in its answers who has answered (RFC 9207).
+"""
+
+from collections.abc import AsyncIterator
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+from starlette.responses import JSONResponse, RedirectResponse
+
+from contracts.authorizations import callback_of
+from contracts.http import OAUTH_CALLBACK
+from directory.agents import McpServer
+from runtime.postgres import Connection, Pool
+from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
+from tests.tool_runner.runner import make_agent
+from tests.tool_runner.test_authorization import ANOTHER, CALLBACK, Scene, finish, opened_in_a_browser
+
+pytestmark = pytest.mark.requirement("TOOLS-OAUTH-ISSUERS")
+
+
+class Attack:
+    """The agent's tool server is the attacker's; the honest one has a client that was registered by hand."""
+
+    def __init__(self, scene: Scene, honest: Protected) -> None:
+        self.scene = scene
+        self.attacker = scene.server
+        self.honest = honest
+        self.allow = [f"127.0.0.1:{each.port}" for each in (self.attacker, honest)]
+        honest.register(f"{CALLBACK}/{callback_of(honest.origin)}")
+        self.attacker.answers["/token"] = JSONResponse({"error": "invalid_grant"}, status_code=400)
+        self.attacker.answers["/register"] = JSONResponse(
+            {"client_id": CLIENT, "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"},
+            status_code=201,
+        )
+
+    def metadata(self, authorization_endpoint: str, **more: object) -> None:
+        origin = self.attacker.origin
+        named = {
+            "issuer": origin,
+            "authorization_endpoint": authorization_endpoint,
+            "token_endpoint": f"{origin}/token",
+            "registration_endpoint": f"{origin}/register",
+            "response_types_supported": ["code"],
+        }
+        self.attacker.answers["/.well-known/oauth-authorization-server"] = JSONResponse(named | more)
+
+    @property
+    def codes(self) -> list[str]:
+        """Those that reached the attacker, with their verifiers."""
+        return [each for each in self.attacker.forms if "code=" in each]
+
+
+@pytest.fixture
+async def attack(migrated_database_url: str, pool: Pool) -> AsyncIterator[Attack]:
+    async with protected() as attacker, protected() as honest:
+        agent = await make_agent(migrated_database_url, McpServer(name="shop", url=attacker.url))
+        yield Attack(Scene(attacker, agent, pool, migrated_database_url), honest)
+
+
+async def test_anothers_authorization_endpoint_is_not_linked_to(attack: Attack) -> None:
+    attack.metadata(f"{attack.honest.origin}/authorize")
+    await attack.scene.set(grant="authorization_code")
+    async with attack.scene.worker(*attack.allow) as worker:
+        link = await attack.scene.link(worker)
+    assert link.url == ""
+    assert "at another origin than the issuer" in link.detail
+
+
+async def test_anothers_authorization_endpoint_needs_an_answer_that_names_the_issuer(attack: Attack) -> None:
+    attack.metadata(f"{attack.honest.origin}/authorize", authorization_response_iss_parameter_supported=True)
+    own = f"{CALLBACK}/{callback_of(attack.attacker.origin)}"
+    attack.honest.register(own)  # as one may who registers clients there
+    await attack.scene.set(grant="authorization_code")
+    async with attack.scene.worker(*attack.allow) as worker:
+        answer = await attack.scene.opened(worker)
+        assert answer.code is not None
+        assert (await finish(worker, answer)).detail == ANOTHER
+    assert attack.codes == []
+
+
+@pytest.mark.parametrize("redirect", ["own", "honest", "shared"])
+async def test_a_code_of_another_issuer_does_not_reach_this_one(attack: Attack, redirect: str) -> None:
+    """The attacker's authorization endpoint leads on to the honest one, whose client it names."""
+    origin, honest = attack.attacker.origin, attack.honest.origin
+    attack.metadata(f"{origin}/authorize")
+    if redirect == "shared":  # a client that was registered before there was a URI for each issuer
+        attack.honest.register(CALLBACK)
+    await attack.scene.set(grant="authorization_code")
+    async with attack.scene.worker(*attack.allow) as worker:
+        link = await attack.scene.link(worker)
+        asked = dict(parse_qsl(urlsplit(link.url).query))
+        assert asked["redirect_uri"] == f"{CALLBACK}/{callback_of(origin)}"
+        asked["redirect_uri"] = {
+            "own": asked["redirect_uri"],
+            "honest": f"{CALLBACK}/{callback_of(honest)}",
+            "shared": CALLBACK,
+        }[redirect]
+        del asked["resource"]
+        attack.attacker.answers["/authorize"] = RedirectResponse(f"{honest}/authorize?{urlencode(asked)}")
+        if redirect == "own":
+            with pytest.raises(KeyError, match="location"):  # the honest server does not know it
+                await opened_in_a_browser(link.url)
+        else:
+            answer = await opened_in_a_browser(link.url)
+            assert answer.code is not None
+            assert (await finish(worker, answer)).detail == ANOTHER
+    assert attack.codes == []
+
+
+async def test_an_endpoint_of_another_origin_is_linked_to_where_the_answer_names_the_issuer(
+    attack: Attack,
+) -> None:
+    """The two are one and the same's: a server whose pages are at another host."""
+    server, pages = attack.attacker, attack.honest
+    attack.metadata(f"{pages.origin}/login", authorization_response_iss_parameter_supported=True)
+    server.answers["/token"] = JSONResponse({"access_token": "of-the-code"})
+    await attack.scene.set(grant="authorization_code")
+    async with attack.scene.worker(*attack.allow) as worker:
+        link = await attack.scene.link(worker)
+        asked = dict(parse_qsl(urlsplit(link.url).query))
+        back = {"state": asked["state"], "code": "c", "iss": server.origin}
+        pages.answers["/login"] = RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}")
+        assert (await finish(worker, await opened_in_a_browser(link.url))).ok
+        assert await attack.scene.tokens(worker).current() == "of-the-code"
+
+
+async def test_a_client_of_before_keeps_its_redirect_uri_until_it_is_set_again(
+    migrated_database_url: str, pool: Pool, conn: Connection
+) -> None:
+    async with protected() as server:
+        agent = await make_agent(migrated_database_url, McpServer(name="shop", url=server.url))
+        scene = Scene(server, agent, pool, migrated_database_url)
+        settings = {
+            "grant": "authorization_code",
+            "issuer": server.origin,
+            "client_id": CLIENT,
+            "client_secret": SECRET,
+        }
+        own = f"{OAUTH_CALLBACK}/{callback_of(server.origin)}"
+        assert (await scene.set(**settings)).callback_path == own
+        await conn.execute(
+            "UPDATE mcp_authorizations SET own_redirect = false WHERE agent_id = %s", [agent.agent_id]
+        )
+        assert (await scene.shown()).callback_path == OAUTH_CALLBACK
+        server.register(CALLBACK)
+        async with scene.worker() as worker:
+            answer = await scene.opened(worker)
+            assert answer.callback is None
+            assert (await finish(worker, answer)).ok
+            await scene.set(**settings)
+            server.register(f"https://chat.example{own}")
+            answer = await scene.opened(worker)
+            assert answer.callback == callback_of(server.origin)
+            assert (await finish(worker, answer)).ok
+
+
+def test_an_issuer_is_the_same_with_and_without_the_slash_of_its_root() -> None:
+    assert callback_of("https://auth.example") == callback_of("https://auth.example/")
+    others = {"https://auth.example/a", "https://auth.example/a/", "https://auth.example:8443"}
+    assert len({callback_of(each) for each in others | {"https://auth.example"}}) == 4
