@@ -109,7 +109,9 @@ async def test_shutdown_drains_open_requests_in_time(
         assert time.monotonic() - began > 7
         assert [event["type"] for event in seen] == ["meta", "delta", "error"]
         assert seen[-1]["code"] == "server_shutdown"
-        check_problem(await json_call, 503, "server_shutdown")
+        shown = (await json_call).json()
+        assert (shown["status"], shown["code"]) == (503, "server_shutdown")
+        assert shown["conversation_id"] == json_turn.request.conversation_id
         async with asyncio.timeout(20):
             assert await process.wait() == 0  # 1 where it took too long
     assert json_turn.request.message == "hi"

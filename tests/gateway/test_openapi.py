@@ -140,6 +140,7 @@ async def test_the_document_is_served(client: Client) -> None:
         ("post", "/ai-sdk/v1/agents/{agent}/chat"),
         ("get", "/ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream"),
         ("post", "/ag-ui/v1/agents/{agent}"),
+        ("get", "/"),
         *(("get", path) for path in ("/healthz", "/readyz", "/openapi.json", "/docs", "/v1/oauth/callback")),
         ("get", "/v1/oauth/callback/{issuer}"),
     }

@@ -182,6 +182,12 @@ async def test_a_wrong_field_is_named(hooks: Hooks, body: Any, field: str) -> No
     assert [error["field"] for error in problem["errors"]] == [field]
 
 
+async def test_a_wrong_event_is_answered_with_those_that_there_are(hooks: Hooks) -> None:
+    answer = await hooks.send("POST", body={"url": URL, "events": ["run.complete"]})
+    problem = check_problem(answer, 400, "invalid_request")
+    assert "run.completed, run.failed" in problem["errors"][0]["message"]
+
+
 async def test_an_account_has_fifty_endpoints_at_most(
     http: httpx.AsyncClient, hooking: GatewayProcess, pool: Pool
 ) -> None:

@@ -4,9 +4,11 @@ The decoder's messages speak of Python; these name the field and say what would 
 """
 
 import re
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import inspect as info
 
 from administration.values import UUID
 from contracts.admin_errors import Invalid, NotFound
@@ -101,7 +103,30 @@ def _joined(path: str, name: str) -> str:
 
 
 def _choices(kind: type, path: str) -> list[str]:
-    """What a field that holds one of several texts may hold."""
-    hint: Any = get_type_hints(kind).get(path.partition(".")[0])
-    literals = [part for part in (hint, *get_args(hint)) if get_origin(part) is Literal]
-    return [str(value) for literal in literals for value in get_args(literal)] or ["those it may have"]
+    """The texts that the field at `path` may hold; `path` is as msgspec gives it, such as `events[0]`."""
+    found = [info.type_info(kind)]
+    for name in re.findall(r"\[[^]]*]|[^.[]+", path):
+        found = [inner for each in found for inner in _inner(each, name)]
+    literals = [each for outer in found for each in _alternatives(outer)]
+    return [str(value) for each in literals if isinstance(each, info.LiteralType) for value in each.values]
+
+
+def _inner(outer: info.Type, name: str) -> Iterator[info.Type]:
+    """The types of a field, or of the elements where `name` is an index."""
+    for each in _alternatives(outer):
+        if isinstance(each, info.StructType):
+            yield from (field.type for field in each.fields if field.encode_name == name)
+        elif isinstance(each, info.CollectionType):
+            yield each.item_type
+        elif isinstance(each, info.DictType):
+            yield each.value_type
+
+
+def _alternatives(outer: info.Type) -> Iterator[info.Type]:
+    if isinstance(outer, info.Metadata):
+        yield from _alternatives(outer.type)
+    elif isinstance(outer, info.UnionType):
+        for each in outer.types:
+            yield from _alternatives(each)
+    else:
+        yield outer

@@ -102,7 +102,10 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An `application/problem+json` body (RFC 9457) with our code and trace."""
+    """An `application/problem+json` body (RFC 9457) with our code and trace.
+
+    `conversation_id` stands with `server_shutdown` of a request that was published: the reply will be there.
+    """
 
     type: str
     title: str
@@ -112,6 +115,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_id: str
     errors: tuple[FieldError, ...] | None = None
     approvals: tuple[ApprovalNeeded, ...] | None = None
+    conversation_id: str | None = None
 
 
 class ApprovalTool(msgspec.Struct, frozen=True, kw_only=True):

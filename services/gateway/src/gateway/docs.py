@@ -25,7 +25,7 @@ _FILES = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),
     "swagger-ui-bundle.js": ("swagger_bundle.js", "text/javascript; charset=utf-8"),
 }
-_HEADERS = {
+PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -85,7 +85,7 @@ async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
 @described(content={"text/html": _BYTES})
 async def get_docs() -> Answer[Any]:
     """The page."""
-    return Answer(_PAGE, headers=_HEADERS)
+    return Answer(_PAGE, headers=PAGE_HEADERS)
 
 
 @get("/docs/{name:str}", include_in_schema=False)
@@ -94,11 +94,11 @@ async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) ->
     if name == "start.js":
         demo = parts_of(request).demo
         script = _START % wire.encode(demo and demo.key).decode()
-        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=_HEADERS)
+        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=PAGE_HEADERS)
     if name not in _FILES:
         raise Refusal("not_found")
     file, media_type = _FILES[name]
-    headers = {**_HEADERS, "cache-control": "max-age=3600"}
+    headers = {**PAGE_HEADERS, "cache-control": "max-age=3600"}
     return await _compressed(request, _packaged(file), media_type, headers)
 
 

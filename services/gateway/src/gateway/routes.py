@@ -1,6 +1,6 @@
 """All handlers of the public API, by feature."""
 
-from gateway import approvals, conversations, docs, doors, oauth_callback, status, webhooks
+from gateway import approvals, conversations, docs, doors, front_page, oauth_callback, status, webhooks
 from gateway.traces.cancel import cancel
 from gateway.traces.events import events
 
@@ -14,4 +14,5 @@ ROUTES = (
     *oauth_callback.HANDLERS,
     *status.HANDLERS,
     *docs.HANDLERS,
+    *front_page.HANDLERS,
 )

@@ -25,6 +25,7 @@ from gateway.approvals import deciding, decision_body
 from gateway.approvals.deciding import owned
 from gateway.http import query
 from gateway.http.exchange import of
+from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
 from gateway.http.problems import invalid
 from gateway.openapi.described import described
@@ -168,6 +169,7 @@ ROUTER = Router(
     "/v1/approvals",
     route_handlers=[list_of_account, get_one, decide],
     guards=[has_key, within_read_rate],
+    before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["approvals"],

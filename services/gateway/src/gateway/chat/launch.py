@@ -69,6 +69,7 @@ async def launched(
         try:
             async with following as run:
                 exchange.watch(run.leave)
+                exchange.conversation_id = claim.conversation_id
                 if await attempt.begun(claim, run):
                     yield claim, run
                     return

@@ -32,6 +32,7 @@ from gateway.conversations.rows import (
 )
 from gateway.conversations.threads import VERSION, ConversationId, ShownThread, provide_thread, shown
 from gateway.http.exchange import of
+from gateway.http.known_query import known_query
 from gateway.http.paging import CURSOR, LIMIT, Paging, next_cursor, paging_of
 from gateway.http.problems import Refusal
 from gateway.http.responses import Answer
@@ -200,6 +201,7 @@ ROUTER = Router(
     "/v1/conversations",
     route_handlers=[list_conversations, get_conversation, describe, list_messages, fork, delete_conversation],
     guards=[has_key, within_read_rate],
+    before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False), "thread": Provide(provide_thread)},
     security=[KEY],
     tags=["conversations"],

@@ -5,6 +5,7 @@ from directory.caller import AgentSummary
 from gateway.chat import body
 from gateway.chat.ask import Ask, Asker
 from gateway.http.exchange import Exchange
+from gateway.http.known_query import check_query
 from gateway.http.problems import Refusal, invalid
 from gateway.openapi.described import described
 from gateway.parts import Parts
@@ -13,6 +14,7 @@ from gateway.parts import Parts
 @described("unsupported_media_type", "message_too_large", "conversation_not_found", body=body.BODY)
 async def read(_parts: Parts, exchange: Exchange, asker: Asker) -> Ask:
     """The agent of the headers, and the body. Raises Refusal, ClientGone."""
+    check_query(exchange)
     agent = _agent(asker.agent_id, asker.agent)
     content = await body.read(exchange, asker.caller.plan.max_message_bytes)
     conversation_id = None if content.conversation_id is None else content.conversation_id.lower()

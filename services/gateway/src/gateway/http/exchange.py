@@ -39,6 +39,8 @@ class ClientGone(Exception):  # noqa: N818 - an outcome
 class Exchange:
     """The request's trace, what is known of its caller, and what every answer to it must carry.
 
+    `conversation_id` is set when the request is published: its reply will be there.
+
     `headers` are added to the answer, whatever it becomes. `unread` is True while a body may still come.
     `reader` is where large bodies are read, `words` how refusals are worded (`problems.Words`).
     What is entered with `enter` is held until the request has been answered.
@@ -46,6 +48,7 @@ class Exchange:
 
     __slots__ = (
         "account_id",
+        "conversation_id",
         "headers",
         "held",
         "reader",
@@ -72,6 +75,7 @@ class Exchange:
         self.trace_id = trace_id
         self.headers: list[tuple[bytes, bytes]] = [(b"x-trace-id", trace_id.encode())]
         self.account_id: str | None = None
+        self.conversation_id: str | None = None
         self.status: int | None = None
         self.held = AsyncExitStack()
         self.unread = bool(self.header(b"transfer-encoding")) or any(

@@ -32,7 +32,8 @@ class Wording(msgspec.Struct, frozen=True, kw_only=True):
 class Refusal(Exception):  # noqa: N818 - an outcome
     """The request ends with the status of `code`. `detail` says what is wrong with this one request.
 
-    `approvals` are those that its run, or its conversation, waits for.
+    `approvals` are those that its run, or its conversation, waits for. `conversation_id` is where the reply
+    will be though this server stops.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome
         self.retry_after = retry_after if retry_after is not None else self.row.retry_after
         self.headers = tuple(headers)
         self.approvals = tuple(approvals)
+        self.conversation_id: str | None = None
 
 
 def invalid(field: str, message: str) -> Refusal:
@@ -63,7 +65,8 @@ def invalid(field: str, message: str) -> Refusal:
 
 def _body_of(refusal: Refusal, trace_id: str) -> bytes:
     """The problem document."""
-    return wire.encode(problem(refusal.row.code, refusal.detail, trace_id, refusal.fields, refusal.approvals))
+    document = problem(refusal.row.code, refusal.detail, trace_id, refusal.fields, refusal.approvals)
+    return wire.encode(msgspec.structs.replace(document, conversation_id=refusal.conversation_id))
 
 
 def head_of(refusal: Refusal, trace_id: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
@@ -92,6 +95,8 @@ async def answer(exchange: Exchange, refusal: Refusal) -> None:
     if exchange.status is not None:
         exchange.abort()
         return
+    if refusal.row.code == "server_shutdown":
+        refusal.conversation_id = exchange.conversation_id
     headers, data = exchange.words(refusal, exchange.trace_id)
     if not exchange.unread:
         await exchange.start(refusal.row.status, headers)

@@ -5,10 +5,11 @@ handler, with what its guards, the providers of what it takes, the stages that i
 the handler itself carry (`gateway.openapi.generated`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from litestar.handlers import HTTPRouteHandler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,3 +67,22 @@ def description_of(function: Any) -> Description:
     """What the function carries; nothing where it was not described."""
     found = getattr(function, _ATTRIBUTE, None)
     return found if isinstance(found, Description) else Description()
+
+
+def descriptions_before(handler: HTTPRouteHandler) -> Iterator[Description]:
+    """Of the guards, and of the providers of what is taken, each behind those of what it takes itself; then
+    of the stages.
+    """
+    yield from map(description_of, handler.resolve_guards())
+    providers = handler.resolve_dependencies()
+    found: dict[str, Description] = {}
+
+    def visit(names: Iterable[str]) -> None:
+        for name in names:
+            if name in providers and name not in found:
+                visit(providers[name].parsed_fn_signature.parameters)
+                found[name] = description_of(providers[name].dependency)
+
+    visit(handler.parsed_fn_signature.parameters)
+    yield from found.values()
+    yield from map(description_of, description_of(handler.fn).stages)

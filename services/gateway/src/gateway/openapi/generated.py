@@ -1,7 +1,7 @@
 """Operations from handlers: what Litestar generates, completed by what `described` says."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from litestar.types import ControllerRouterHandler
 from contracts import wire
 from gateway.doors import wording_at
 from gateway.openapi.answers import EVERYWHERE, TRACE_ID, refusals
-from gateway.openapi.described import Description, description_of
+from gateway.openapi.described import Description, description_of, descriptions_before
 
 Json = dict[str, Any]
 
@@ -61,7 +61,7 @@ def _handlers(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler]]:
 
 
 def _completed(operation: Json, path: str, handler: HTTPRouteHandler) -> Json:
-    own, before = description_of(handler.fn), [*_before(handler)]
+    own, before = description_of(handler.fn), [*descriptions_before(handler)]
     every = [*before, own]
     given = [_plain(each) for each in operation.get("parameters", ())]
     parameters = [*given, *(each for one in every for each in one.parameters)]
@@ -89,25 +89,6 @@ def _answers(
             answers[other]["description"] = f"{answer['description']}; {answers[other]['description']}"
     more = {other: {**answer, "headers": TRACE_ID} for other, answer in generated.items() if other == "204"}
     return dict(sorted({**answers, **more, status: success}.items()))
-
-
-def _before(handler: HTTPRouteHandler) -> Iterator[Description]:
-    """Of the guards, and of the providers of what is taken, each behind those of what it takes itself; then
-    of the stages.
-    """
-    yield from map(description_of, handler.resolve_guards())
-    providers = handler.resolve_dependencies()
-    found: dict[str, Description] = {}
-
-    def visit(names: Iterable[str]) -> None:
-        for name in names:
-            if name in providers and name not in found:
-                visit(providers[name].parsed_fn_signature.parameters)
-                found[name] = description_of(providers[name].dependency)
-
-    visit(handler.parsed_fn_signature.parameters)
-    yield from found.values()
-    yield from map(description_of, description_of(handler.fn).stages)
 
 
 def _success(answer: Json, headers: Mapping[str, Any], own: Description) -> Json:

@@ -12,6 +12,7 @@ from conversations.aggregate.turn import CANCELLED, ask_again
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.http.known_query import known_query
 from gateway.http.problems import Refusal
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
@@ -28,6 +29,7 @@ from gateway.traces.owned_run import TraceId, run_of
     "the text so far is saved.",
     response_description="It is being cancelled.",
     guards=[has_key, within_read_rate, without_body],
+    before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[KEY],
     tags=["chat"],

@@ -22,6 +22,7 @@ from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
 from gateway.chat.launch import TURN_SECONDS, wait_for
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
+from gateway.http.known_query import known_query
 from gateway.http.problems import Refusal, invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
@@ -78,6 +79,7 @@ def _example(form: sse.Form) -> str:
     response_description="The events of the run, each with a line `id:` before its data: under way as they "
     "come, then for as long as the conversation exists. Nothing where the cursor is that of the last event.",
     guards=[has_key, within_read_rate, without_body, accepts_runs],
+    before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[KEY],
     tags=["chat"],

@@ -11,6 +11,7 @@ from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
+from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
@@ -143,6 +144,7 @@ ROUTER = Router(
     "/v1/webhook_endpoints",
     route_handlers=[create, list_of_account, get_one, update, remove, rotate, *deliveries.HANDLERS],
     guards=[has_key, within_read_rate],
+    before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
     security=[SECURITY],
     tags=["webhooks"],

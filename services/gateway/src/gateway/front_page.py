@@ -1,0 +1,59 @@
+"""GET /: where to go, as links in JSON, or as a page for a browser."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, get
+
+from gateway.docs import PAGE_HEADERS
+from gateway.http.responses import Answer
+from gateway.openapi.described import described
+from gateway.openapi.schemas import ref
+
+_PAGE = b"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>
+<link rel="icon" href="data:,"></head>
+<body><h1>Agent Chat Service</h1>
+<ul><li><a href="/docs">/docs</a>: the API, to read and to try out</li>
+<li><a href="/openapi.json">/openapi.json</a>: its description for programs</li>
+<li><a href="/healthz">/healthz</a>: whether this process lives</li>
+<li><a href="/readyz">/readyz</a>: whether all that it needs answers</li></ul>
+<p>Messages are sent to <code>/v1/chat</code>; base URLs for clients of other protocols are
+<code>/openai/v1</code>, <code>/ai-sdk/v1</code> and <code>/ag-ui/v1</code>.</p></body></html>
+"""
+
+
+class Links(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses of this server."""
+
+    name: str = "Agent Chat Service"
+    docs: str = "/docs"
+    openapi: str = "/openapi.json"
+    health: str = "/healthz"
+    readiness: str = "/readyz"
+    chat: str = "/v1/chat"
+    conversations: str = "/v1/conversations"
+    openai: str = "/openai/v1"
+    ai_sdk: str = "/ai-sdk/v1"
+    ag_ui: str = "/ag-ui/v1"
+
+
+@get(
+    "/",
+    operation_id="get_links",
+    summary="Where to go: the addresses of the documentation, of health and of the APIs.",
+    response_description="The links; as a page where `Accept` names text/html.",
+    tags=["service"],
+)
+@described(
+    content={"application/json": ref(Links), "text/html": {"type": "string"}}, examples={"links": Links()}
+)
+async def get_links(request: Request[Any, Any, Any]) -> Answer[Links]:
+    """No key is needed."""
+    headers = {**PAGE_HEADERS, "vary": "accept"}
+    if "text/html" in request.headers.get("accept", ""):
+        return Answer[Any](_PAGE, media_type="text/html; charset=utf-8", headers=headers)
+    return Answer(Links(), headers=headers)
+
+
+HANDLERS = (get_links,)
