@@ -30,6 +30,7 @@ from conversations.queries.finding_conversations import (
     FoundConversation,
     find_conversations,
 )
+from conversations.queries.find_run import count_runs
 from conversations.queries.time_travel import log_time
 
 _ENDS = ("running", "completed", "failed", "cancelled")
@@ -136,14 +137,13 @@ async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False)
     """
     conversation_id = identifier("conversation", conversation_id)
     with outcomes():
-        found = await Log(admin.pool).conversation(conversation_id)
+        found = await Log(admin.pool).newest_run(conversation_id)
+        runs = await count_runs(admin.pool, conversation_id) if dry_run else 0
     if found.erased or found.account_id is None:
         raise NotFound("conversation", conversation_id)
     if not dry_run:
         await _erase(admin, found.account_id, conversation_id)
-    return Deletion(
-        kind="conversation", id=conversation_id, dry_run=dry_run, goes=(Use("runs", len(found.runs)),)
-    )
+    return Deletion(kind="conversation", id=conversation_id, dry_run=dry_run, goes=(Use("runs", runs),))
 
 
 async def delete_all(admin: Admin, account_id: str) -> None:

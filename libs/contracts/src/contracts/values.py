@@ -60,7 +60,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run that has ended cost; nothing of what was said in it."""
+    """What a run that has ended cost; nothing of what was said in it.
+
+    Of a conversation with many runs, one for all `runs` of an agent, a model and a state that ended on the
+    same day (UTC): with the trace and the end of the last of them.
+    """
 
     trace_id: str
     agent_id: str
@@ -69,6 +73,7 @@ class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: str
     rounds: int
     usage: Usage
+    runs: int = 1
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ from runtime.postgres import Pool
 LATE_SECONDS = 60
 """So long after the first pass a second one removes what a worker that was paused has said meanwhile."""
 
+ROWS_AT_ONCE = 2000
+
 TABLES = """
 CREATE TABLE erasures (
     conversation_id text PRIMARY KEY,
@@ -106,11 +108,15 @@ async def forget_rows(pool: Pool, erasure: Erasure) -> None:
 
     Its idempotency keys stay, so that none of its requests runs again. Raises StoreUnavailable.
     """
+    conversation_id = erasure.conversation_id
     async with using(pool) as conn, conn.transaction():
         for statement in _BY_TRACE:
             await conn.execute(statement, [erasure.trace_ids])
-        await conn.execute("DELETE FROM parked_events WHERE conversation_id = %s", [erasure.conversation_id])
-        await shadow.forget(conn, erasure.conversation_id, erasure.position)
+        await conn.execute("DELETE FROM parked_events WHERE conversation_id = %s", [conversation_id])
+    more = erasure.piece == 0
+    while more:
+        async with using(pool) as conn, conn.transaction():
+            more = await shadow.forget(conn, conversation_id, erasure.position, most=ROWS_AT_ONCE)
 
 
 async def note_progress(pool: Pool, erasure: Erasure, forgotten: int) -> None:

@@ -41,7 +41,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "conversations": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "messages": {"gateway": _READ, "projector": _REFILL},
     "open_runs": {"gateway": _READ, "projector": _REFILL},
-    "runs": {"gateway": _READ, "projector": _REFILL},
+    "runs": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},
     "tools": {"gateway": _READ, "projector": _REFILL},
     "approvals": {"gateway": _READ, "projector": _REFILL},
     "usage": {"gateway": _READ, "orchestrator": _READ, "projector": _REFILL},

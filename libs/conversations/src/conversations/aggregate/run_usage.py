@@ -1,12 +1,17 @@
 """What runs cost, out of their events. Pure."""
 
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import RunSpent, Usage
 from conversations.aggregate.conversation import Conversation
+
+MAX_SPENT = 500
+"""So many runs of a conversation are kept apart in its ConversationErased, which is one event."""
 
 
 class Tally(msgspec.Struct):
@@ -85,6 +90,44 @@ def spent_of(conversation: Conversation) -> tuple[RunSpent, ...]:
         for run in conversation.runs
         if run.state != "running" and run.ended_at is not None and not run.inherited
     )
+
+
+def merged(spent: Sequence[RunSpent]) -> tuple[RunSpent, ...]:
+    """The same tokens in fewer entries, where there are too many to be kept apart."""
+    if len(spent) <= MAX_SPENT:
+        return tuple(spent)
+    groups: dict[tuple[str, str, str, str], RunSpent] = {}
+    for each in sorted(spent, key=lambda each: each.ended_at):
+        key = (each.agent_id, each.model, each.state, each.ended_at[:10])
+        known = groups.get(key)
+        groups[key] = (
+            each
+            if known is None
+            else replace(
+                each,
+                rounds=known.rounds + each.rounds,
+                usage=known.usage + each.usage,
+                runs=known.runs + each.runs,
+            )
+        )
+    return tuple(groups.values())
+
+
+def spent_in(tallies: Mapping[str, Tally]) -> list[RunSpent]:
+    """Of those that have ended, by trace_id."""
+    return [
+        RunSpent(
+            trace_id=trace_id,
+            agent_id=each.agent_id,
+            model=each.model,
+            state=each.state,
+            ended_at=each.ended_at,
+            rounds=each.rounds,
+            usage=each.usage,
+        )
+        for trace_id, each in tallies.items()
+        if each.state is not None and each.ended_at is not None
+    ]
 
 
 def _end(run: Tally, state: Literal["completed", "failed", "cancelled"], at: str, usage: Usage) -> None:

@@ -168,6 +168,28 @@ class Log:
             conversation = msgspec.structs.replace(conversation, account_id=account_id)
         return at_version_of(conversation, rows)
 
+    async def newest_run(self, conversation_id: str) -> Conversation:
+        """The conversation at its version with its account, and of its runs the newest alone.
+
+        What cannot be decoded is left out. It takes as long as that run, however long the conversation is.
+        """
+        rows = await self._entries(_NEWEST_RUN, {"id": conversation_id})
+        found, _ = mapper.readable_of((row.topic, row.state) for row in rows)
+        conversation = at_version_of(fold(conversation_id, found), rows)
+        if conversation.account_id is None and rows:
+            account_id = (await self.accounts_of([conversation_id])).get(conversation_id)
+            conversation = msgspec.structs.replace(conversation, account_id=account_id)
+        return conversation
+
+    async def version_at(self, conversation_id: str, position: int) -> int:
+        """The version that a conversation had come to at a log position, 0 where it had not begun.
+
+        It takes as long as there are events of it after that.
+        """
+        async with using(self._pool) as conn:
+            row = await (await conn.execute(_VERSION_AT, [conversation_id, position])).fetchone()
+        return int(row[0]) if row else 0
+
     async def head(self) -> int:
         """The last position, 0 for an empty log."""
         async with using(self._pool) as conn:
@@ -290,6 +312,19 @@ _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
 )
+_NEWEST_RUN = sql.SQL(
+    "SELECT {columns} FROM {table} WHERE originator_id = %(id)s AND {visible}"
+    " AND originator_version >= coalesce("
+    "  (SELECT originator_version FROM {table}"
+    "    WHERE originator_id = %(id)s AND topic LIKE 'message_saved.v%%' AND {visible}"
+    "    ORDER BY originator_version DESC LIMIT 1),"
+    "  (SELECT max(originator_version) FROM {table} WHERE originator_id = %(id)s))"
+    " ORDER BY originator_version"
+).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
+_VERSION_AT = sql.SQL(
+    "SELECT originator_version FROM {} WHERE originator_id = %s AND notification_id <= %s AND {}"
+    " ORDER BY originator_version DESC LIMIT 1"
+).format(_TABLE, VISIBLE)
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
 _FIRST = sql.SQL(
     "SELECT id, (SELECT state FROM {} WHERE originator_id = id AND {} ORDER BY originator_version LIMIT 1)"

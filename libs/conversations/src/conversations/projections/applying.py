@@ -1,6 +1,7 @@
 """From the log to facts for projections, and from facts into their tables; what cannot be taken is parked."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import psycopg
@@ -15,6 +16,10 @@ from runtime.postgres import Connection
 
 Placed = LogEntry | LoggedFact
 
+LONG = 1000
+"""What an erased conversation of more events has in the tables is deleted in pieces."""
+
+_ERASED = events.tag_of(events.ConversationErased)
 _TAGS: Mapping[str, type[events.Fact]] = {events.tag_of(each): each for each in events.EVENTS}
 
 
@@ -32,6 +37,13 @@ class FactBatch(msgspec.Struct):
         )
 
 
+class LongErasure(msgspec.Struct, frozen=True):
+    """An erased conversation that had many events. `merged`: its runs are counted together from now on."""
+
+    conversation_id: str
+    merged: bool
+
+
 class Page(msgspec.Struct, frozen=True):
     """A stretch of the log behind `start` up to `end`: how many entries, and the facts for each, by name."""
 
@@ -39,6 +51,7 @@ class Page(msgspec.Struct, frozen=True):
     size: int
     end: int
     batches: dict[str, FactBatch]
+    erased: tuple[LongErasure, ...] = ()
 
 
 class Reader:
@@ -68,7 +81,16 @@ class Reader:
             takers = self._takers.get(entry.topic, self._projections)
             if takers:
                 _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
-        return Page(after, len(entries), entries[-1].position, batches)
+        return Page(after, len(entries), entries[-1].position, batches, tuple(_long_erasures(entries)))
+
+
+def _long_erasures(entries: Sequence[LogEntry]) -> Iterator[LongErasure]:
+    for entry in entries:
+        if entry.topic == _ERASED and entry.version > LONG:
+            with contextlib.suppress(UnreadableEvent):
+                event = entry.event
+                merged = isinstance(event, events.ConversationErased) and any(s.runs > 1 for s in event.spent)
+                yield LongErasure(entry.conversation_id, merged)
 
 
 class Refused(msgspec.Struct, frozen=True):

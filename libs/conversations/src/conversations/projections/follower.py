@@ -14,6 +14,7 @@ from psycopg import sql
 from conversations.database import using
 from conversations.event_store.log import Log
 from conversations.projections.applying import REFUSALS, Page, Reader, take
+from conversations.projections.clearing import clear
 from conversations.projections.projection import Projection
 from runtime import failpoints
 from runtime.logs import get_logger
@@ -114,6 +115,8 @@ class Follower:
         if page is None:
             return 0
         group = [each for each in self._projections if positions.get(each.name) == position]
+        for erasure in page.erased:
+            await clear(self._pool, erasure, group)
         async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _take_together(conn, group, page)

@@ -181,11 +181,13 @@ async def enter(conn: Connection, schema: Schema) -> None:
     await conn.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(schema)))
 
 
-async def forget(conn: Connection, conversation_id: str, position: int) -> None:
+async def forget(conn: Connection, conversation_id: str, position: int, *, most: int) -> bool:
     """Remove an erased conversation from shadows that have not come to its erasure, at `position`.
 
-    Within an open transaction. Nobody may take up again a rebuild that was killed.
+    Up to `most` rows of each, within an open transaction; returns whether there may be more. Nobody may take
+    up again a rebuild that was killed.
     """
+    more = False
     for (name,) in await (await conn.execute(_BEHIND, [position])).fetchall():
         table, _, schema = name.partition("@")
         row = await (
@@ -193,9 +195,9 @@ async def forget(conn: Connection, conversation_id: str, position: int) -> None:
         ).fetchone()
         if row == (True,):
             where = sql.Identifier(schema, table)
-            await conn.execute(
-                sql.SQL("DELETE FROM {} WHERE conversation_id = %s").format(where), [conversation_id]
-            )
+            deleted = await conn.execute(_FORGET.format(where), [conversation_id, most])
+            more = more or deleted.rowcount == most
+    return more
 
 
 async def swap(conn: Connection, projection: Projection) -> None:
@@ -224,6 +226,10 @@ _BEHIND = """
 SELECT name FROM projection_positions
  WHERE position < %s AND (name LIKE '%%@rebuilding' OR name LIKE '%%@verifying') ORDER BY name FOR UPDATE
 """
+
+_FORGET = sql.SQL(
+    "DELETE FROM {0} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {0} WHERE conversation_id = %s LIMIT %s))"
+)
 
 _BEGIN = "INSERT INTO projection_positions (name, version, position) VALUES (%s, %s, 0)"
 

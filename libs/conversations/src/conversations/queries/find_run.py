@@ -13,6 +13,7 @@ from conversations.event_store.log import Log
 from runtime.postgres import Pool
 
 _PAGE = 500
+_COUNT_SECONDS = 30.0
 
 # Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
 INDEX = """
@@ -110,6 +111,18 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     run = fold(found.conversation_id, own).run(trace_id)
     return None if run is None else (found.conversation_id, run)
 
+
+async def count_runs(pool: Pool, conversation_id: str) -> int:
+    """How many runs of a conversation have begun. Raises StoreUnavailable."""
+    async with using(pool, seconds=_COUNT_SECONDS) as conn:
+        row = await (await conn.execute(_COUNT, [conversation_id])).fetchone()
+    return row[0] if row else 0
+
+
+_COUNT = """
+SELECT count(DISTINCT trace_of_event(state)) FROM conversation_events
+ WHERE originator_id = %s AND topic = 'run_started.v1'
+"""
 
 _FIND: LiteralString = f"""
 SELECT conversation_id,

@@ -5,17 +5,17 @@ It waits for no run: the worker of one under way appends behind what was set mea
 
 from contracts.messages import DescribeAnswered, DescribeConversation
 from conversations.aggregate import description
+from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
-from conversations.errors import VersionConflict
+from conversations.errors import UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator.parts import Parts
-from orchestrator.rpc.erasing import load
 
 
 async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswered:
     """Obey it once, however often it is given. Raises StoreUnavailable."""
     while True:
-        conversation = await load(parts, command)
+        conversation = await _load(parts, command.conversation_id)
         decided = description.describe(conversation, command, await server_now(parts.pool))
         if isinstance(decided, DescribeAnswered):
             return decided
@@ -27,3 +27,11 @@ async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswe
         except VersionConflict:
             continue
         return DescribeAnswered(outcome="described", version=conversation.version + 1)
+
+
+async def _load(parts: Parts, conversation_id: str) -> Conversation:
+    """The conversation; without those of its events that cannot be decoded. Raises StoreUnavailable."""
+    try:
+        return await parts.store.load(conversation_id)
+    except UnreadableEvent:
+        return await parts.store.load_readable(conversation_id)

@@ -1,7 +1,8 @@
 """Erasing a conversation, on its account's command.
 
 A run under way is cancelled first, and its worker has a few seconds to end it. One that nobody works on, or
-whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused.
+whose worker does not listen, is ended by the erasure itself: whoever still appends to it is refused. Of the
+conversation only its newest run is loaded, and what all of them cost.
 """
 
 import asyncio
@@ -9,12 +10,14 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from contracts import events
-from contracts.messages import CancelRequested, Command, EraseConversation
+from contracts.messages import CancelRequested, EraseConversation
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.aggregate.run_usage import merged, spent_of
 from conversations.aggregate.turn import cancel
 from conversations.database import server_now
-from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict
-from conversations.queries.month_usage import spent_of
+from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.event_store.log import Log
+from conversations.queries.spent_by_runs import spent_by_runs
 from orchestrator.parts import Parts
 from orchestrator.run.endings import end_frame, settle
 from orchestrator.run.log import run_of
@@ -27,31 +30,24 @@ async def erase(parts: Parts, command: EraseConversation) -> bool:
 
     Raises StoreUnavailable, BusUnavailable.
     """
-    found = await load(parts, command)
+    log = Log(parts.pool)
+    found = await log.newest_run(command.conversation_id)
     if not _is_there(found, command):
         return found.erased_by == command.trace_id
     async with _before_all_others(parts, command):
-        await _cancel_run(parts, command)
+        await _cancel_run(parts, log, command)
         while True:
-            conversation = await load(parts, command)
+            conversation = await log.newest_run(command.conversation_id)
             if not _is_there(conversation, command):
                 # Another command was first; or it was this one, and nobody has heard of it.
                 return conversation.erased_by == command.trace_id
             with contextlib.suppress(VersionConflict):
-                await _end_and_erase(parts, command, conversation)
+                await _end_and_erase(parts, log, command, conversation)
                 return True
 
 
 def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
     return conversation.account_id == command.account_id and not conversation.erased
-
-
-async def load(parts: Parts, command: Command) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises StoreUnavailable."""
-    try:
-        return await parts.store.load(command.conversation_id)
-    except UnreadableEvent:
-        return await parts.store.load_readable(command.conversation_id)
 
 
 @contextlib.asynccontextmanager
@@ -65,13 +61,13 @@ async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncI
             await parts.line.leave(command.trace_id)
 
 
-async def _cancel_run(parts: Parts, command: EraseConversation) -> None:
+async def _cancel_run(parts: Parts, log: Log, command: EraseConversation) -> None:
     """Have the worker of the run under way end it, as long as it lives and there is patience."""
     loop = asyncio.get_running_loop()
     end = loop.time() + parts.timings.erase_cancel_seconds
     asked: set[str] = set()
     while loop.time() < end:
-        run = (await load(parts, command)).active
+        run = (await log.newest_run(command.conversation_id)).active
         if run is None or not await parts.leases.alive(run.trace_id):
             return
         if run.trace_id not in asked:
@@ -82,13 +78,21 @@ async def _cancel_run(parts: Parts, command: EraseConversation) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _end_and_erase(parts: Parts, command: EraseConversation, conversation: Conversation) -> None:
+async def _end_and_erase(
+    parts: Parts, log: Log, command: EraseConversation, conversation: Conversation
+) -> None:
     """Raises VersionConflict where a run has gone on meanwhile."""
     now = await server_now(parts.pool)
     run = conversation.active
     ended = evolve_all(conversation, cancel(run, now) if run is not None else ())
+    stored = await spent_by_runs(parts.pool, log, command.conversation_id, command.account_id)
+    known = {each.trace_id for each in stored}
+    cancelled = [each for each in spent_of(ended) if run is not None and each.trace_id not in known]
     erasure = events.ConversationErased(
-        trace_id=command.trace_id, at=now, account_id=command.account_id, spent=spent_of(ended)
+        trace_id=command.trace_id,
+        at=now,
+        account_id=command.account_id,
+        spent=merged([*stored, *cancelled]),
     )
     await parts.store.append(conversation, [erasure])
     if run is not None:

@@ -1,0 +1,95 @@
+"""What the runs of a conversation cost, however many there are: out of the read model of runs, and of the log
+what that does not have yet.
+"""
+
+import contextlib
+
+from contracts.values import RunSpent, Usage
+from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in, tally
+from conversations.database import using
+from conversations.errors import UnreadableEvent
+from conversations.event_store.log import Log
+from conversations.projections.runs import PROJECTION
+from runtime.postgres import Pool
+
+
+async def spent_by_runs(pool: Pool, log: Log, conversation_id: str, account_id: str) -> tuple[RunSpent, ...]:
+    """Of those that have ended; more than MAX_SPENT are merged, see RunSpent. Raises StoreUnavailable.
+
+    A page of the log is in memory at a time.
+    """
+    position, spent, tallies = await _projected(pool, conversation_id, account_id)
+    version = await log.version_at(conversation_id, position)
+    pages = log.pages(conversation_id, after_version=version, account_id=account_id)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            for entry in page:
+                with contextlib.suppress(UnreadableEvent):
+                    tally(tallies, conversation_id, account_id, entry.event)
+    return merged([*spent, *spent_in(tallies)])
+
+
+async def _projected(
+    pool: Pool, conversation_id: str, account_id: str
+) -> tuple[int, list[RunSpent], dict[str, Tally]]:
+    """The read model's position; the runs that it has, and as tallies those of them that have not ended."""
+    named = {"id": conversation_id, "version": PROJECTION.version, "apart": MAX_SPENT}
+    async with using(pool) as conn, conn.transaction():
+        # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
+        await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await conn.execute("LOCK TABLE runs IN ACCESS SHARE MODE")
+        row = await (await conn.execute(_POSITION, named)).fetchone()
+        if row is None:
+            return 0, [], {}
+        ended = await (await conn.execute(_ENDED, named)).fetchall()
+        begun = await (await conn.execute(_BEGUN, named)).fetchall()
+    spent = [
+        RunSpent(
+            trace_id=trace_id,
+            agent_id=agent_id,
+            model=model,
+            state=state,
+            ended_at=ended_at,
+            rounds=rounds,
+            usage=_usage(*tokens),
+            runs=runs,
+        )
+        for trace_id, agent_id, model, state, ended_at, rounds, runs, *tokens in ended
+    ]
+    tallies = {
+        trace_id: Tally(conversation_id, account_id, agent_id, model, rounds)
+        for trace_id, agent_id, model, rounds in begun
+    }
+    return row[0], spent, tallies
+
+
+def _usage(inputs: int, outputs: int, cache_reads: int, cache_creations: int) -> Usage:
+    return Usage(
+        input_tokens=inputs,
+        output_tokens=outputs,
+        cache_read_tokens=cache_reads,
+        cache_creation_tokens=cache_creations,
+    )
+
+
+_POSITION = "SELECT position FROM projection_positions WHERE name = 'runs' AND version = %(version)s"
+
+# Apart, or by day where there are too many.
+_ENDED = """
+WITH ended AS MATERIALIZED (
+    SELECT *, coalesce(agent_id, '') AS agent, coalesce(model, '') AS by_model,
+           substr(ended_at, 1, 10) AS day, count(*) OVER () > %(apart)s AS is_merged
+      FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL
+)
+SELECT (array_agg(trace_id ORDER BY ended_at DESC, trace_id))[1], agent, by_model, state, max(ended_at),
+       sum(rounds)::bigint, count(*), sum(input_tokens)::bigint, sum(output_tokens)::bigint,
+       sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint
+  FROM ended
+ GROUP BY agent, by_model, state, day, CASE WHEN NOT is_merged THEN trace_id END
+ ORDER BY max(ended_at)
+"""
+
+_BEGUN = """
+SELECT trace_id, coalesce(agent_id, ''), coalesce(model, ''), rounds
+  FROM runs WHERE conversation_id = %(id)s AND ended_at IS NULL
+"""
