@@ -36,7 +36,7 @@ def of_service(owner_url: str, messages: int) -> str:
 def fill(owner_url: str, conversations: int, messages: int) -> list[str]:
     """So many conversations of so many messages each; returns their ids. Raises psycopg.Error."""
     made = [new_id() for _ in range(conversations)]
-    rows = (row(each, *event) for each in made for event in enumerate(_events(messages), start=1))
+    rows = (row(each, *event) for each in made for event in enumerate(events_of(messages), start=1))
     with psycopg.connect(owner_url) as conn:
         copy_in(conn, rows)
         conn.execute(f"NOTIFY {EVENTS_TABLE}".encode())
@@ -56,7 +56,8 @@ def copy_in(conn: psycopg.Connection, rows: Iterable[Row]) -> None:
             copy.write_row(each)
 
 
-def _events(messages: int) -> Iterator[events.Event]:
+def events_of(messages: int) -> Iterator[events.Event]:
+    """Of a conversation, 1 + 5 for every two messages."""
     trace = new_id().replace("-", "")
     yield events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID)
     for _ in range(messages // 2):

@@ -29,16 +29,16 @@ _AT = "2026-11-21T09:00:00.000000Z"
 async def lags(servers: Servers) -> list[float]:
     """Seconds from an append's confirmation until the message is in the read model, sorted."""
     async with (
-        _projector(servers),
+        projector(servers),
         open_pool(servers.database_url) as pool,
         open_store(servers.database_url) as store,
     ):
         threads = [await _began(store) for _ in range(_THREADS)]
-        await _followed(pool)
+        await followed(pool)
         seen: list[tuple[int, float]] = []
         looking = asyncio.create_task(_look(pool, seen))
         appended = await _write(store, threads)
-        await _followed(pool)
+        await followed(pool)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
         async with connection(pool) as conn:
@@ -91,14 +91,16 @@ async def _began(store: ConversationStore) -> Conversation:
     return await store.append(Conversation(conversation_id=new_id()), [began])
 
 
-async def _followed(pool: Pool) -> None:
-    async with asyncio.timeout(_READY_SECONDS), connection(pool, seconds=_READY_SECONDS) as conn:
+async def followed(pool: Pool, seconds: float = _READY_SECONDS) -> None:
+    """Wait until the read models have all of the log."""
+    async with asyncio.timeout(seconds), connection(pool, seconds=seconds) as conn:
         while await (await conn.execute(_BEHIND)).fetchone() != (False,):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager
-async def _projector(servers: Servers) -> AsyncIterator[None]:
+async def projector(servers: Servers) -> AsyncIterator[None]:
+    """A projector at work on these servers, in a process of its own."""
     with contextlib.closing(Ports()) as ports:
         environ = os.environ | {
             "AGENTCHAT_DATABASE_URL": servers.database_url,
