@@ -25,12 +25,12 @@ from bus import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
 from conversations.event_store.log import Log
 from conversations.projections.conversations import conversations_of, is_behind
+from conversations.queries.find_run import count_runs
 from conversations.queries.finding_conversations import (
     ConversationFilter,
     FoundConversation,
     find_conversations,
 )
-from conversations.queries.find_run import count_runs
 from conversations.queries.time_travel import log_time
 
 _ENDS = ("running", "completed", "failed", "cancelled")
