@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 
 from bus import erase_conversation, fork_conversation
-from contracts import frames
+from contracts import events, frames
 from contracts.ids import new_id
 from contracts.messages import ForkAnswered, ForkConversation
+from conversations.aggregate import forking
+from conversations.aggregate.conversation import Conversation
+from conversations.errors import VersionConflict
+from conversations.event_store import mapper
+from conversations.event_store.store import open_store
+from conversations.queries.find_run import find_run
+from conversations.queries.threads import find_thread
+from orchestrator.rpc.forking import remove_abandoned
+from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says
 
@@ -67,6 +76,69 @@ async def test_of_one_command_given_often_and_to_many_there_is_one_fork(
         answers = await asyncio.gather(*(fork_conversation(working.bus.rpc, asked) for _ in range(8)))
     assert {(each.outcome, each.version) for each in answers} == {("forked", 8)}
     assert (await working.log.conversation(asked.conversation_id)).version == 8
+
+
+async def long_source(world: World, runs: int = 120) -> str:
+    """A conversation that is forked in several pieces."""
+    conversation_id = new_id()
+    start = events.ConversationStarted(trace_id=trace("l"), at=AT, account_id=world.account_id)
+    async with open_store(world.settings.database_url) as store:
+        thread = await store.append(Conversation(conversation_id=conversation_id), [start])
+        told = [each for number in range(runs) for each in turn(f"l-{number}", "Hello", "Hi")]
+        await store.append(thread, told)
+    return conversation_id
+
+
+@pytest.mark.requirement("FORK-PIECES")
+async def test_nobody_finds_a_fork_that_lacks_copies_and_the_same_command_finishes_it(working: World) -> None:
+    source_id = await long_source(working)
+    asked = ForkConversation(
+        trace_id=os.urandom(16).hex(),
+        account_id=working.account_id,
+        conversation_id=new_id(),
+        source_id=source_id,
+    )
+    past = await working.log.events(source_id)
+    decided = forking.fork(past, [1] * len(past), asked, AT)
+    assert not isinstance(decided, ForkAnswered)
+    assert len(decided) > 3 * forking.PIECE
+    async with open_store(working.settings.database_url) as store:
+        await store.append_stored(asked.conversation_id, 0, mapper.stored(decided[: forking.PIECE]))
+    assert await find_thread(working.pool, asked.conversation_id) is None
+    assert (await working.log.conversation(asked.conversation_id)).version == 0
+    run = next(each for each in decided if isinstance(each, events.RunStarted))
+    assert await find_run(working.pool, run.trace_id) is None
+    later = await working.ask(
+        await working.agent(), conversation_id=asked.conversation_id, new_conversation=False
+    )
+    assert (await later.until(frames.Refused)).code == "conversation_not_found"
+    answer = await fork_conversation(working.bus.rpc, asked)
+    assert answer == ForkAnswered(outcome="forked", version=len(decided))
+    assert await working.log.events(asked.conversation_id) == list(decided)
+    assert await fork_conversation(working.bus.rpc, asked) == answer
+
+
+@pytest.mark.requirement("FORK-PIECES")
+async def test_what_nobody_finishes_is_removed(working: World) -> None:
+    source_id = await long_source(working)
+    asked = ForkConversation(
+        trace_id=os.urandom(16).hex(),
+        account_id=working.account_id,
+        conversation_id=new_id(),
+        source_id=source_id,
+    )
+    past = await working.log.events(source_id)
+    decided = forking.fork(past, [1] * len(past), asked, AT)
+    assert not isinstance(decided, ForkAnswered)
+    async with open_store(working.settings.database_url) as store:
+        await store.append_stored(asked.conversation_id, 0, mapper.stored(decided[: forking.PIECE]))
+        assert await remove_abandoned(working.pool, store, seconds=60) == 0
+        assert await remove_abandoned(working.pool, store, seconds=0) == 1
+        piece = mapper.stored(decided[forking.PIECE : 2 * forking.PIECE])
+        with pytest.raises(VersionConflict):
+            await store.append_stored(asked.conversation_id, forking.PIECE, piece)
+    assert (await working.log.conversation(asked.conversation_id)).erased
+    assert (await fork_conversation(working.bus.rpc, asked)).outcome == "not_found"
 
 
 async def test_what_cannot_be_forked_begins_nothing(working: World, provider: ScriptedProvider) -> None:

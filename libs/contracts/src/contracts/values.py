@@ -59,7 +59,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class RunSpent(msgspec.Struct, frozen=True, kw_only=True):
+class RunSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run that has ended cost; nothing of what was said in it.
 
     Of a conversation with many runs, one for all `runs` of an agent, a model and a state that ended on the

@@ -37,7 +37,18 @@ VISIBLE_TEXT: LiteralString = (
     " OR originator_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_erasures)))"
 )
 VISIBLE = sql.SQL(VISIBLE_TEXT)
-"""SQL for whether a row of the log may be read: of an erased conversation that has rows left, only the last."""  # noqa: E501
+"""SQL for whether a row of the log may be read: of an erased conversation with rows left, only the last."""
+
+FOUND_TEXT: LiteralString = (
+    "(topic = 'conversation_erased.v1' OR originator_id <> ALL (ARRAY("
+    "SELECT conversation_id FROM unfinished_erasures"
+    " UNION ALL SELECT conversation_id FROM unfinished_forks)))"
+)
+FOUND = sql.SQL(FOUND_TEXT)
+"""The same for who asks for one conversation, or for one that has something: not before it is forked.
+
+Who follows the log reads what is stored of a fork meanwhile: its place in the log does not come again.
+"""
 
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""

@@ -6,7 +6,7 @@ and append, never change or remove. After ConversationErased the conversation's 
 (`erased_rows`), and no others.
 """
 
-from conversations import erased_rows, erasures
+from conversations import erased_rows, erasures, unfinished_forks
 from conversations.chain import links
 from conversations.claims import idempotency, tries
 from conversations.event_store import appending, feed_reader
@@ -124,6 +124,7 @@ STEPS = (
     links.DRAWN,
     erased_rows.TABLES,
     find_run.OPEN_AND_VISIBLE,
+    unfinished_forks.TABLES,
 )
 
 

@@ -30,6 +30,7 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "erasure_pieces": {"projector": "SELECT, UPDATE, DELETE"},
     "unfinished_erasures": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "notifier": _READ},
     "erased_links": {},  # a trigger's; the audit reads it as an operator
+    "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
     "waiting_line": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},

@@ -21,7 +21,9 @@ from runtime.postgres import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """`name` is this process's. `stop` is set when this worker is to end."""
+    """`name` is this process's. `stop` is set when this worker is to end. Who stores a piece of a
+    fork holds `fork_pieces`.
+    """
 
     bus: Bus
     store: ConversationStore
@@ -38,5 +40,6 @@ class Parts:
     run_slots: int
     stop: asyncio.Event
     timings: Timings = field(default_factory=Timings)
+    fork_pieces: asyncio.Lock = field(default_factory=asyncio.Lock)
     register: Register = field(default_factory=Register)
     histories: KeptHistories = field(default_factory=KeptHistories)

@@ -1,4 +1,5 @@
-"""Removes conversations that no list shows (`queries.unlisted`), a while after their last event.
+"""Removes conversations that no list shows (`queries.unlisted`), a while after their last event, and forks
+that were not finished.
 
 Every worker does so. Of two that come to the same conversation one finds it erased.
 """
@@ -12,6 +13,7 @@ from conversations.errors import StoreUnavailable
 from conversations.queries.unlisted import unlisted
 from orchestrator.parts import Parts
 from orchestrator.rpc.erasing import erase
+from orchestrator.rpc.forking import remove_abandoned
 from runtime import logs
 
 _LOOK_SECONDS = 60.0
@@ -26,6 +28,8 @@ async def keep_removing(parts: Parts, kept_seconds: float) -> None:
             removed = await remove_unlisted(parts, kept_seconds)
             if removed:
                 log.info("unlisted_removed", conversations=removed)
+            if abandoned := await remove_abandoned(parts.pool, parts.store):
+                log.info("unfinished_forks_removed", conversations=abandoned)
         except (StoreUnavailable, BusUnavailable) as error:
             log.warning("unlisted_not_removed", reason=str(error))
         except Exception:

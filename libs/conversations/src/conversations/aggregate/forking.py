@@ -19,20 +19,48 @@ from conversations.aggregate.settled import settled
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 8 * 1024 * 1024
-"""So much may be copied: it is one append, for which all others wait."""
+"""So much may be copied."""
+
+PIECE = 200
+"""So many events are stored by one append at most: all others wait for it."""
 
 _LEFT_OUT = events.ConversationStarted | events.ConversationForked | events.ReplyLost
 
 
 def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
-    """What was answered to the command when it was obeyed; None where it was not. `stored` is of the fork."""
-    if not stored:
+    """What was answered to the command when it was obeyed; None where it was not, or not to its end.
+
+    `stored` is of the fork.
+    """
+    if not stored or is_unfinished(stored):
         return None
     found = fold(command.conversation_id, stored)
     if found.erased or found.account_id != command.account_id:
         return ForkAnswered(outcome="not_found")
     copied = sum(event.inherited_from is not msgspec.UNSET for event in stored)
     return ForkAnswered(outcome="forked", version=2 + copied)
+
+
+def is_unfinished(stored: Sequence[events.Event]) -> bool:
+    """Whether copies are missing: whoever stored them was killed, or still does."""
+    forked = stored[1] if len(stored) > 1 else None
+    return (
+        isinstance(forked, events.ConversationForked)
+        and forked.copies is not msgspec.UNSET
+        and len(stored) < 2 + forked.copies
+        and not isinstance(stored[-1], events.ConversationErased)
+    )
+
+
+def rest(
+    stored: Sequence[events.Event], source: Sequence[events.Event], command: ForkConversation
+) -> tuple[events.Event, ...] | ForkAnswered:
+    """The events that an unfinished fork lacks; `not_found` where its source was erased meanwhile."""
+    forked = stored[1]
+    assert isinstance(forked, events.ConversationForked), "it is unfinished"
+    if len(source) < forked.source_version:
+        return ForkAnswered(outcome="not_found")
+    return _copies(source[: forked.source_version], command.conversation_id)[len(stored) - 2 :]
 
 
 def fork(
@@ -53,12 +81,20 @@ def fork(
     if len(kept) > MAX_EVENTS or sum(sizes[: len(kept)]) > MAX_BYTES:
         return ForkAnswered(outcome="too_large")
     began = events.ConversationStarted(trace_id=command.trace_id, at=now, account_id=command.account_id)
+    copies = _copies(kept, command.conversation_id)
     forked = events.ConversationForked(
-        trace_id=command.trace_id, at=now, source_id=command.source_id, source_version=len(kept)
+        trace_id=command.trace_id,
+        at=now,
+        source_id=command.source_id,
+        source_version=len(kept),
+        copies=len(copies) if 2 + len(copies) > PIECE else msgspec.UNSET,
     )
-    copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
-    copies = (_copied(_moved(event, kept), command.conversation_id) for event in copied)
     return (began, forked, *copies)
+
+
+def _copies(kept: Sequence[events.Event], conversation_id: str) -> tuple[events.Event, ...]:
+    copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
+    return tuple(_copied(_moved(event, kept), conversation_id) for event in copied)
 
 
 def _place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:

@@ -14,7 +14,7 @@ from psycopg import sql
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all, fold
-from conversations.database import EVENTS_TABLE, VISIBLE, using
+from conversations.database import EVENTS_TABLE, FOUND, VISIBLE, using
 from conversations.event_store import mapper
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, open_pool, ping
@@ -190,6 +190,12 @@ class Log:
             row = await (await conn.execute(_VERSION_AT, [conversation_id, position])).fetchone()
         return int(row[0]) if row else 0
 
+    async def end_of(self, conversation_id: str) -> int:
+        """The version of the last event stored of a conversation, also of a fork that nobody finds yet."""
+        async with using(self._pool) as conn:
+            row = await (await conn.execute(_END_OF, [conversation_id])).fetchone()
+        return int(row[0]) if row else 0
+
     async def head(self) -> int:
         """The last position, 0 for an empty log."""
         async with using(self._pool) as conn:
@@ -282,49 +288,52 @@ _AT_VERSIONS = sql.SQL(
 _ROWS = sql.SQL(
     "SELECT {columns} FROM ("
     "  SELECT *, sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before"
-    "    FROM (SELECT {columns} FROM {table} WHERE originator_id = %s AND originator_version > %s AND {visible}"  # noqa: E501
+    "    FROM (SELECT {columns} FROM {table} WHERE originator_id = %s AND originator_version > %s AND {found}"
     "             AND originator_version <= coalesce(%s::bigint, 9223372036854775807)"
     "           ORDER BY originator_version LIMIT %s) AS page"
     ") AS measured WHERE before < %s ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
+).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
 # A run's start and end by an index each, of the trace alone (`finding`). Its message is before its start.
 _BY_TRACE = sql.SQL(
     "WITH begun AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
-    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1' AND {visible}"
+    "   WHERE trace_of_event(state) = %(trace)s AND topic = 'run_started.v1' AND {found}"
     "), ended AS MATERIALIZED ("
     "  SELECT originator_id AS id, originator_version AS version FROM {table}"
     "   WHERE trace_of_event(state) = %(trace)s"
-    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1') AND {visible}) "
-).format(table=_TABLE, visible=VISIBLE)
+    "     AND topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1') AND {found}) "
+).format(table=_TABLE, found=FOUND)
 _ROWS_OF_RUN = _BY_TRACE + sql.SQL(
     "SELECT {columns} FROM {table} WHERE originator_id = %(conversation)s"
     " AND originator_version > coalesce(%(after)s::bigint,"
     "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
     " AND originator_version <= coalesce("
     "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
-    " AND topic <> 'conversation_erased.v1' AND {visible}"
+    " AND topic <> 'conversation_erased.v1' AND {found}"
     " UNION ALL SELECT {columns} FROM {table}"
     " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
     " ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
+).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
 _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
 )
 _NEWEST_RUN = sql.SQL(
-    "SELECT {columns} FROM {table} WHERE originator_id = %(id)s AND {visible}"
+    "SELECT {columns} FROM {table} WHERE originator_id = %(id)s AND {found}"
     " AND originator_version >= coalesce("
     "  (SELECT originator_version FROM {table}"
-    "    WHERE originator_id = %(id)s AND topic LIKE 'message_saved.v%%' AND {visible}"
+    "    WHERE originator_id = %(id)s AND topic LIKE 'message_saved.v%%' AND {found}"
     "    ORDER BY originator_version DESC LIMIT 1),"
     "  (SELECT max(originator_version) FROM {table} WHERE originator_id = %(id)s))"
     " ORDER BY originator_version"
-).format(columns=_COLUMNS, table=_TABLE, visible=VISIBLE)
+).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
+_END_OF = sql.SQL("SELECT coalesce(max(originator_version), 0) FROM {} WHERE originator_id = %s").format(
+    _TABLE
+)
 _VERSION_AT = sql.SQL(
     "SELECT originator_version FROM {} WHERE originator_id = %s AND notification_id <= %s AND {}"
     " ORDER BY originator_version DESC LIMIT 1"
-).format(_TABLE, VISIBLE)
+).format(_TABLE, FOUND)
 _HEAD = sql.SQL("SELECT coalesce(max(notification_id), 0) FROM {}").format(_TABLE)
 _FIRST = sql.SQL(
     "SELECT id, (SELECT state FROM {} WHERE originator_id = id AND {} ORDER BY originator_version LIMIT 1)"

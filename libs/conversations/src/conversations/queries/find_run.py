@@ -8,7 +8,7 @@ from psycopg import sql
 
 from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
-from conversations.database import VISIBLE_TEXT, using
+from conversations.database import FOUND_TEXT, using
 from conversations.event_store.log import Log
 from runtime.postgres import Pool
 
@@ -64,13 +64,13 @@ END;
 
 BEGUN = sql.SQL(f"""EXISTS (
     SELECT 1 FROM conversation_events
-     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {VISIBLE_TEXT}
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {FOUND_TEXT}
 )""")  # noqa: S608 - a constant
 """SQL for whether the log has a run of a trace, which is to be formatted in."""
 
 BEGUN_AT = sql.SQL(f"""(
     SELECT min(originator_version) - 1 FROM conversation_events
-     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {VISIBLE_TEXT}
+     WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {FOUND_TEXT}
 )""")  # noqa: S608 - a constant
 """SQL for the version of its user message, behind which it first started; null where the log has no run."""
 
@@ -132,7 +132,7 @@ SELECT conversation_id,
   FROM (SELECT originator_id AS conversation_id, originator_version AS version,
                convert_from(state, 'UTF8')::json ->> 'form' AS form
           FROM conversation_events
-         WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s AND {VISIBLE_TEXT}
+         WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s AND {FOUND_TEXT}
          UNION ALL
         SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
  ORDER BY version LIMIT 1

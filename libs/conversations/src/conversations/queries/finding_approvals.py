@@ -7,7 +7,7 @@ import msgspec
 from contracts import events, http, wire
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
-from conversations.database import VISIBLE_TEXT, using
+from conversations.database import FOUND_TEXT, using
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
 from runtime.postgres import Pool
@@ -117,7 +117,7 @@ _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "ex
 
 _FIND: LiteralString = f"""
 SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
- WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s AND {VISIBLE_TEXT}
+ WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s AND {FOUND_TEXT}
 """  # noqa: S608 - a constant
 
 # What a tool has asked for the log has alone; the rows of a page are few.
@@ -126,7 +126,7 @@ SELECT input,
        CASE WHEN call_id LIKE '%%#%%' THEN (
            SELECT convert_from(state, 'UTF8') FROM conversation_events
             WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = approval_id
-              AND {VISIBLE_TEXT}) END,
+              AND {FOUND_TEXT}) END,
        decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
        expires_at, status
   FROM approvals

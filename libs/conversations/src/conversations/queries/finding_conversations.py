@@ -79,7 +79,8 @@ SELECT conversation_id, account_id, coalesce(given_title, title), agent_id, mess
        updated_at, metadata
   FROM conversations
  WHERE NOT EXISTS (SELECT FROM conversation_events
-                    WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')""")
+                    WHERE originator_id = conversation_id AND topic = 'conversation_erased.v1')
+   AND conversation_id <> ALL (ARRAY(SELECT conversation_id FROM unfinished_forks))""")
 _CONDITIONS = {
     "account_id": sql.SQL("account_id = %(account_id)s"),
     "agent_id": sql.SQL(

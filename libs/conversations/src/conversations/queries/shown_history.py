@@ -13,7 +13,7 @@ import msgspec
 
 from contracts import events, wire
 from contracts.values import ShownMessage
-from conversations.database import VISIBLE_TEXT, using
+from conversations.database import FOUND_TEXT, using
 from conversations.event_store import mapper
 from conversations.queries.find_run import load_run
 from runtime.postgres import Pool
@@ -145,7 +145,7 @@ def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
 _NEWEST: LiteralString = f"""
 SELECT trace_of_event(state) FROM conversation_events
  WHERE topic = 'run_started.v1' AND shown_with_event(state) > %s AND shown_with_event(state) < %s
-   AND {VISIBLE_TEXT}
+   AND {FOUND_TEXT}
  ORDER BY notification_id DESC LIMIT 1
 """  # noqa: S608 - a constant
 
@@ -153,7 +153,7 @@ SELECT trace_of_event(state) FROM conversation_events
 _BEHIND: LiteralString = f"""
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
   FROM (SELECT originator_id, originator_version, trace_of_event(state) AS trace_id FROM conversation_events
-         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s AND {VISIBLE_TEXT}
+         WHERE topic = 'run_started.v1' AND shown_with_event(state) = %s AND {FOUND_TEXT}
          ORDER BY notification_id DESC LIMIT %s) AS begun,
        LATERAL (
          SELECT array_agg(topic ORDER BY originator_version) AS topics,

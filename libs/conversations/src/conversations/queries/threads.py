@@ -9,7 +9,7 @@ import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.database import EVENTS_TABLE, VISIBLE, using
+from conversations.database import EVENTS_TABLE, FOUND, using
 from conversations.event_store import mapper
 from runtime.postgres import Pool
 
@@ -55,7 +55,7 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
     async with using(pool) as conn:
-        row = await (await conn.execute(_FIND, [conversation_id, conversation_id])).fetchone()
+        row = await (await conn.execute(_FIND, [conversation_id] * 3)).fetchone()
     if row is None:
         return None
     return Thread(conversation_id=conversation_id, account_id=row[0], version=row[1])
@@ -125,12 +125,13 @@ SELECT convert_from(first.state, 'UTF8')::json ->> 'account_id', last.originator
        (SELECT originator_version, topic FROM {table} WHERE originator_id = %s
          ORDER BY originator_version DESC LIMIT 1) AS last
  WHERE last.topic <> 'conversation_erased.v1'
+   AND NOT EXISTS (SELECT FROM unfinished_forks WHERE conversation_id = %s)
 """).format(table=_TABLE)
 
 _FIRST_BEHIND = sql.SQL("""
 SELECT min(originator_version) FROM {table}
- WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s AND {visible}
-""").format(table=_TABLE, visible=VISIBLE)
+ WHERE originator_id = %s AND (convert_from(state, 'UTF8')::json ->> 'at')::timestamptz > %s AND {found}
+""").format(table=_TABLE, found=FOUND)
 
 # The size of a value that is stored out of line is known without fetching it.
 _MESSAGES = sql.SQL("""
@@ -139,22 +140,22 @@ SELECT originator_version, topic, state, found FROM (
          sum(octet_length(state)) OVER (ORDER BY originator_version) - octet_length(state) AS before
     FROM (SELECT originator_version, topic, state FROM {table}
            WHERE originator_id = %s AND {is_message} AND originator_version > %s AND originator_version <= %s
-             AND {visible}
+             AND {found}
            ORDER BY originator_version LIMIT %s) AS page
 ) AS measured WHERE before < %s ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE, visible=VISIBLE)
+""").format(table=_TABLE, is_message=_IS_MESSAGE, found=FOUND)
 
 _SUMMARY = sql.SQL("""
 WITH told AS MATERIALIZED (
   SELECT originator_version AS version, {is_message} AS said FROM {table}
    WHERE originator_id = %(id)s AND ({is_message} OR topic LIKE 'conversation_described.v%%')
-     AND originator_version <= %(until)s AND {visible}
+     AND originator_version <= %(until)s AND {found}
 )
 SELECT topic, state, (SELECT count(*) FILTER (WHERE said) FROM told) FROM {table}
- WHERE originator_id = %(id)s AND {visible} AND (
+ WHERE originator_id = %(id)s AND {found} AND (
   topic = 'conversation_forked.v1' AND originator_version = 2 OR originator_version IN (
   (SELECT min(originator_version) FROM {table} WHERE originator_id = %(id)s),
   (SELECT min(version) FILTER (WHERE said) FROM told), (SELECT max(version) FILTER (WHERE said) FROM told),
   (SELECT max(version) FILTER (WHERE NOT said) FROM told)))
  ORDER BY originator_version
-""").format(table=_TABLE, is_message=_IS_MESSAGE, visible=VISIBLE)
+""").format(table=_TABLE, is_message=_IS_MESSAGE, found=FOUND)

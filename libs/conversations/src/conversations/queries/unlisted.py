@@ -6,7 +6,7 @@ from typing import LiteralString
 
 import msgspec
 
-from conversations.database import VISIBLE_TEXT, server_now, using
+from conversations.database import FOUND_TEXT, server_now, using
 from runtime.postgres import Pool
 
 _PAGE = 50
@@ -79,6 +79,6 @@ SELECT originator_id, state,
          ORDER BY originator_version DESC LIMIT 1)
   FROM conversation_events AS begun
  WHERE topic = 'conversation_started.v1' AND substr(originator_id, 15, 1) = '8'
-   AND originator_id > %s AND originator_id < %s AND {VISIBLE_TEXT}
+   AND originator_id > %s AND originator_id < %s AND {FOUND_TEXT}
  ORDER BY originator_id LIMIT %s
 """  # noqa: S608 - a constant
