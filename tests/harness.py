@@ -142,6 +142,10 @@ class RunningStack:
                 await asyncio.sleep(0.02)
         return code
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to `agentchat up` alone."""
+        self._up.send_signal(number)
+
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Stop it as a user would; returns the exit code. It is killed if it does not end."""
         if self._up.poll() is None:

@@ -1,5 +1,6 @@
 """The supervisor on small processes: order, restarts, giving up, stopping."""
 
+import asyncio
 import errno
 import itertools
 import os
@@ -8,6 +9,7 @@ import time
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from ops import record
 from ops.errors import StartError
@@ -155,18 +157,34 @@ async def test_shutdown_stops_processes_by_rank_and_kills_a_deaf_one(folder: Run
     async with Supervisor(folder, processes, report) as supervisor:
         await supervisor.wait_up(40)
     assert (folder.path / "stopped").read_text().split() == ["first", "second", "last"]
-    assert "deaf does not stop; it is killed" in report.notes
+    assert "deaf has not ended in 0.5 s; it is killed" in report.notes
     assert running_for(folder.path) == {}
     assert not folder.processes.exists()
 
 
 @pytest.mark.requirement("STACK-STOP")
-async def test_a_second_signal_ends_the_shutdown_at_once(folder: RunFolder, ports: Ports) -> None:
-    slow = server(folder, ports, "deaf", deaf=True)
-    began = 0.0
-    async with Supervisor(folder, [slow], Remembering()) as supervisor:
+async def test_services_are_killed_on_demand_and_servers_end_in_order(
+    folder: RunFolder, ports: Ports
+) -> None:
+    deaf = replace(server(folder, ports, "deaf", deaf=True), stop_seconds=600.0)
+    holder = replace(server(folder, ports, "holder", rank=1), is_server=True, stop_seconds=30.0)
+    report = Remembering()
+    async with asyncio.timeout(60), Supervisor(folder, [deaf, holder], report) as supervisor:
         await supervisor.wait_up(40)
-        supervisor.hurry()
-        began = time.monotonic()
-    assert time.monotonic() - began < 4
+        supervisor.kill_services()
+    assert report.notes[-1] == "killing the services; the servers still end in order"
+    assert (folder.path / "stopped").read_text().split() == ["holder"], "it ended by itself"
+    assert running_for(folder.path) == {}
+
+
+@pytest.mark.requirement("STACK-STOP")
+async def test_a_server_that_does_not_end_is_killed_after_its_own_time(
+    folder: RunFolder, ports: Ports
+) -> None:
+    deaf = replace(server(folder, ports, "deaf", deaf=True), is_server=True)
+    report = Remembering()
+    async with Supervisor(folder, [deaf], report) as supervisor:
+        await supervisor.wait_up(40)
+        supervisor.kill_services()
+    assert report.notes[-1] == "deaf has not ended in 0.5 s; it is killed"
     assert running_for(folder.path) == {}

@@ -145,7 +145,26 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
     assert running_for(stack.folder.path) == {}
     for left in (stack.folder.demo_env, stack.folder.processes, stack.folder.postgres / "postmaster.pid"):
         assert not left.exists()
-    assert "does not stop" not in stack.log.read_text()
+    assert "it is killed" not in stack.log.read_text()
+
+
+@pytest.mark.requirement("STACK-STOP")
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_leaves_postgres_its_time(tmp_path: Path, second: signal.Signals) -> None:
+    stack = start_stack(tmp_path / "run")
+    try:
+        await stack.wait_up()
+        stack.send(signal.SIGTERM)
+        await until(lambda: "stopping" in stack.log.read_text(), 20)
+        stack.send(second)
+    finally:
+        code = await stack.stop()
+    assert code == 0
+    told = stack.log.read_text()
+    assert ("killing the services" in told) is (second == signal.SIGINT)
+    assert "it is killed" not in told
+    assert "database system is shut down" in stack.folder.log("postgres").read_text()
+    assert running_for(stack.folder.path) == {}
 
 
 @pytest.mark.requirement("STACK-STOP")

@@ -45,6 +45,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     stop_signal: int = signal.SIGTERM
     stop_seconds: float = STOP_SECONDS
     """What it has to end in order, before it is killed."""
+    is_server: bool = False
+    """It holds data: it has this time also where the others are killed at once."""
 
     def __repr__(self) -> str:
         """Without its environment, which holds secrets."""

@@ -49,7 +49,7 @@ class Supervisor:
         self._restarts: dict[str, int] = {}
         self._keepers: list[asyncio.Task[None]] = []
         self._up = False
-        self._hurry = asyncio.Event()
+        self._kill = asyncio.Event()
 
     async def __aenter__(self) -> "Supervisor":
         self._keepers = [asyncio.create_task(self._keep(process)) for process in self._processes]
@@ -89,9 +89,11 @@ class Supervisor:
                 keeper.result()
         await asyncio.Event().wait()
 
-    def hurry(self) -> None:
-        """Kill what is still being stopped in order."""
-        self._hurry.set()
+    def kill_services(self) -> None:
+        """Kill what is being stopped, or is stopped later; the servers still have their time to end."""
+        if not self._kill.is_set():
+            self._kill.set()
+            self._report.note("killing the services; the servers still end in order")
 
     async def _keep(self, process: Process) -> None:
         """Start one process, and start it again whenever it ends. A job's keeper ends with it."""
@@ -199,11 +201,13 @@ class Supervisor:
         with contextlib.suppress(ProcessLookupError):
             child.send_signal(process.stop_signal)
         ending = asyncio.create_task(child.wait())
-        hurry = asyncio.create_task(self._hurry.wait())
-        await asyncio.wait({ending, hurry}, timeout=process.stop_seconds, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
+        waiting = {ending} if process.is_server else {ending, asyncio.create_task(self._kill.wait())}
+        await asyncio.wait(waiting, timeout=process.stop_seconds, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting - {ending}:
+            task.cancel()
         if not ending.done():
-            self._report.note(f"{process.name} does not stop; it is killed")
+            if process.is_server or not self._kill.is_set():
+                self._report.note(f"{process.name} has not ended in {process.stop_seconds:g} s; it is killed")
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
         await ending

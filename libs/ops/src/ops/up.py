@@ -46,12 +46,13 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) ->
     stop = asyncio.Event()
     supervisor = Supervisor(folder, stack.processes, report)
 
-    def on_signal() -> None:
+    def on_interrupt() -> None:
+        """Of a person, who may lose patience; `kill` may well come twice, by make and by a supervisor."""
         if stop.is_set():
-            supervisor.hurry()
+            supervisor.kill_services()
         stop.set()
 
-    with _signals(on_signal):
+    with _signals(on_interrupt, stop.set):
         async with supervisor:
             try:
                 await _until(stop, supervisor.wait_up(_START_SECONDS))
@@ -61,7 +62,7 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) ->
                     await _until(stop, supervisor.wait_failed())
             finally:
                 folder.demo_env.unlink(missing_ok=True)
-                report.note("stopping; press Ctrl-C to stop at once" if stop.is_set() else "stopping")
+                report.note("stopping; Ctrl-C kills the services at once" if stop.is_set() else "stopping")
     report.note("stopped")
 
 
@@ -93,16 +94,16 @@ async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None
 
 
 @contextlib.contextmanager
-def _signals(handler: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C, `kill`, and a terminal that is closed, unless `nohup` had it ignored."""
+def _signals(on_interrupt: Callable[[], None], on_end: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C; `kill`, and a terminal that is closed, unless `nohup` had it ignored."""
     loop = asyncio.get_running_loop()
-    numbers = [signal.SIGINT, signal.SIGTERM]
+    handlers = {signal.SIGINT: on_interrupt, signal.SIGTERM: on_end}
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
+        handlers[signal.SIGHUP] = on_end
+    for number, handler in handlers.items():
         loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in numbers:
+        for number in handlers:
             loop.remove_signal_handler(number)

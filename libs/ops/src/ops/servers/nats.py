@@ -40,6 +40,7 @@ def process(
         health=HttpProbe(health_port, "/healthz"),
         prepare=prepare,
         stop_rank=stop_rank,
+        is_server=True,
         stop_seconds=10.0,
     )
 

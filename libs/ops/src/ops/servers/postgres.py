@@ -62,6 +62,7 @@ class Cluster:
             user=self._user,
             reaches=self._reaches(self.data),
             stop_rank=stop_rank,
+            is_server=True,
             stop_signal=signal.SIGINT,
             stop_seconds=15.0,
         )

@@ -43,6 +43,7 @@ def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: 
         probe=ValkeyProbe(port),
         prepare=prepare,
         stop_rank=stop_rank,
+        is_server=True,
         stop_seconds=5.0,
     )
 
