@@ -4,10 +4,12 @@ And an answer without an end.
 """
 
 import asyncio
+from collections import Counter
 
 import psycopg
 import pytest
 
+from conversations.event_store.log import Log
 from notifier.schedule import FAILURES_IN_A_ROW
 from runtime.postgres import connection
 from tests.notifier.conftest import StartNotifier, World
@@ -60,6 +62,25 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
     async with connection(world.pool) as conn:
         row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
     assert row == (FAILURES_IN_A_ROW,)
+
+
+@pytest.mark.requirement("WEBHOOK-REPLAY")
+async def test_a_replay_of_what_was_not_read_so_far_waits_for_it(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/unread"), "run.completed")
+    notifiers(hurry={"notifier.serving.GATHER_SECONDS": 3.0, "notifier.serving.REST_SECONDS": 3.0})
+    await world.chat("read")
+    (read,) = await receiver.until("/unread", 1)
+    await world.chat("not read so far")
+    head = await Log(world.pool).head()
+    begun = await deliveries.replay(
+        world.pool, world.account_id, endpoint.id, read.message["data"]["position"], head + 1000
+    )
+    assert begun.to == head
+    got = await receiver.until("/unread", 4)
+    positions = Counter(each.message["data"]["position"] for each in got)
+    assert sorted(positions.values()) == [2, 2], "each was sent when it came, and by the replay"
 
 
 @pytest.mark.requirement("WEBHOOK-REPLAY")

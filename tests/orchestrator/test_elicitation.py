@@ -1,11 +1,13 @@
 """A tool that asks a person in a call: the run parks, and the call is made again with what was said."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from bus import decide_approval
-from contracts import events, frames
+from bus import Exhausted, decide_approval
+from contracts import events, frames, subjects, wire
+from contracts.ids import new_id
 from contracts.messages import (
     ApprovalAnswered,
     ChatRequested,
@@ -20,6 +22,8 @@ from conversations.aggregate.approvals import needed
 from conversations.aggregate.calls import Approval
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
+from orchestrator.inbox.exhausted import end_exhausted
+from orchestrator.parts import Parts
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import ScriptedProvider, asks, says
 from tests.orchestrator.test_approvals import ADA
@@ -298,3 +302,28 @@ async def test_nobody_answers_in_time_and_the_tool_is_told_that_nobody_has_chose
     caller = await taken_up(working, 3, expires_at=ago(1))
     await caller.until(frames.Completed)
     assert [each.responses for each in box.requested] == [(said("cancel", None),)]
+
+
+async def test_a_leg_that_was_delivered_too_often_fails_as_that_leg(world: World) -> None:
+    request = ToolRequested(
+        trace_id=new_id().replace("-", ""),
+        account_id=world.account_id,
+        agent_id=new_id(),
+        agent_version=1,
+        server="shop",
+        tool="order",
+        call_id="b",
+        input={},
+        deadline=ago(-60),
+        leg=2,
+    )
+    exhausted = Exhausted(
+        stream=subjects.TOOLS, subject="chat.tools.requests.x", data=wire.encode(request), deliveries=50
+    )
+    await end_exhausted(cast(Parts, SimpleNamespace(bus=world.bus)), exhausted)
+    async with world.raw() as nats:
+        stored = await nats.jetstream().get_last_msg(
+            subjects.RESULTS, subjects.tool_result(request.trace_id, request.call_id)
+        )
+    told = wire.decode_message(ToolFinished, stored.data or b"")
+    assert (told.leg, told.is_error) == (2, True)

@@ -85,7 +85,7 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
 
 
 async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last: int) -> Replay:
-    """Have the events of these positions sent again, beside those that come.
+    """Have the events of these positions sent again, beside those that come. It ends at the end of the log.
 
     Raises NotFound, Conflict, DatabaseUnavailable.
     """
@@ -95,9 +95,10 @@ async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last
         if row is None or row[0] >= MAX_REPLAYS:
             raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
         replay_id = new_id()
-        await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
+        row = await (await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])).fetchone()
+        assert row is not None, "it is inserted"
         await tell(conn, found.id)
-    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
+    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=row[0])
 
 
 async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
@@ -178,5 +179,7 @@ VALUES (%s, %s, %s, %s, 'waiting', clock_timestamp())
 _REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND until IS NOT NULL"
 
 _INSERT_REPLAY = """
-INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until) VALUES (%s, %s, %s, %s)
+INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until)
+VALUES (%s, %s, %s, least(%s, (SELECT coalesce(max(notification_id), 0) FROM conversation_events)))
+RETURNING until
 """

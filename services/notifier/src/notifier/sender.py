@@ -98,7 +98,8 @@ class Sender:
 
     def offer(self, page: Page) -> None:
         """The log has grown by this page. An idle endpoint that it has nothing for passes over it."""
-        if not self._is_idle or self.position < page.after or self._of(page, self.position):
+        is_busy = not self._is_idle or self._target.replays
+        if is_busy or self.position < page.after or self._of(page, self.position):
             self._wake.set()
         else:
             self.position = max(self.position, page.end)
@@ -177,6 +178,8 @@ class Sender:
         replay = self._target.replays[0]
         assert replay.until is not None, "a replay has an end"
         page = await self._post.pages.behind(replay.position)
+        if page is None and replay.position < replay.until and self._post.pages.end < replay.until:
+            return False  # the log goes on, and is not read that far yet
         notices = [each for each in self._of(page, replay.position) if each.position <= replay.until]
         end = min(page.end, replay.until) if page else replay.until
         if len(notices) > BATCH:

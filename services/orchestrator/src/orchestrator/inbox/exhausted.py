@@ -41,6 +41,7 @@ async def _fail_tool(parts: Parts, request: ToolRequested) -> None:
             output=wire.error_output("The tool could not be run; its outcome is unknown."),
             is_error=True,
             ms=0,
+            leg=request.leg,
         )
     )
 
