@@ -155,11 +155,11 @@ class SimLog(Log):
         pool = self._sim
         if query is log_module._ROWS:
             assert not isinstance(parameters, Mapping)
-            conversation_id, after, until = parameters
+            conversation_id, after, until, entries, _ = parameters
             assert until is None, "nobody asks for a past state"
 
             def rows() -> list[LogEntry]:
-                return pool.postgres.threads.get(conversation_id, [])[after:]
+                return pool.postgres.threads.get(conversation_id, [])[after : after + entries]
         elif query is log_module._ROWS_OF_RUN:
             assert isinstance(parameters, Mapping)
             named = parameters
