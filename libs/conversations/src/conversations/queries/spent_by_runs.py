@@ -6,11 +6,14 @@ import contextlib
 
 from contracts.values import RunSpent, Usage
 from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in, tally
-from conversations.database import using
+from conversations.database import unbounded, using
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.projections.runs import PROJECTION
 from runtime.postgres import Pool
+
+_COUNT_SECONDS = 8.0
+"""A command has 12 s, COMMAND_SECONDS."""
 
 
 async def spent_by_runs(pool: Pool, log: Log, conversation_id: str, account_id: str) -> tuple[RunSpent, ...]:
@@ -34,14 +37,16 @@ async def _projected(
 ) -> tuple[int, list[RunSpent], dict[str, Tally]]:
     """The read model's position; the runs that it has, and as tallies those of them that have not ended."""
     named = {"id": conversation_id, "version": PROJECTION.version, "apart": MAX_SPENT}
-    async with using(pool) as conn, conn.transaction():
+    async with using(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
         # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await unbounded(conn)
         await conn.execute("LOCK TABLE runs IN ACCESS SHARE MODE")
         row = await (await conn.execute(_POSITION, named)).fetchone()
         if row is None:
             return 0, [], {}
-        ended = await (await conn.execute(_ENDED, named)).fetchall()
+        many = await (await conn.execute(_ARE_MANY, named)).fetchone()
+        ended = await (await conn.execute(_MERGED if many == (True,) else _APART, named)).fetchall()
         begun = await (await conn.execute(_BEGUN, named)).fetchall()
     spent = [
         RunSpent(
@@ -74,19 +79,24 @@ def _usage(inputs: int, outputs: int, cache_reads: int, cache_creations: int) ->
 
 _POSITION = "SELECT position FROM projection_positions WHERE name = 'runs' AND version = %(version)s"
 
-# Apart, or by day where there are too many.
-_ENDED = """
-WITH ended AS MATERIALIZED (
-    SELECT *, coalesce(agent_id, '') AS agent, coalesce(model, '') AS by_model,
-           substr(ended_at, 1, 10) AS day, count(*) OVER () > %(apart)s AS is_merged
-      FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL
-)
-SELECT (array_agg(trace_id ORDER BY ended_at DESC, trace_id))[1], agent, by_model, state, max(ended_at),
+_ARE_MANY = """
+SELECT count(*) > %(apart)s
+  FROM (SELECT FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL LIMIT %(apart)s + 1) AS ended
+"""
+
+_APART = """
+SELECT trace_id, coalesce(agent_id, ''), coalesce(model, ''), state, ended_at, rounds, 1,
+       input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens
+  FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL ORDER BY ended_at
+"""
+
+# With the trace of the last one, which has 32 characters.
+_MERGED = """
+SELECT right(max(ended_at || trace_id), 32), coalesce(agent_id, ''), coalesce(model, ''), state, max(ended_at),
        sum(rounds)::bigint, count(*), sum(input_tokens)::bigint, sum(output_tokens)::bigint,
        sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint
-  FROM ended
- GROUP BY agent, by_model, state, day, CASE WHEN NOT is_merged THEN trace_id END
- ORDER BY max(ended_at)
+  FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL
+ GROUP BY agent_id, model, state, substr(ended_at, 1, 10) ORDER BY max(ended_at)
 """
 
 _BEGUN = """
