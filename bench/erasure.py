@@ -89,7 +89,7 @@ async def _measured(
     idle, began = appends.taken(), time.monotonic()
     await _erase(pool, deleting, conversation_id)
     tombstone = time.monotonic() - began
-    while await unfinished_erasures(pool, limit=1):  # noqa: ASYNC110 - another process deletes
+    while any(each.rows_left for each in await unfinished_erasures(pool, limit=1)):  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     rows = time.monotonic() - began
     await _cleared(pool, conversation_id)

@@ -23,6 +23,7 @@ from conversations.queries.threads import find_thread, messages_of, summary_of
 from conversations.queries.time_travel import past_of
 from conversations.queries.unlisted import unlisted
 from runtime.postgres import Pool, connection
+from tests.admin_cli.conftest import Cli
 from tests.conversations.given import ACCOUNT, LATER, answered, asked, began, held, started, trace, turn
 
 pytestmark = pytest.mark.requirement("ERASE-PIECES")
@@ -55,6 +56,12 @@ async def rows_left(pool: Pool, conversation_id: str) -> int:
         row = await (await conn.execute(query, [conversation_id])).fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def progress(pool: Pool, conversation_id: str) -> tuple[int, int]:
+    """How many rows and how many copies are left."""
+    found = {each.conversation_id: each for each in await unfinished_erasures(pool, limit=100)}
+    return found[conversation_id].rows_left, found[conversation_id].copies_left
 
 
 async def finish(pool: Pool) -> int:
@@ -126,13 +133,12 @@ async def test_its_rows_go_in_pieces_which_name_every_position_and_run(
     await store.append(thread, [ERASED])
     left = len(before) + 1 - FIRST_PIECE
     assert await rows_left(pool, id_) == left
-    (unfinished,) = await unfinished_erasures(pool, limit=10)
-    assert (unfinished.conversation_id, unfinished.events, unfinished.left) == (id_, len(before), left - 1)
+    assert await progress(pool, id_) == (left - 1, FIRST_PIECE)
     while await erase_piece(pool):
         left = max(1, left - PIECE)
         assert await rows_left(pool, id_) == left
+        assert await progress(pool, id_) == (left - 1, len(before) + 1 - left)
     assert left == 1
-    assert await unfinished_erasures(pool, limit=10) == []
     pieces = [each for each in await due_erasures(pool, limit=100) if each.conversation_id == id_]
     assert [each.piece for each in pieces] == list(range(len(pieces)))
     assert sorted(position for each in pieces for position in each.positions) == before
@@ -144,6 +150,18 @@ async def test_its_rows_go_in_pieces_which_name_every_position_and_run(
     for each in pieces[1:]:
         await end_pass(pool, each)
     assert [each.piece for each in await due_erasures(pool, limit=100) if each.conversation_id == id_] == [0]
+
+
+async def test_an_operator_sees_what_is_left(
+    store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
+    thread = await long_thread(store, await begun(store, new_id()))
+    await store.append(thread, [ERASED])
+    listed = await asyncio.to_thread(Cli(migrated_database_url).json, "conversations", "deletions")
+    (found,) = [each for each in listed if each["conversation_id"] == thread.conversation_id]
+    assert found["rows_left"] == thread.version - FIRST_PIECE
+    assert found["copies_left"] == FIRST_PIECE
+    await finish(pool)
 
 
 async def test_two_that_delete_at_once_and_one_that_is_killed_leave_nothing(

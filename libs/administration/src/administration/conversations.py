@@ -23,6 +23,7 @@ from administration.reading import identifier, storable
 from administration.values import Deletion, Page
 from bus import erase_conversation
 from contracts.admin_errors import Invalid, NotFound, Unavailable, Use
+from conversations.erased_rows import UnfinishedErasure, unfinished_erasures
 from conversations.event_store.log import Log
 from conversations.projections.conversations import conversations_of, is_behind
 from conversations.queries.find_run import count_runs
@@ -37,6 +38,7 @@ _ENDS = ("running", "completed", "failed", "cancelled")
 _AT_ONCE = 4
 _PORTION = 100
 _NAMED = 5
+_DELETIONS = 100
 _PATIENCE_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 
@@ -128,6 +130,15 @@ def _tag(text: str | None) -> dict[str, str]:
     if not key or not equals:
         raise Invalid("tag", "must be KEY=VALUE")
     return {key: value}
+
+
+async def deletions(admin: Admin) -> tuple[UnfinishedErasure, ...]:
+    """List deleted conversations of which rows or copies are still to be removed, the largest first.
+
+    100 at most. No reader sees them. Raises Unavailable.
+    """
+    with outcomes():
+        return tuple(await unfinished_erasures(admin.pool, limit=_DELETIONS))
 
 
 async def delete(admin: Admin, conversation_id: str, *, dry_run: DryRun = False) -> Deletion:

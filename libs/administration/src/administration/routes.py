@@ -89,6 +89,7 @@ ROUTES: tuple[Route, ...] = (
     route("POST", f"{_APPROVAL}/decision", approvals.decide, bus="needed"),
     route("GET", "/conversations", conversations.page),
     route("GET", "/conversations/search", conversations.search),
+    route("GET", "/conversations/deletions", conversations.deletions),
     route("DELETE", _CONVERSATION, conversations.delete, bus="needed"),
 )
 

@@ -133,25 +133,22 @@ GRANT EXECUTE ON FUNCTION erase_piece() TO agentchat_service;
 
 
 class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
-    """An erased conversation that has rows in the log: `left` of the `events` that it had.
-
-    Times are ISO 8601 UTC. Its copies on NATS are removed after its rows, see `erasures`.
+    """An erased conversation of which something is left: rows of the log, which no reader sees, and events of
+    which EVENTS may hold copies.
     """
 
     conversation_id: str
-    events: int
-    left: int
-    began_at: str
-    worked_at: str
+    rows_left: int
+    copies_left: int
 
 
 async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
-    """Those that were not worked on for longest, first. Raises StoreUnavailable."""
+    """Those with most left first. Raises StoreUnavailable."""
     async with using(pool) as conn:
         rows = await (await conn.execute(_UNFINISHED, [limit])).fetchall()
     return [
-        UnfinishedErasure(conversation_id=each, events=events, left=left, began_at=began, worked_at=worked)
-        for each, events, left, began, worked in rows
+        UnfinishedErasure(conversation_id=each, rows_left=rows_left, copies_left=copies_left)
+        for each, rows_left, copies_left in rows
     ]
 
 
@@ -166,8 +163,11 @@ async def erase_piece(pool: Pool) -> bool:
 
 
 _UNFINISHED = """
-SELECT conversation_id, version - 1, below - 1,
-       to_char(began_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
-       to_char(worked_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
-  FROM unfinished_erasures ORDER BY worked_at LIMIT %s
+SELECT conversation_id, sum(in_log)::bigint, sum(copies)::bigint
+  FROM (SELECT conversation_id, below - 1 AS in_log, 0 AS copies FROM unfinished_erasures
+         UNION ALL
+        SELECT conversation_id, 0, cardinality(positions) - forgotten FROM erasures WHERE passes = 0
+         UNION ALL
+        SELECT conversation_id, 0, cardinality(positions) - forgotten FROM erasure_pieces) AS parts
+ GROUP BY conversation_id ORDER BY sum(in_log) DESC, sum(copies) DESC, conversation_id LIMIT %s
 """

@@ -26,8 +26,8 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
         "projector": _READ,
         "notifier": _READ,
     },
-    "erasures": {"projector": "SELECT, UPDATE, DELETE"},
-    "erasure_pieces": {"projector": "SELECT, UPDATE, DELETE"},
+    "erasures": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
+    "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "unfinished_erasures": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "notifier": _READ},
     "erased_links": {},  # a trigger's; the audit reads it as an operator
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},

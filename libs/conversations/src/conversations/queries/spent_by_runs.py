@@ -92,8 +92,8 @@ SELECT trace_id, coalesce(agent_id, ''), coalesce(model, ''), state, ended_at, r
 
 # With the trace of the last one, which has 32 characters.
 _MERGED = """
-SELECT right(max(ended_at || trace_id), 32), coalesce(agent_id, ''), coalesce(model, ''), state, max(ended_at),
-       sum(rounds)::bigint, count(*), sum(input_tokens)::bigint, sum(output_tokens)::bigint,
+SELECT right(max(ended_at || trace_id), 32), coalesce(agent_id, ''), coalesce(model, ''), state,
+       max(ended_at), sum(rounds)::bigint, count(*), sum(input_tokens)::bigint, sum(output_tokens)::bigint,
        sum(cache_read_tokens)::bigint, sum(cache_creation_tokens)::bigint
   FROM runs WHERE conversation_id = %(id)s AND ended_at IS NOT NULL
  GROUP BY agent_id, model, state, substr(ended_at, 1, 10) ORDER BY max(ended_at)

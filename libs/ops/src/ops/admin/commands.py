@@ -156,6 +156,7 @@ GROUPS: dict[str, Group] = {
             "list": Command(route="GET /conversations", most=50),
             "search": Command(route="GET /conversations/search", most=20),
             "delete": Command(route="DELETE /conversations/{conversation_id}"),
+            "deletions": Command(route="GET /conversations/deletions"),
         },
     ),
 }

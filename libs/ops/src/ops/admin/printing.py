@@ -19,6 +19,7 @@ from administration.values import (
 )
 from contracts.http import Approval
 from contracts.messages import AgentCheck
+from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage import UsageLine
 from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
@@ -32,6 +33,7 @@ _COLUMNS: dict[type, str] = {
     Approval: "id status tool input requested_at",
     Document: "id name title kind chunks imported_at",
     FoundConversation: "id account_id updated_at title",
+    UnfinishedErasure: "conversation_id rows_left copies_left",
     Key: "id name last4 disabled last_used_at revoked_at",
     KnowledgeBase: "id name language disabled documents chunks account_id",
     MonthUsage: "account_id tokens limit runs failed cancelled",
