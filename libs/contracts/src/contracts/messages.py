@@ -23,6 +23,9 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     From doors whose callers send the whole conversation: `history` is what a new conversation begins with,
     before the message; `after` is the id of the reply that a known one must end with; `instructions` stand
     behind the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
+
+    `is_task`: the client asks about a conversation, such as for its title. The run has no tools and retrieves
+    nothing. A worker of an earlier release runs it like any other request.
     """
 
     trace_id: str
@@ -41,6 +44,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     after: str | None = None
     instructions: str | None = None
     shown_sha256: str | None = None
+    is_task: bool = False
 
 
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):

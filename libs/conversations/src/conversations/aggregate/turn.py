@@ -220,19 +220,23 @@ def _first_events(
 def _run_started(
     request: ChatRequested, agent: AgentFacts, attempt: int, now: str, worker: str | None, offset: int = 0
 ) -> events.RunStarted:
+    facts = agent_facts(agent) | (_OF_A_TASK if request.is_task else {})
     return events.RunStarted(
         trace_id=request.trace_id,
         at=now,
         attempt=attempt,
         form=request.form,
         prompt_override=request.prompt,
-        **agent_facts(agent),
+        **facts,
         worker=worker,
         offset=offset,
         instructions=request.instructions,
         shown_sha256=request.shown_sha256,
     )
 
+
+_OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
+"""What a run that has no tools records instead of the agent's own."""
 
 DECIDED, CANCELLED = 1_000_000, 2_000_000
 """From here on count publications behind a decision, or a cancellation, that a run has waited for: by its
@@ -257,6 +261,7 @@ def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequest
         prompt=run.prompt_override,
         instructions=run.instructions,
         shown_sha256=run.shown_sha256,
+        is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )
 
 

@@ -51,6 +51,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     begins with the `history`. `attempted` is given where the client counts its tries: they have one run.
     `key` is an Idempotency-Key that the body has, for a request without the header.
 
+    `is_task`: as ChatRequested has it.
+
     With `verdicts` nothing new is asked: the run that waits for them goes on. `decides_all`: for all of them.
     """
 
@@ -69,5 +71,6 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     shown_sha256: str | None = None
     attempted: Try | None = None
     key: str | None = None
+    is_task: bool = False
     verdicts: tuple[Verdict, ...] = ()
     decides_all: bool = False

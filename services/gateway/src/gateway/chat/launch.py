@@ -273,4 +273,5 @@ def _request(trace_id: str, caller: Caller, ask: Ask) -> ChatRequested:
         after=ask.after,
         instructions=ask.instructions,
         shown_sha256=ask.shown_sha256,
+        is_task=ask.is_task,
     )

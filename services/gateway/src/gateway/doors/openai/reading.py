@@ -13,7 +13,7 @@ from conversations.claims.tries import Try
 from conversations.queries import shown_history
 from gateway.chat import shown
 from gateway.chat.ask import Ask, Asker
-from gateway.doors.openai import body
+from gateway.doors.openai import body, open_webui
 from gateway.doors.openai.description import BODY, CONVERSATION_KEY
 from gateway.doors.openai.headers import conversation_key_of, tries_of
 from gateway.http import strict_json
@@ -37,14 +37,15 @@ class CompletionAsk(Ask, frozen=True, kw_only=True):
 
 @described(
     *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
-    parameters=[CONVERSATION_KEY],
+    parameters=[CONVERSATION_KEY, open_webui.TASK],
     body=BODY,
 )
 async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
-    key = conversation_key_of(exchange)
     limit = asker.caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    is_task = open_webui.is_task(exchange, given.shown)
+    key = None if is_task else conversation_key_of(exchange)
     account_id = asker.caller.account_id
     agent_id = await parts.agent_names.called(account_id, given.model)
     if agent_id is None:
@@ -62,6 +63,7 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
         instructions=given.shown.instructions,
         shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, given.request, key),
+        is_task=is_task,
     )
     if key is None:
         return ask

@@ -17,6 +17,7 @@ from gateway.chat.ask import Ask, Asker
 from gateway.chat.launch import ended, refused_by
 from gateway.chat.start import Way, start
 from gateway.doors.agents import CONVERSATION_ID
+from gateway.doors.openai import open_webui
 from gateway.doors.openai.completions import credentials
 from gateway.doors.openai.description import CONVERSATION_KEY, SECURITY, TAG
 from gateway.doors.openai.headers import again, conversation_key_of
@@ -68,14 +69,16 @@ class ResponseAsk(Ask, frozen=True, kw_only=True):
     *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
     *("conversation_busy", "conversation_too_large"),
     *resume.REFUSALS,
-    parameters=[CONVERSATION_KEY],
+    parameters=[CONVERSATION_KEY, open_webui.TASK],
     body=BODY,
 )
 async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
-    key, caller = conversation_key_of(exchange), asker.caller
+    caller = asker.caller
     limit = caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    is_task = given.shown is not None and open_webui.is_task(exchange, given.shown)
+    key = None if is_task else conversation_key_of(exchange)
     agent_id = await parts.agent_names.called(caller.account_id, given.model)
     if agent_id is None:
         raise Refusal("agent_not_found")
@@ -99,10 +102,11 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
     all_new = "\n\n".join(each.content for each in given.shown.messages)
     ask = asked(
         message=given.shown.message if named is None else all_new,
-        unlisted=not given.stored,
+        unlisted=is_task or not given.stored,
         instructions=given.shown.instructions,
         shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, given.request, named or key),
+        is_task=is_task,
     )
     if named is not None:
         place = await _place(parts, asker, given)
