@@ -4,7 +4,7 @@ It is the one order of a run's updates, live or not: of each round its text, in 
 in, and then its calls and what they returned (docs/design.md 5).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from contracts import http, sse, wire
 from contracts.problems import problem
@@ -44,15 +44,33 @@ def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
     )
 
 
+MOST_PIECES = 2_000
+"""Pieces of text in a round as it is stored, and in a run as it is read again: more are joined."""
+
+
+def thinned(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
+    """Every `step`-th cut; without one, so many that `MOST_PIECES` are left at most.
+
+    A reader who comes back behind a cut that is not there any more gets the rest of its piece.
+    """
+    step = step or -(-len(cuts) // MOST_PIECES) or 1
+    return tuple(cuts[step - 1 :: step])
+
+
 def replayed(run: Run) -> Iterator[Update]:
-    """Every update of the run from its start to its end, or as far as it is recorded."""
+    """Every update of the run from its start to its end, or as far as it is recorded.
+
+    A model server may send its text in pieces of a character: one request for them all would hold a
+    gateway for seconds. So a run has at most `MOST_PIECES` of text, and one more a round.
+    """
+    step = -(-sum(len(each.cuts) for each in run.rounds) // MOST_PIECES) or 1
     yield Started()
     if run.sources is not None:
         yield Sources(run.sources)
     for each in run.rounds:
         if each.number > 1:
             yield NextRound(each.number)
-        yield from _pieces(each)
+        yield from _pieces(each, step)
         for call in each.calls:
             yield ToolStarted(call.call_id, call.name, call.input)
         for call in each.calls:
@@ -77,9 +95,9 @@ def end_of(run: Run) -> Finished | Broken:
     return Broken(run.code or "internal_error", run.detail or "")
 
 
-def _pieces(each: Round) -> Iterator[Text]:
+def _pieces(each: Round, step: int) -> Iterator[Text]:
     start = 0
-    for end in (*each.cuts, len(each.text)):
+    for end in (*thinned(each.cuts, step), len(each.text)):
         if start < end:
             yield Text(each.text[start:end])
             start = end

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
+from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
 from orchestrator.models import Later
 from orchestrator.run.resume import AlreadySent
@@ -156,7 +157,7 @@ class TraceChannel:
     @property
     def cuts(self) -> tuple[int, ...]:
         """Where its frames ended, in code points."""
-        return tuple(self._cuts)
+        return thinned(self._cuts)
 
     def said_events(self, now: str) -> tuple[events.Delta, ...]:
         """The text of the round under way, as its one event; () where none was said."""

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 
 from bus import BusUnavailable
 from contracts import events, frames
+from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import Refusal
 from conversations.errors import StoreUnavailable
@@ -70,7 +71,11 @@ async def heard(parts: Parts, run: Run, now: str) -> tuple[events.Delta, ...]:
     if run.state != "running" or not already.text:
         return ()
     number = len(run.rounds) + 1
-    return (events.Delta(trace_id=run.trace_id, at=now, round=number, text=already.text, cuts=already.cuts),)
+    return (
+        events.Delta(
+            trace_id=run.trace_id, at=now, round=number, text=already.text, cuts=thinned(already.cuts)
+        ),
+    )
 
 
 async def settle(parts: Parts, account_id: str, run: Run) -> None:
