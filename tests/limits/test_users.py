@@ -1,6 +1,7 @@
 """Who may do what on Redis: the users of the embedded server, which production has too."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, NoPermissionError
 
+from limits import lua_scripts
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers import valkey
@@ -33,6 +35,17 @@ NOBODY_MAY = (
     ("SET", OTHER, "word"),
     ("EVAL", "return redis.call('SET', KEYS[1], 'word')", "1", OTHER),
     ("MIGRATE", "host", "1", COUNTER, "0", "1"),
+)
+
+
+NO_SERVICE_MAY = (
+    ("SCAN", "0"),  # which names the keys of others
+    ("RANDOMKEY",),
+    ("DBSIZE",),
+    ("COPY", COUNTER, OTHER),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("SORT", COUNTER),
+    ("APPEND", COUNTER, "word"),
 )
 
 
@@ -64,6 +77,18 @@ async def test_each_user_has_the_counters_and_no_power_over_the_server(port: int
         assert await redis.eval("return redis.call('HGET', KEYS[1], 'tokens')", 1, COUNTER) == b"5"
         assert [command for command in NOBODY_MAY if not await refused(redis, command)] == []
         assert await refused(redis, ("GET", OTHER)) is (user != "operator")
+
+
+@pytest.mark.parametrize("user", [user for user in valkey.USERS if user != "operator"])
+async def test_a_service_may_do_what_the_limiters_scripts_do_and_no_more(port: int, user: str) -> None:
+    scripts = " ".join(value for value in vars(lua_scripts).values() if isinstance(value, str))
+    called = set(re.findall(r"redis\.p?call\('([A-Z]+)'", scripts))
+    assert {"TIME", "HGET", "ZADD"} <= called
+    async with Redis.from_url(valkey.url(port, KEY, user)) as redis:
+        for command in called:  # with no operands: what it says is not that it is refused
+            outcome = await redis.eval(f"return redis.pcall('{command}')['err'] or ''", 0)
+            assert b"ACL" not in outcome, command
+        assert [command for command in NO_SERVICE_MAY if not await refused(redis, command)] == []
 
 
 async def test_nobody_gets_in_without_a_password(port: int) -> None:

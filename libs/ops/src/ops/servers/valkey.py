@@ -10,12 +10,20 @@ from ops.secrets import login_password
 from ops.servers.files import server_environment, settings_file, valkey_server
 
 NAME = "valkey"
-_COUNTERS = (
-    "resetchannels ~limits:* -@all +@read +@write +eval +evalsha -function -@dangerous +ping +time "
-    "+client|setname +client|setinfo"
+_CONNECTION = "+ping +client|setname +client|setinfo +eval +evalsha"
+_IN_SCRIPTS = (
+    "+time +del +exists +expire +pexpire +pttl +get +set "
+    "+hdel +hget +hgetall +hincrby +hmget +hset +hsetnx +zadd +zcard +zrem +zremrangebyscore +zscore"
 )
-USERS = {"gateway": _COUNTERS, "orchestrator": _COUNTERS, "operator": f"%R~* {_COUNTERS}"}
-"""Access rules by user (valkey.io, ACL). An operator reads everything, and mends the counters."""
+_COUNTERS = f"resetchannels ~limits:* -@all {_CONNECTION} {_IN_SCRIPTS}"
+USERS = {
+    "gateway": _COUNTERS,
+    "orchestrator": _COUNTERS,
+    "operator": f"%R~* {_COUNTERS} +@read -@dangerous",
+}
+"""Access rules by user (valkey.io, ACL): what the limiter's scripts call, within the counters. An operator
+reads everything besides.
+"""
 
 
 def configuration(password: dict[str, str]) -> str:
