@@ -214,7 +214,8 @@ async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -
     for address in shown.addresses:
         served = await client.http.get(f"{client.url}{address}")
         assert served.status_code == 200, address
-        assert address == "/openapi.json" or served.headers["x-content-type-options"] == "nosniff"
+        assert served.headers["x-content-type-options"] == "nosniff"
+        assert served.headers["cross-origin-resource-policy"] == "same-origin"
     start = (await client.http.get(f"{client.url}/docs/start.js")).text
     assert 'url: "/openapi.json"' in start
     assert "validatorUrl: null" in start  # which is another host's otherwise
@@ -222,22 +223,38 @@ async def test_the_page_tries_calls_out_and_asks_no_other_host(client: Client) -
     check_problem(await client.http.get(f"{client.url}/docs/swagger-ui-standalone.js"), 404, "not_found")
 
 
-@pytest.mark.requirement("OPENAPI")
+@pytest.mark.requirement("OPENAPI", "DEMO-KEY")
 async def test_the_page_of_a_demo_has_its_key_and_its_agent(
     http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, tmp_path: Path
 ) -> None:
     demo = {"AGENTCHAT_DEMO_KEY": accounts.free.key, "AGENTCHAT_DEMO_AGENT_ID": accounts.free.agent}
     process = GatewayProcess(tmp_path, {**environ, **demo})
     await process.start()
-    start = (await http.get(f"{process.url}/docs/start.js")).text
+    script = await http.get(f"{process.url}/docs/start.js")
+    port = httpx.URL(process.url).port
+    by_host = {
+        host: (await http.get(f"{process.url}/docs/start.js", headers={"host": host})).text
+        for host in (*_OWN, *(f"{each}:{port}" for each in _OWN), *_OF_OTHERS, f"{_OF_OTHERS[0]}:{port}")
+    }
     document = (await http.get(f"{process.url}/openapi.json")).json()
     process.terminate()
     assert await process.wait() == 0
-    assert json.dumps(accounts.free.key) in start
+    key = json.dumps(accounts.free.key)
+    assert key in script.text
+    assert script.headers["cross-origin-resource-policy"] == "same-origin"
+    assert script.headers["cache-control"] == "no-store"
+    assert {host for host, text in by_host.items() if key in text} == {
+        host for host in by_host if host.startswith(_OWN) and host not in _OF_OTHERS
+    }
+    assert "const key = null;" in by_host["rebound.example"]
     (agent,) = [
         each for each in document["paths"]["/v1/chat"]["post"]["parameters"] if each["name"] == "X-Agent-Id"
     ]
     assert agent["example"] == accounts.free.agent
+
+
+_OWN = ("localhost", "127.0.0.1", "[::1]", "LOCALHOST")
+_OF_OTHERS = ("rebound.example", "127.0.0.1.rebound.example", "localhost.rebound.example", "localhost@x", "")
 
 
 class Shown(html.parser.HTMLParser):

@@ -16,6 +16,7 @@ from litestar import Request, get
 from litestar.params import FromPath
 
 from contracts import wire
+from gateway.http.exchange import of
 from gateway.http.problems import Refusal
 from gateway.http.responses import Answer
 from gateway.openapi.described import described
@@ -30,8 +31,11 @@ PAGE_HEADERS = {
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
 }
-"""With these a browser runs our own files alone, and fetches nothing from elsewhere."""
+"""With these a browser runs our own files alone, fetches nothing from elsewhere, and has no other site's page
+include them: a script of ours holds the demo's key.
+"""
 
 _PAGE = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>
@@ -58,6 +62,7 @@ const ui = SwaggerUIBundle({
 });
 """
 _BYTES = {"type": "string"}
+_LOOPBACK = re.compile(rb"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE)
 _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 
 
@@ -71,7 +76,8 @@ _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 @described(content={"application/json": {"type": "object"}})
 async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
     """As it was made at the start."""
-    return await _compressed(request, request.app.state.document, "application/json", {})
+    headers = {name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")}
+    return await _compressed(request, request.app.state.document, "application/json", headers)
 
 
 @get(
@@ -92,14 +98,24 @@ async def get_docs() -> Answer[Any]:
 async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Answer[Any]:
     """What the page is made of."""
     if name == "start.js":
-        demo = parts_of(request).demo
+        demo = parts_of(request).demo if _asked_by_loopback(request) else None
         script = _START % wire.encode(demo and demo.key).decode()
-        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=PAGE_HEADERS)
+        headers = {**PAGE_HEADERS, "cache-control": "no-store"}
+        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)
     if name not in _FILES:
         raise Refusal("not_found")
     file, media_type = _FILES[name]
     headers = {**PAGE_HEADERS, "cache-control": "max-age=3600"}
     return await _compressed(request, _packaged(file), media_type, headers)
+
+
+def _asked_by_loopback(request: Request[Any, Any, Any]) -> bool:
+    """Whether the browser has called this machine by a loopback name or address.
+
+    A page of another site whose name was made to resolve to 127.0.0.1 (DNS rebinding) has its own name here.
+    """
+    hosts = of(request.scope).header(b"host")
+    return len(hosts) == 1 and _LOOPBACK.fullmatch(hosts[0]) is not None
 
 
 async def _compressed(
