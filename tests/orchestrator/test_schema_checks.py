@@ -1,6 +1,7 @@
 """Checks of replies take turns by account: what one account's schemas cost delays no other's reply."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -43,6 +44,34 @@ async def test_slow_schemas_of_one_account_do_not_delay_another_accounts_reply()
             bomb.cancel()
         await asyncio.wait(bombs)
         assert await checks.problem(sound, "{}") == ""
+    finally:
+        await checks.aclose()
+
+
+@pytest.mark.requirement("ECMA-PATTERNS")
+@pytest.mark.parametrize("of_a_decision", [True, False])
+@pytest.mark.parametrize(
+    ("schema", "text", "wrong"),
+    [
+        ({"properties": {"id": {"pattern": "^ORD-[0-9]{4}$"}}}, {"id": "ORD-1028"}, {"id": "ORD-1028\n"}),
+        ({"properties": {"id": {"pattern": r"^\d$"}}}, {"id": "1"}, {"id": "\u0661"}),
+        ({"patternProperties": {"^a$": {}}, "additionalProperties": False}, {"a": 1}, {"a\n": 1}),
+        ({"patternProperties": {"^a$": {}}, "unevaluatedProperties": False}, {"a": 1}, {"a\n": 1}),
+        ({"propertyNames": {"pattern": "^a$"}}, {"a": 1}, {"a\n": 1}),
+    ],
+)
+async def test_a_pattern_is_one_of_ecma_262(
+    schema: dict[str, Any], text: dict[str, Any], wrong: dict[str, Any], of_a_decision: bool
+) -> None:
+    checks = SchemaChecks()
+    agent = _agent("a", 0, {"type": "object"} if of_a_decision else schema)
+    given = schema if of_a_decision else None
+    try:
+        assert await checks.problem(agent, json.dumps(text), schema=given) == ""
+        problem = await checks.problem(agent, json.dumps(wrong), schema=given)
+        assert "does not satisfy" in problem
+        if pattern := schema.get("properties", {}).get("id", {}).get("pattern"):
+            assert problem.endswith(json.dumps(pattern)), "as its author wrote it"
     finally:
         await checks.aclose()
 

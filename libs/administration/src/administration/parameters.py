@@ -28,7 +28,7 @@ SearchText = Annotated[
 ]
 OfStatus = Annotated[str, Meta(description="Such alone: pending, approved, denied, expired or cancelled.")]
 Month = Annotated[
-    str, Meta(pattern="^[0-9]{4}-(0[1-9]|1[0-2])$", description="UTC; without it the current one.")
+    str, Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])$(?!\n)", description="UTC; without it the current one.")
 ]
 OfKind = Annotated[str, Meta(min_length=1, description="Such things: account, key, plan, agent, ...")]
 OfSubject = Annotated[str, Meta(min_length=1, description="The thing with this id or name.")]

@@ -17,7 +17,7 @@ T = TypeVar("T")
 UUID = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
 Id = Annotated[str, msgspec.Meta(pattern=UUID)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-PlanName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$")]
+PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -192,7 +192,7 @@ class NewKnowledgeBase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     account_id: Id
     name: Name
-    language: Annotated[str, msgspec.Meta(pattern="^[a-z_]{1,63}$")] = "english"
+    language: Annotated[str, msgspec.Meta(pattern=r"^[a-z_]{1,63}$(?!\n)")] = "english"
     id: Id | None = None
 
 

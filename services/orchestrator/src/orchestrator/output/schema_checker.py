@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
+from contracts.ecma_patterns import python_schema
 from orchestrator.output.schema_protocol import CPU_SECONDS, Answer, Question
 
 _SAID_CHARS = 120
@@ -43,17 +44,22 @@ def problem(question: Question) -> str:
     except (msgspec.DecodeError, RecursionError):
         return "it is not JSON"
     try:
-        validator = Draft202012Validator(question.schema, registry=Registry())  # which fetches nothing
+        originals: dict[str, str] = {}
+        schema = python_schema(question.schema, originals)
+        validator = Draft202012Validator(schema, registry=Registry())  # which fetches nothing
         error = next(validator.iter_errors(value), None)
-        return "" if error is None else _said(error)
+        return "" if error is None else _said(error, originals)
     except RecursionError:
         return "it is nested too deeply to be checked"
     except Exception:  # noqa: BLE001 - a schema and a text of strangers, such as a number too large to divide
         return "it could not be checked"
 
 
-def _said(error: ValidationError) -> str:
-    wanted = msgspec.json.encode(error.validator_value).decode()
+def _said(error: ValidationError, originals: dict[str, str]) -> str:
+    value = error.validator_value
+    if error.validator == "pattern":
+        value = originals.get(value, value)
+    wanted = msgspec.json.encode(value).decode()
     if len(wanted) > _SAID_CHARS:
         wanted = wanted[:_SAID_CHARS] + "…"
     return f'at {error.json_path[:_SAID_CHARS]} it does not satisfy "{error.validator}": {wanted}'
