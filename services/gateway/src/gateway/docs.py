@@ -76,7 +76,9 @@ _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
 @described(content={"application/json": {"type": "object"}})
 async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
     """As it was made at the start."""
-    headers = {name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")}
+    headers = {
+        name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
+    }
     return await _compressed(request, request.app.state.document, "application/json", headers)
 
 
