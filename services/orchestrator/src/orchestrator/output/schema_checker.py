@@ -8,6 +8,7 @@ process, also if the worker that waits for it is long dead.
 import signal
 import sys
 import time
+from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator
@@ -56,7 +57,7 @@ def problem(question: Question) -> str:
 
 
 def _said(error: ValidationError, originals: dict[str, str]) -> str:
-    value = error.validator_value
+    value: Any = error.validator_value
     if error.validator == "pattern":
         value = originals.get(value, value)
     wanted = msgspec.json.encode(value).decode()
