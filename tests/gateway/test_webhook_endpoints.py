@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import os
 from collections.abc import AsyncIterator
 from typing import Any
@@ -240,3 +241,25 @@ async def test_endpoints_go_with_their_account(
     for table in ("webhook_endpoints", "webhook_cursors", "webhook_deliveries"):
         rows = await conn.execute(f"SELECT FROM {table} WHERE endpoint_id = %s".encode(), [made["id"]])
         assert await rows.fetchall() == []
+
+
+@pytest.mark.requirement("ACCOUNTS-UNCOUNTED")
+async def test_a_page_of_deliveries_and_a_replay_count_nothing_of_others(hooks: Hooks) -> None:
+    made = await hooks.make()
+    sent = [await hooks.ok("POST", f"/{made['id']}/test", {"type": "run.failed"}) for _ in range(3)]
+    first = await hooks.ok("GET", f"/{made['id']}/deliveries", limit="2")
+    assert [each["id"] for each in first["data"]] == [sent[2]["id"], sent[1]["id"]]
+    cursor = first["next_cursor"]
+    assert json.loads(base64.urlsafe_b64decode(cursor + "==")) == sent[1]["id"]
+    second = await hooks.ok("GET", f"/{made['id']}/deliveries", limit="2", cursor=cursor)
+    assert [each["id"] for each in second["data"]] == [sent[0]["id"]]
+    assert second["next_cursor"] is None
+    other = await hooks.make()
+    elsewhere = await hooks.ok("GET", f"/{other['id']}/deliveries", limit="2", cursor=cursor)
+    assert elsewhere == {"data": [], "next_cursor": None}
+    by_place = base64.urlsafe_b64encode(b"4711").decode().rstrip("=")
+    wrong = await hooks.send("GET", f"/{made['id']}/deliveries", cursor=by_place)
+    check_problem(wrong, 400, "invalid_request")
+    beyond = {"from": 1, "to": 2**53 - 1}
+    begun = await hooks.ok("POST", f"/{made['id']}/replay", beyond, status=202)
+    assert (begun["from"], begun["to"]) == (1, 2**53 - 1)

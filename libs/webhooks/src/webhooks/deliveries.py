@@ -36,18 +36,19 @@ async def page(
     endpoint_id: str,
     *,
     status: DeliveryStatus | None,
-    before: int | None,
+    before: str | None,
     limit: int,
-) -> tuple[list[Delivery], int | None]:
-    """Up to `limit` deliveries, the newest first, and the place behind which there are more.
+) -> tuple[list[Delivery], str | None]:
+    """Up to `limit` deliveries, the newest first, and the id of the last of them where there are more.
 
-    `before` is such a place. Raises NotFound, DatabaseUnavailable.
+    `before` is such an id: places count the deliveries of all accounts. Those before one that was deleted as
+    too old are gone too. Raises NotFound, DatabaseUnavailable.
     """
     async with connection(pool) as conn:
         found = await endpoints.get_on(conn, account_id, endpoint_id)
         asked = {"endpoint": found.id, "status": status, "before": before, "limit": limit + 1}
         rows = await (await conn.execute(_PAGE, asked)).fetchall()
-    more = rows[limit - 1][-1] if len(rows) > limit else None
+    more = rows[limit - 1][0] if len(rows) > limit else None
     return [_delivery(row) for row in rows[:limit]], more
 
 
@@ -95,10 +96,9 @@ async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last
         if row is None or row[0] >= MAX_REPLAYS:
             raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
         replay_id = new_id()
-        row = await (await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])).fetchone()
-        assert row is not None, "it is inserted"
+        await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
         await tell(conn, found.id)
-    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=row[0])
+    return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
 
 
 async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpoint:
@@ -135,8 +135,8 @@ def _known_form(delivery_id: str) -> str:
 
 
 def _delivery(row: tuple[Any, ...]) -> Delivery:
-    """A row of `_SHOWN`, whose last column is the place."""
-    return msgspec.convert(dict(zip(Delivery.__struct_fields__, row[:-1], strict=True)), Delivery)
+    """A row of `_SHOWN`."""
+    return msgspec.convert(dict(zip(Delivery.__struct_fields__, row, strict=True)), Delivery)
 
 
 def _example(type_: EventType, endpoint: Endpoint) -> object:
@@ -154,11 +154,14 @@ def _example(type_: EventType, endpoint: Endpoint) -> object:
 
 
 _SHOWN: LiteralString = """
-SELECT delivery_id, type, position, status, attempts, next_attempt_at, created_at, place
+SELECT delivery_id, type, position, status, attempts, next_attempt_at, created_at
   FROM webhook_deliveries WHERE endpoint_id =
 """
 _PAGE = f"""{_SHOWN} %(endpoint)s AND status = coalesce(%(status)s, status)
-   AND place < coalesce(%(before)s::bigint, 9223372036854775807) ORDER BY place DESC LIMIT %(limit)s"""
+   AND place < CASE WHEN %(before)s::text IS NULL THEN 9223372036854775807 ELSE coalesce((
+       SELECT place FROM webhook_deliveries
+        WHERE delivery_id = %(before)s AND endpoint_id = %(endpoint)s), 0) END
+ ORDER BY place DESC LIMIT %(limit)s"""  # noqa: S608 - our own parts
 _ONE = f"{_SHOWN} %s AND delivery_id = %s"
 
 _ENDPOINT_OF = """
@@ -181,5 +184,4 @@ _REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND unti
 _INSERT_REPLAY = """
 INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until)
 VALUES (%s, %s, %s, least(%s, (SELECT coalesce(max(notification_id), 0) FROM conversation_events)))
-RETURNING until
 """
