@@ -1,8 +1,19 @@
 """Chat as JSON, lists page by page, and the other calls: what is asked and what comes back."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from agentchat_client import Conflict, Conversation, HistoryMessage, Message, NotFound, Reply, ToolRun
+from agentchat_client import (
+    Conflict,
+    Conversation,
+    HistoryMessage,
+    Message,
+    Misconfigured,
+    NotFound,
+    Reply,
+    ToolRun,
+)
 from agentchat_client.models import Page
 from agentchat_client.paging import Paging
 from tests.client.conftest import Connect, Serve
@@ -64,6 +75,22 @@ def test_conversations_are_found_by_their_metadata(serve: Serve, connect: Connec
         "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100",
         "/v1/conversations?metadata.customer=C+77&metadata.open=yes&limit=100&cursor=a",
     ]
+
+
+@pytest.mark.requirement("CLIENT", "CONV-FILTERS")
+def test_conversations_are_found_by_agent_time_and_title(serve: Serve, connect: Connect) -> None:
+    server = serve(page(thread(1)))
+    since = datetime(2026, 11, 1, tzinfo=UTC)
+    connect(server).conversations(
+        agent_id="shop", created_after=since, created_before=since + timedelta(days=1), title="a parcel"
+    )
+    (request,) = server.requests
+    assert request.target == (
+        "/v1/conversations?agent_id=shop&created_after=2026-11-01T00%3A00%3A00%2B00%3A00"
+        "&created_before=2026-11-02T00%3A00%3A00%2B00%3A00&title=a+parcel&limit=100"
+    )
+    with pytest.raises(Misconfigured, match="created_after has no time zone"):
+        connect(server).conversations(created_after=datetime(2026, 11, 1))
 
 
 @pytest.mark.requirement("CLIENT", "DESCRIBE")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any, Literal, Self, TypeVar
 
 import httpx
@@ -92,10 +93,17 @@ class AsyncAgentChat:
         return AsyncChatStream(self._sender, calls.events(trace_id, last_event_id, form))
 
     def conversations(
-        self, limit: int | None = None, *, metadata: Mapping[str, str] | None = None
+        self,
+        limit: int | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        agent_id: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        title: str | None = None,
     ) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
-        query = calls.metadata_query(metadata)
+        query = calls.filters(metadata, agent_id, created_after, created_before, title)
         return self._listed(Paging("/v1/conversations", limit, query), Page[Conversation])
 
     async def conversation(self, conversation_id: str) -> Conversation:

@@ -3,6 +3,7 @@
 import os
 import uuid
 from collections.abc import Callable, Generator, Mapping
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Literal
 from urllib.parse import quote
@@ -176,9 +177,29 @@ def fork(conversation_id: str, at: str | int | None) -> Call:
     )
 
 
-def metadata_query(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """What finds the threads that have these pairs."""
-    return {f"metadata.{key}": value for key, value in (metadata or {}).items()}
+def filters(
+    metadata: Mapping[str, str] | None,
+    agent_id: str | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+    title: str | None,
+) -> dict[str, str]:
+    """The query that finds the threads which match all of these. Raises Misconfigured."""
+    given = {
+        **{f"metadata.{key}": value for key, value in (metadata or {}).items()},
+        "agent_id": agent_id,
+        "created_after": _time("created_after", created_after),
+        "created_before": _time("created_before", created_before),
+        "title": title,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _time(name: str, time: datetime | None) -> str | None:
+    """Raises Misconfigured."""
+    if time is not None and time.tzinfo is None:
+        raise Misconfigured(f"{name} has no time zone.")
+    return None if time is None else time.isoformat()
 
 
 def cancel(trace_id: str) -> Call:

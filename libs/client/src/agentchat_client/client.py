@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Literal, Self, TypeVar
 
 import httpx
@@ -108,13 +109,22 @@ class AgentChat:
         return ChatStream(self._sender, calls.events(trace_id, last_event_id, form))
 
     def conversations(
-        self, limit: int | None = None, *, metadata: Mapping[str, str] | None = None
+        self,
+        limit: int | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        agent_id: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        title: str | None = None,
     ) -> Iterator[Conversation]:
         """The account's threads, the newest first, page by page; the list may lag by a moment.
 
-        With `metadata` those that have all of these pairs.
+        Only those that match all that is given: all pairs of `metadata`, the `agent_id` of the last message,
+        created at `created_after` or later and before `created_before`, a part of the `title`. Raises
+        Misconfigured for a time without a zone.
         """
-        query = calls.metadata_query(metadata)
+        query = calls.filters(metadata, agent_id, created_after, created_before, title)
         return self._listed(Paging("/v1/conversations", limit, query), Page[Conversation])
 
     def conversation(self, conversation_id: str) -> Conversation:

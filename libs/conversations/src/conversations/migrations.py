@@ -133,5 +133,6 @@ async def migrate(database_url: str) -> None:
     async with migrations.migrating(database_url) as conn:
         await migrations.apply(conn, "conversations", STEPS)
     await migrations.build_indexes(
-        database_url, shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES
+        database_url,
+        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | conversations.INDEXES,
     )

@@ -1,6 +1,7 @@
 """The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
 
 from collections.abc import Mapping, Sequence
+from typing import LiteralString
 
 import msgspec
 from psycopg import sql
@@ -57,6 +58,11 @@ UPDATE projection_positions SET version = 3 WHERE name = 'conversations' AND ver
 """The same for version 3."""
 
 
+_BY_AGENT = "ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC)"
+INDEXES: dict[str, LiteralString] = {"conversations_agent_idx": _BY_AGENT}
+"""What the live table has in addition to the steps: built while it is written."""
+
+
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     """A thread in a list: times are ISO 8601 UTC, `title` the one that was set, or the beginning of its first
     message.
@@ -74,29 +80,55 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: ForkedFrom | None = None
 
 
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which threads a list has: those that match all that is given.
+
+    `agent_id` is that of the last message. `created_from` is inclusive, `created_before` is not; both are in
+    the form of `created_at`. `title` is a part of the title, in upper or lower case.
+    """
+
+    metadata: Mapping[str, str] = {}
+    source_id: str | None = None
+    agent_id: str | None = None
+    created_from: str | None = None
+    created_before: str | None = None
+    title: str | None = None
+
+    def conditions(self) -> list[tuple[sql.SQL, object]]:
+        """Each with its value; `created_before` is a bound of the list's order instead."""
+        found: list[tuple[sql.SQL, object | None]] = [
+            (_WITH_METADATA, Jsonb(dict(self.metadata)) if self.metadata else None),
+            (_FORKS_OF, self.source_id),
+            (_OF_AGENT, self.agent_id),
+            (_CREATED_FROM, self.created_from),
+            (_WITH_TITLE, self.title),
+        ]
+        return [(condition, value) for condition, value in found if value is not None]
+
+
+ALL = Filter()
+
+
 async def conversations_of(
     pool: Pool,
     account_id: str,
     *,
     limit: int,
     before: tuple[str, str] | None = None,
-    metadata: Mapping[str, str] | None = None,
-    source_id: str | None = None,
+    matching: Filter | None = None,
 ) -> list[ConversationRow]:
     """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 
-    Only those that have all of `metadata`, where any are given, and forks of `source_id`, where that is.
     `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
     """
+    matching = matching or ALL
+    place = before or _LAST
+    if matching.created_before is not None:
+        place = min(place, (matching.created_before, ""))
+    found = matching.conditions()
     async with using(pool) as conn:
-        place = (account_id, *(before or _LAST))
-        found: list[tuple[sql.SQL, object]] = []
-        if metadata:
-            found.append((_WITH_METADATA, Jsonb(dict(metadata))))
-        if source_id is not None:
-            found.append((_FORKS_OF, source_id))
         query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
-        cursor = await conn.execute(query, (*place, *(value for _, value in found), limit))
+        cursor = await conn.execute(query, (account_id, *place, *(value for _, value in found), limit))
         return [_row(*row) for row in await cursor.fetchall()]
 
 
@@ -225,7 +257,7 @@ def _add(change: _Change, event: events.ConversationStarted | events.MessageSave
 PROJECTION = Projection(
     name="conversations",
     version=3,
-    tables=FIRST_TABLES + _DESCRIBED + _FORKED,
+    tables=FIRST_TABLES + _DESCRIBED + _FORKED + f"CREATE INDEX conversations_agent_idx {_BY_AGENT};\n",
     takes=frozenset(
         {
             events.ConversationStarted,
@@ -289,6 +321,13 @@ _ORDER = sql.SQL(" ORDER BY created_at DESC, conversation_id DESC LIMIT %s")
 # The second condition is that of the index.
 _WITH_METADATA = sql.SQL(" AND metadata @> %s AND metadata <> '{}'")
 _FORKS_OF = sql.SQL(" AND source_id = %s")
+_OF_AGENT = sql.SQL(" AND agent_id = %s")
+_CREATED_FROM = sql.SQL(" AND created_at >= %s")
+# The database's own collation may be C, whose `lower` knows ASCII alone. No index finds a part of a text here
+# (the embedded Postgres has no pg_trgm): where few titles match, the account's threads are read.
+_WITH_TITLE = sql.SQL("""
+ AND strpos(lower(coalesce(given_title, title) COLLATE pg_c_utf8), lower(%s COLLATE pg_c_utf8)) > 0
+""")
 
 # Of those that are not listed here the read model of runs knows. Ids sort by time.
 _WITH_AGENT = sql.SQL("""

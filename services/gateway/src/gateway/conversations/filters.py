@@ -1,7 +1,12 @@
-"""Which conversations a list is to have: those with these metadata, and forks of this one."""
+"""Which conversations a list has: by agent, time, title, metadata, and the conversation that they fork."""
+
+import re
+from typing import Any
 
 from contracts import ids
-from contracts.values import MAX_KEY, MAX_PAIRS, MAX_VALUE
+from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
+from conversations.projections.conversations import Filter
+from conversations.queries.time_travel import log_time
 from gateway.conversations.description import key_of
 from gateway.http import query
 from gateway.http.exchange import Exchange
@@ -26,23 +31,63 @@ METADATA = {
 }
 
 
-FORKED_FROM = {
-    "name": "forked_from",
-    "in": "query",
-    "description": "Only forks of this conversation.",
-    "schema": {"type": "string", "format": "uuid"},
-}
+def _parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": description, "schema": {"type": "string", **schema}}
 
 
-def source_of(exchange: Exchange) -> str | None:
-    """The conversation whose forks are asked for; None: any. Raises Refusal."""
-    given = query.parameters(exchange, "forked_from").get("forked_from")
-    if given is not None and not ids.is_uuid(given.lower()):
-        raise invalid("forked_from", "This must be the id of a conversation.")
-    return given and given.lower()
+PARAMETERS = (
+    METADATA,
+    _parameter("forked_from", "Only forks of this conversation.", format="uuid"),
+    _parameter("agent_id", "Only conversations whose last message is this agent's.", format="uuid"),
+    _parameter("created_after", "Only those created at this time (RFC 3339) or later.", format="date-time"),
+    _parameter("created_before", "Only those created before this time (RFC 3339).", format="date-time"),
+    _parameter(
+        "title",
+        "Only those whose title contains this text, in upper or lower case.",
+        minLength=1,
+        maxLength=MAX_TITLE,
+    ),
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII)
 
 
-def metadata_of(exchange: Exchange) -> dict[str, str]:
+def filter_of(exchange: Exchange) -> Filter:
+    """What the query asks for. Raises Refusal."""
+    given = query.parameters(exchange, "forked_from", "agent_id", "created_after", "created_before", "title")
+    title = given.get("title")
+    if title is not None and not 1 <= len(title) <= MAX_TITLE:
+        raise invalid("title", f"This has 1 to {MAX_TITLE} characters.")
+    return Filter(
+        metadata=_metadata_of(exchange),
+        source_id=_id("forked_from", given, "a conversation"),
+        agent_id=_id("agent_id", given, "an agent"),
+        created_from=_time("created_after", given),
+        created_before=_time("created_before", given),
+        title=title and title.replace("\x00", "\ufffd"),
+    )
+
+
+def _id(name: str, given: dict[str, str], of_what: str) -> str | None:
+    text = given.get(name)
+    if text is not None and not ids.is_uuid(text.lower()):
+        raise invalid(name, f"This must be the id of {of_what}.")
+    return text and text.lower()
+
+
+def _time(name: str, given: dict[str, str]) -> str | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    wrong = invalid(name, "This must be a time in RFC 3339, such as 2026-11-21T09:30:00Z.")
+    if not _TIME.fullmatch(text):
+        raise wrong
+    try:
+        return log_time(text.upper())
+    except (ValueError, OverflowError):
+        raise wrong from None
+
+
+def _metadata_of(exchange: Exchange) -> dict[str, str]:
     """The pairs that are asked for; none: any. Raises Refusal."""
     found: dict[str, str] = {}
     for name, values in query.fields(exchange, "replace").items():

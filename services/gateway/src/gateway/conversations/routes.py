@@ -62,9 +62,10 @@ async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[S
     summary="List the account's conversations, the newest first.",
     description="The list may be behind by a moment; one conversation never is.",
     response_description="A page of them.",
+    guards=[within_reads_at_once],
     dependencies={"paging": Provide(_provide_list_paging)},
 )
-@described(parameters=[filters.METADATA, filters.FORKED_FROM], examples={"last": EXAMPLE_PAGE})
+@described(parameters=filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
     request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
 ) -> ConversationPage:
@@ -75,8 +76,7 @@ async def list_conversations(
         caller.account_id,
         limit=limit + 1,
         before=paging.after,
-        metadata=filters.metadata_of(of(request.scope)),
-        source_id=filters.source_of(of(request.scope)),
+        matching=filters.filter_of(of(request.scope)),
     )
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
     return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))

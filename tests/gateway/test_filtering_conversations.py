@@ -1,0 +1,79 @@
+"""GET /v1/conversations by agent, time and title."""
+
+import os
+
+import pytest
+
+from contracts import events, ids
+from conversations.event_store.store import ConversationStore
+from runtime.postgres import Pool
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, make_account
+from tests.gateway.test_reading_conversations import project
+
+pytestmark = pytest.mark.requirement("CONV-FILTERS")
+
+
+async def _thread(store: ConversationStore, account: Account, agent: str, message: str, day: int) -> str:
+    conversation_id, trace_id = ids.new_id(), os.urandom(16).hex()
+    at = f"2026-11-{day:02}T09:30:00.000000Z"
+    started = events.ConversationStarted(trace_id=trace_id, at=at, account_id=account.account_id)
+    asked = events.MessageSaved(
+        trace_id=trace_id, at=at, message_id=ids.new_id(), role="user", agent_id=agent, content=message
+    )
+    await store.append(await store.load(conversation_id), [started, asked])
+    return conversation_id
+
+
+async def test_conversations_are_found_by_agent_time_and_title(
+    client: Client, store: ConversationStore, pool: Pool, migrated_database_url: str
+) -> None:
+    account = await make_account(pool, "Unlimited")
+    mine = Client(client.http, client.url, account.key, account.agent)
+    one = await _thread(store, account, account.agent, "Where is my PARCEL?", 1)
+    two = await _thread(store, account, account.second_agent, "100 % wool_socks", 2)
+    three = await _thread(store, account, account.agent, "A parcel is lost", 3)
+    described = events.ConversationDescribed(
+        trace_id=os.urandom(16).hex(), at=stored.AT, title="Ärger", metadata={"customer": "C-77"}
+    )
+    await store.append(await store.load(three), [described])
+    await project(migrated_database_url)
+
+    async def found(**query: str) -> list[str]:
+        page = (await mine.get("/v1/conversations", **query)).json()
+        return [row["conversation_id"] for row in page["data"]]
+
+    assert await found(agent_id=account.agent.upper()) == [three, one]
+    assert await found(agent_id=account.second_agent) == [two]
+    assert await found(title="parcel") == [one], "a title that was set takes the place of the first"
+    assert await found(title="äRG") == [three]
+    assert await found(title="0 % w") == [two]
+    assert await found(title="%") == [two], "no character is a wildcard"
+    assert await found(created_after="2026-11-02T09:30:00Z") == [three, two]
+    assert await found(created_before="2026-11-02T10:30:00+01:00") == [one]
+    day = {"created_after": "2026-11-02T00:00:00Z", "created_before": "2026-11-03T00:00:00Z"}
+    assert await found(**day) == [two]
+    assert await found(agent_id=account.agent, **day) == []
+    assert await found(agent_id=account.agent, title="r", **{"metadata.customer": "C-77"}) == [three]
+    first = (await mine.get("/v1/conversations", agent_id=account.agent, limit="1")).json()
+    assert await found(agent_id=account.agent, cursor=first["next_cursor"]) == [one]
+    bounded = {"created_before": "2026-11-02T00:00:00Z", "cursor": first["next_cursor"]}
+    assert await found(**bounded) == [one], "the earlier of the cursor and the time counts"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("agent_id", "Shop"),
+        ("created_after", "yesterday"),
+        ("created_after", "2026-11-02"),
+        ("created_before", "2026-11-02T09:30:00"),
+        ("created_before", "2026-13-02T09:30:00Z"),
+        ("title", ""),
+        ("title", "x" * 257),
+    ],
+)
+async def test_a_filter_that_cannot_be_is_refused_by_name(client: Client, name: str, value: str) -> None:
+    problem = check_problem(await client.get("/v1/conversations", **{name: value}), 400, "invalid_request")
+    assert [error["field"] for error in problem["errors"]] == [name]
