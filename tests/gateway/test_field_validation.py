@@ -239,10 +239,13 @@ async def test_pages_are_asked_for_in_one_form(client: Client) -> None:
     ):  # a cursor of one's own finds what it finds
         response = await client.get("/v1/conversations", cursor=encoded(place))
         assert response.status_code in (200, 400)
-    for query in ("limit=1&cursor=", "limit=00100", "&&=&a=b", "%ff=1"):
-        key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    key = {"X-Api-Key": client.headers["X-Api-Key"]}
+    for query in ("limit=1&cursor=", "limit=00100", "&&"):
         response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
         assert response.json() == {"data": [], "next_cursor": None}
+    for query in ("&&=&a=b", "%ff=1"):
+        response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
+        check_problem(response, 400, "invalid_request")
 
 
 @pytest.mark.requirement("TRACE-ID", "LIMIT-RATE")

@@ -90,17 +90,15 @@ async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
 @pytest.mark.requirement("QUERY-BOUNDS")
 async def test_a_query_is_bounded_in_fields_and_bytes(client: Client) -> None:
     key = {"X-Api-Key": client.headers["X-Api-Key"]}
-    for query, status in (
-        ("&".join(["a=1"] * 50), 200),
-        ("&".join(["a=1"] * 51), 400),
-        ("a=" + "1" * (16 * 1024 - 2), 200),
-        ("a=" + "1" * (16 * 1024 - 1), 400),
+    for query, is_too_large in (
+        ("&".join(["a=1"] * 50), False),
+        ("&".join(["a=1"] * 51), True),
+        ("a=" + "1" * (16 * 1024 - 2), False),
+        ("a=" + "1" * (16 * 1024 - 1), True),
     ):
         response = await client.http.get(f"{client.url}/v1/conversations?{query}", headers=key)
-        assert response.status_code == status
-        assert status == 200 or check_problem(response, 400, "invalid_request")["detail"].startswith(
-            "The query"
-        )
+        detail = check_problem(response, 400, "invalid_request")["detail"]
+        assert detail.startswith("The query") is is_too_large, "else it is an unknown parameter"
 
 
 @pytest.mark.requirement("READ-SHARES")
