@@ -1,7 +1,9 @@
 """Approvals as those who decide see them: one out of the log at once, lists out of the read model."""
 
+import psycopg
 import pytest
 from msgspec.structs import replace
+from psycopg import sql
 
 from contracts import events, http
 from conversations.aggregate.approvals import Answer, Decided, decide
@@ -49,6 +51,33 @@ async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_i
     assert await listed(pool, conversation_id=waiting.conversation_id) == [found.approval]
     assert await listed(pool, status="pending") == []
     assert await list_approvals(pool, "another", limit=10) == []
+
+
+@pytest.mark.parametrize("column", ["name", "input", "server", "expires_at", "status"])
+async def test_a_row_that_an_earlier_release_wrote_in_part_is_read_from_the_log(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str, column: str
+) -> None:
+    await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await follow(pool, log)
+    whole = await listed(pool)
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(sql.SQL("UPDATE approvals SET {} = NULL").format(sql.Identifier(column)))
+    assert await listed(pool) == whole != []
+
+
+async def test_a_row_whose_approval_cannot_be_read_leaves_the_others(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
+    await follow(pool, log)
+    whole = await listed(pool)
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
+        await owner.execute(
+            "INSERT INTO approvals (trace_id, call_id, conversation_id, account_id, approval_id)"
+            " VALUES ('t', 'c', 'x', %s, 'zzz')",
+            [ACCOUNT],
+        )
+    assert await listed(pool) == whole
 
 
 async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: Log, pool: Pool) -> None:

@@ -1,5 +1,6 @@
 """Approvals as those who decide see them: one out of the log, by its id, and lists out of the read model."""
 
+from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -8,8 +9,10 @@ from contracts import events, http, wire
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
 from conversations.database import FOUND_TEXT, using
+from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
+from runtime.logs import get_logger
 from runtime.postgres import Pool
 
 FUNCTION = """
@@ -84,7 +87,10 @@ async def list_approvals(
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
-    """Those of an account, or of all, the newest first, behind the id `after`. Raises StoreUnavailable."""
+    """Those of an account, or of all, the newest first, behind the id `after`. Raises StoreUnavailable.
+
+    A row that cannot be read is read from the log: an earlier release's projector left fields out of it.
+    """
     named = {
         "account": account_id,
         "status": status,
@@ -94,7 +100,31 @@ async def list_approvals(
     }
     async with using(pool) as conn:
         rows = await (await conn.execute(_LIST, named)).fetchall()
-    return [_listed(*row) for row in rows]
+    listed = [(row[5], _readable(row)) for row in rows]
+    return [
+        approval
+        for approval_id, known in listed
+        if (approval := known or await _logged(pool, approval_id)) is not None
+    ]
+
+
+async def _logged(pool: Pool, approval_id: str) -> http.Approval | None:
+    try:
+        found = await find_approval(pool, approval_id)
+    except UnreadableEvent as error:
+        get_logger("approvals").warning("approval_unreadable", approval_id=approval_id, reason=str(error))
+        return None
+    return None if found is None else found.approval
+
+
+def _readable(row: Sequence[Any]) -> http.Approval | None:
+    given, requested, decided, *others = row
+    if given is None or None in others:
+        return None
+    try:
+        return _listed(given, requested, decided, *others)
+    except (msgspec.DecodeError, ValueError):
+        return None
 
 
 def _listed(
