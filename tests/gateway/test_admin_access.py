@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import jsonschema
@@ -13,12 +14,14 @@ import pytest
 
 from administration.routes import ROUTES
 from contracts import http as wire_types
+from gateway.access.wrong_keys import WRONG_AT_ONCE
 from gateway.admin import described
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import ask
+from tests.system.collector import Collector, collector
 
 pytestmark = pytest.mark.requirement("ADMIN-API")
 
@@ -56,6 +59,36 @@ async def test_the_two_doors_have_two_keys(admin: AdminClient, accounts: Account
         assert (await admin.http.get(chats, headers=headers)).status_code == 401
     scheme = {"Authorization": f"bearer {TOKEN}"}  # RFC 9110: its name in any case
     assert (await admin.http.get(f"{admin.url}/accounts", headers=scheme)).status_code == 200
+
+
+@pytest.mark.requirement("ADMIN-GUESSES")
+async def test_an_address_may_try_so_many_wrong_tokens_and_the_right_one_always_counts(
+    http: httpx.AsyncClient, environ: dict[str, str], tmp_path: Path
+) -> None:
+    with collector() as metrics:
+        own = {
+            "AGENTCHAT_ADMIN_TOKEN": TOKEN,
+            "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": metrics.endpoint,
+        }
+        process = GatewayProcess(tmp_path, environ | own, {"access.wrong_keys.SECONDS_EACH": 3600.0})
+        await process.start()
+        guesses = [AdminClient(http, process.url, f"wrong-{number}") for number in range(WRONG_AT_ONCE + 4)]
+        seen = [(await guess.send("GET", "/accounts")).status_code for guess in guesses]
+        assert seen == [401] * (WRONG_AT_ONCE + 1) + [429] * 3
+        refused = await guesses[0].send("GET", "/accounts")
+        check_problem(refused, 429, "rate_limited")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert (await AdminClient(http, process.url).send("GET", "/accounts")).status_code == 200
+        nothing = await AdminClient(http, process.url, None).send("GET", "/accounts")
+        check_problem(nothing, 401, "invalid_admin_token")
+        process.terminate()
+        await process.wait()
+        assert metrics.counts_of("agentchat.admin.tokens.refused") == {
+            "reason=wrong": WRONG_AT_ONCE + 1,
+            "reason=address": 4,
+            "reason=missing": 1,
+        }
 
 
 @pytest.mark.requirement("NO-CORS")

@@ -1,6 +1,5 @@
-"""From a request to its answer: the token, the arguments, the function of the route, and its outcome."""
+"""From a request to its answer: the arguments, the function of the route, and its outcome."""
 
-import hmac
 import re
 from typing import Any
 
@@ -17,8 +16,6 @@ from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal, invalid
 from gateway.http.responses import Answer
 
-_SCHEME = b"bearer "
-_CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat admin"')
 _ACTOR = re.compile(r"[!-~]{1,100}")
 
 
@@ -29,16 +26,6 @@ async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: 
     """
     acting = msgspec.structs.replace(admin, actor=_actor(exchange, admin.actor))
     return _answer(route, await route.call(acting, **await arguments(exchange, route, path)))
-
-
-def check_token(exchange: Exchange, token: bytes) -> None:
-    """`Authorization: Bearer <token>`, once, and nothing else opens this door. Raises Refusal."""
-    values = exchange.header(b"authorization")
-    given = values[0] if len(values) == 1 else b""
-    is_bearer = given[: len(_SCHEME)].lower() == _SCHEME
-    # In constant time: the time must not show how much of it is right.
-    if not hmac.compare_digest(given[len(_SCHEME) :].strip(), token) or not is_bearer:
-        raise Refusal("invalid_admin_token", headers=[_CHALLENGE])
 
 
 def _actor(exchange: Exchange, instead: str) -> str:

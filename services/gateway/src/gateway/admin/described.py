@@ -106,7 +106,7 @@ def _content(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codes(route: Route) -> list[str]:
-    codes = ["invalid_admin_token", "invalid_request", "overloaded", "internal_error"]
+    codes = ["invalid_admin_token", "rate_limited", "invalid_request", "overloaded", "internal_error"]
     if route.method != "GET":
         codes += ["unsupported_media_type", "message_too_large", "conflict"]
     if route.path_parameters or any(each.name == "account_id" for each in route.query):

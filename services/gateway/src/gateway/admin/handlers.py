@@ -10,8 +10,9 @@ from litestar.handlers.base import BaseRouteHandler
 from administration.route import Route
 from administration.routes import ROUTES
 from contracts.admin_errors import AdminError
-from gateway.admin.answering import answer, check_token, refusal_of
+from gateway.admin.answering import answer, refusal_of
 from gateway.admin.door import AdminDoor
+from gateway.admin.token import check_token
 from gateway.http.exchange import of
 from gateway.http.responses import Answer, Problem
 from gateway.parts import parts_of
@@ -20,8 +21,8 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 
 async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
-    """Guard: the administrator's token. Raises Refusal."""
-    check_token(of(connection.scope), _door(connection).token)
+    """Guard: the administrator's token. Raises Refusal: 401, 429."""
+    await check_token(of(connection.scope), parts_of(connection), _door(connection).token)
 
 
 def router() -> Router:
