@@ -28,8 +28,8 @@ async def test_shutdown_hands_runs_over_at_once(world: World, provider: Scripted
             completed = await caller.until(frames.Completed, seconds=8.0)  # before its lease could expire
     assert completed.message.content == caller.text == "It has shipped."
     lost = [event for event in await world.events(caller) if isinstance(event, events.ReplyLost)]
-    assert [event.usage.total for event in lost] == [11]
-    assert (await world.run(caller)).usage.total == completed.message.token_count == 11 + 15
+    assert [event.usage.total for event in lost] == [10 + 2]
+    assert (await world.run(caller)).usage.total == completed.message.token_count == 10 + 2 + 15
 
 
 @pytest.mark.requirement("PROGRESS")

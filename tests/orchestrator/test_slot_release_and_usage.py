@@ -51,13 +51,14 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
         ([says("It has shipped.")], None, 15),
         ([breaks(how="overloaded_error"), says("It has shipped.")], None, 11 + 15),
         ([breaks("It ", how="reset"), says("has shipped.")], None, 11 + 15),
+        ([breaks("It " * 100, how="reset"), says("has shipped.")], None, 10 + 75 + 15),
         ([fails(401, "authentication_error")], "provider_error", 0),
         ([breaks("It ", how="reset")], "provider_error", 2 * 11),
         ([breaks("It ", how="api_error")], "provider_error", 2 * 11),
         ([says("No.", stop_reason="refusal")], "provider_refused", 15),
         ([asks(("c", "unknown", "{}")), says("No.", stop_reason="refusal")], "provider_refused", 2 * 15),
     ],
-    ids=["reply", "retried", "went-on", "refused-key", "cut", "error", "refusal", "second-round"],
+    ids=["reply", "retried", "went-on", "went-on-after-much", "refused-key", "cut", "error", "refusal", "second-round"],
 )
 async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
     working: World,
@@ -86,7 +87,7 @@ async def test_a_cancelled_run_is_settled(
         CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
     )
     await caller.until(frames.Failed)
-    await settled(world, limiter, caller, 11)
+    await settled(world, limiter, caller, 10 + 2)
 
 
 async def test_a_run_past_its_deadline_is_settled(
@@ -98,7 +99,7 @@ async def test_a_run_past_its_deadline_is_settled(
     await world.begun(request)
     caller = await admitted(world, limiter, world.again(request))
     await caller.until(frames.Failed)
-    await settled(world, limiter, caller, 11)
+    await settled(world, limiter, caller, 10 + 2)
 
 
 async def test_a_run_that_broke_here_is_settled(

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.values import Usage
 from orchestrator.models import Credentials, ModelCall
-from tests.orchestrator.provider_caller import Caller
+from tests.orchestrator.provider_caller import Caller, user
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, page
 from tests.orchestrator.scripted_chat import (
     DONE,
@@ -230,3 +230,22 @@ async def test_a_check_hangs_up_at_the_first_event(provider: ScriptedProvider, c
 async def test_calls_are_asked_for(provider: ScriptedProvider, caller: Caller) -> None:
     provider.will(fails(429, error("slow down"), retry_after_ms="1"), asks(("c", "f", "{}")))
     assert (await caller.stream()).stop_reason == "tool_use"
+
+
+@pytest.mark.requirement("USAGE")
+@pytest.mark.parametrize("how", ["close", "reset", "garbage"])
+async def test_a_stream_that_breaks_before_its_usage_is_counted_by_its_length(
+    provider: ScriptedProvider, caller: Caller, how: str
+) -> None:
+    provider.will(breaks("It has " * 20, how=how))
+    await caller.failure(system="s" * 80, messages=[user("u" * 320)])
+    assert caller.meter.usage == Usage(input_tokens=100, output_tokens=35)
+
+
+@pytest.mark.requirement("USAGE")
+async def test_a_call_that_no_stream_answers_costs_nothing(
+    provider: ScriptedProvider, caller: Caller
+) -> None:
+    provider.will(breaks(how="close"))
+    await caller.failure()
+    assert caller.meter.usage == Usage()

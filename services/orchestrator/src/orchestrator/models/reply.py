@@ -78,6 +78,10 @@ class StreamedReply(ABC):
             bad_inputs={place: problem for place, (_, problem) in enumerate(contents) if problem},
         )
 
+    def received(self) -> tuple[dict[str, Any], ...]:
+        """The blocks so far, of a reply that may have been broken off."""
+        return tuple(block for block, _ in self._contents(cut=True))
+
     def _begins(self, message_id: str | None, model: str | None) -> None:
         self.begun = True
         self._message_id = self._message_id or short_line(message_id or "", _NAME_CHARS)

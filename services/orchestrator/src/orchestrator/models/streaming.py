@@ -12,8 +12,10 @@ from typing import Any, Protocol
 import httpx2
 
 from contracts.timings import CHECK_SECONDS
+from contracts.values import Usage
 from net_guard import AddressRefused
 from orchestrator.models.body import Body
+from orchestrator.models.estimates import with_estimates
 from orchestrator.models.port import (
     Credentials,
     Meter,
@@ -113,7 +115,7 @@ class StreamingModel:
                 if sent.any or not failure.transient or number == MAX_TRIES or loop.time() + pause > give_up:
                     raise
             finally:
-                meter.usage += builder.usage
+                meter.usage += _cost(builder, call)
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
@@ -162,6 +164,13 @@ class StreamingModel:
         if isinstance(error, self._wire.faults):
             return self._wire.failure(error)
         return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+
+
+def _cost(builder: StreamedReply, call: ModelCall) -> Usage:
+    """What the provider reported; of a stream that broke off, with an estimate of what it did not report."""
+    if builder.ended or builder.finished or not builder.begun:
+        return builder.usage
+    return with_estimates(builder.usage, call, builder.received())
 
 
 class _Watch:
