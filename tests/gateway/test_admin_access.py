@@ -21,7 +21,7 @@ from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 from tests.gateway.sockets import ask
-from tests.system.collector import Collector, collector
+from tests.system.collector import collector
 
 pytestmark = pytest.mark.requirement("ADMIN-API")
 

@@ -58,7 +58,17 @@ async def settled(world: World, limiter: Limiter, caller: Listener, tokens: int)
         ([says("No.", stop_reason="refusal")], "provider_refused", 15),
         ([asks(("c", "unknown", "{}")), says("No.", stop_reason="refusal")], "provider_refused", 2 * 15),
     ],
-    ids=["reply", "retried", "went-on", "went-on-after-much", "refused-key", "cut", "error", "refusal", "second-round"],
+    ids=[
+        "reply",
+        "retried",
+        "went-on",
+        "went-on-after-much",
+        "refused-key",
+        "cut",
+        "error",
+        "refusal",
+        "second-round",
+    ],
 )
 async def test_a_reply_or_a_failure_is_settled_with_all_that_its_calls_cost(
     working: World,

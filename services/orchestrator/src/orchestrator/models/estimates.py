@@ -1,4 +1,4 @@
-"""What a call has cost whose stream ended before its provider reported all of it: an estimate, by length. Pure."""
+"""What a call cost whose stream broke off before its provider reported it: an estimate by length. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ CHARACTERS_A_TOKEN = 4
 
 
 def with_estimates(reported: Usage, call: ModelCall, received: Iterable[Mapping[str, Any]]) -> Usage:
-    """`reported`, with an estimate of what is missing: the input where none was reported, and the output where
+    """`reported`, with an estimate of what is missing: the input where none was reported, the output where
     the blocks `received` have more than was reported.
     """
     sent = reported.input_tokens + reported.cache_read_tokens + reported.cache_creation_tokens
