@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -45,6 +46,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
+def _with_event_schemas(document: Any) -> Any:
+    """The document with the schemas of events where schemathesis looks for them."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for answer in operation["responses"].values():
+                for media in answer.get("content", {}).values():
+                    media["schema"] = media.pop("x-itemSchema", media["schema"])
+    return document
+
+
 def run_schemathesis(
     target: Target, folder: Path, options: Sequence[str], *, seed: int, peers: bool = False
 ) -> Outcome:
@@ -55,9 +66,11 @@ def run_schemathesis(
     config, report = folder / f"schemathesis-{seed}.toml", folder / f"schemathesis-{seed}.json"
     config.write_text(_CONFIG.read_text() + (_PEERS if peers else _ONE_CALLER))
     (folder / "peers.json").write_text(json.dumps(_peers(target)))
+    described = folder / f"openapi-{seed}.json"
+    described.write_text(json.dumps(_with_event_schemas(httpx.get(f"{target.base_url}/openapi.json").json())))
     command = [
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
-        *("run", f"{target.base_url}/openapi.json", "--checks", "all", "--no-color"),
+        *("run", str(described), "--url", target.base_url, "--checks", "all", "--no-color"),
         *("--seed", str(seed), "--report-json-path", str(report), *options),
     ]
     environ = os.environ | {
