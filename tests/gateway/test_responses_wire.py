@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
+from openai.types.responses import ResponseError
 
 from contracts.examples import SOURCE
 from contracts.http import DecisionBody
@@ -95,9 +97,9 @@ def test_the_order_is_openais_and_the_last_event_has_the_whole_response() -> Non
     assert [event["type"] for event in read] == [
         *("response.created", "response.in_progress"),
         *message[:2],
+        *message[2:3] * 2,
         "response.output_text.annotation.added",
-        *message[2:3],
-        *message[2:],
+        *message[3:],
         *called * 2,
         *("response.mcp_call.completed", "response.output_item.done"),
         *("response.mcp_call.failed", "response.output_item.done"),
@@ -138,7 +140,8 @@ def test_what_failed_or_was_cancelled_is_not_whole() -> None:
         *_, ended = events([*begun, last])
         response = ended["response"]
         assert (ended["type"], response["status"]) == ("response.failed", status)
-        assert response["error"]["code"] == last.code
+        assert ResponseError.model_validate(response["error"]).code == "server_error", "one of OpenAI's"
+        assert response["error"]["service_code"] == last.code
         assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
     *_, ended = events([Started(), Finished(REPLY, (), Usage(), "length")])
     assert ended["type"] == "response.incomplete"
@@ -170,11 +173,30 @@ def test_a_wait_completes_the_response_and_has_no_place_in_the_runs_stream() -> 
         "arguments": "{}",
     }
     place = events(before)[-1]["sequence_number"]
-    assert {each["sequence_number"] for each in run[-3:]} == {last["sequence_number"]} == {place}
+    numbers = [each["sequence_number"] for each in (*run, last)]
+    assert numbers == sorted(set(numbers)), "strictly increasing"
     assert [each["type"] for each in events([*before, WAIT], place)] == [
         *("response.output_item.done", "response.output_item.added", "response.output_item.done"),
         "response.completed",
     ]
+
+
+def test_a_citation_has_the_place_of_its_mark() -> None:
+    other = replace(SOURCE, index=SOURCE.index + 1, url="https://other.example/")
+    mark = f"[{SOURCE.index}]"
+    pieces = ["Grüße🙂 ", mark[:1], f"{mark[1:]}, ", "[99] ", mark]
+    *_, last = events([Started(), Sources((SOURCE, other)), *map(Text, pieces), FINISHED])
+    (part,) = last["response"]["output"][0]["content"]
+    places = [(note["url"], note["start_index"], note["end_index"]) for note in part["annotations"]]
+    assert places[-1] == (other.url, 0, 0), "not cited"
+    assert [part["text"][start:end] for _, start, end in places[:-1]] == [mark, mark]
+    assert {url for url, *_ in places[:-1]} == {SOURCE.url}
+
+
+def test_a_response_under_way_has_the_text_so_far() -> None:
+    (message,) = response_of(BEGUN, [Started(), Text("Grü"), Text("ße")]).output
+    assert isinstance(message, wire.MessageItem)
+    assert (message.status, message.content[0].text) == ("in_progress", "Grüße")
 
 
 @pytest.mark.requirement("TOOLS-ELICITATION")

@@ -1,6 +1,7 @@
 """Tool calls that a person has to allow, as callers meet them: over every door, on two gateways."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -200,9 +201,13 @@ async def test_openais_clients_are_told_of_an_error_and_not_to_try_again(shop: C
     whole = await shop.http.post(address, json=body, headers=key)
     assert (whole.status_code, whole.headers["x-should-retry"]) == (409, "false")
     assert whole.json()["error"]["code"] == "approval_required"
+    (needed,) = whole.json()["error"]["approvals"]
+    assert (await shop.get(f"/v1/approvals/{needed['id']}")).json()["status"] == "pending"
     streamed = await shop.http.post(address, json=body | {"stream": True}, headers=key)
     last = streamed.text.strip().split("\n\n")[-1]
-    assert '"code":"approval_required"' in last
+    error = json.loads(last.removeprefix("data: "))["error"]
+    assert error["code"] == "approval_required"
+    assert (await shop.get(f"/v1/approvals/{error['approvals'][0]['id']}")).json()["status"] == "pending"
     assert "[DONE]" not in streamed.text
 
 

@@ -1,5 +1,6 @@
 """What a completion says: text, tokens, sources, cut replies, failures."""
 
+import re
 from typing import Any
 
 import openai
@@ -58,8 +59,12 @@ async def test_sources_are_annotations(talk_to: TalkTo, policies: Caller) -> Non
         "messages": [{"role": "user", "content": "May I return an order?"}],
     }
     message = (await talk.client.chat.completions.create(**asked)).choices[0].message
-    cited = [note.url_citation.url for note in message.annotations or ()]
-    assert cited
+    found = [note.url_citation for note in message.annotations or ()]
+    cited = [each.url for each in found]
+    assert found[0].end_index > 0
+    for each in found:
+        mark = (message.content or "")[each.start_index : each.end_index]
+        assert re.fullmatch(r"\[\d+\]" if each.end_index else "", mark)
     stream = await talk.client.chat.completions.create(**asked, stream=True)
     notes = [note async for chunk in stream for note in _notes(chunk)]
     assert [note["url_citation"]["url"] for note in notes] == cited
@@ -84,12 +89,14 @@ async def test_a_reply_that_was_cut_says_so(talk_to: TalkTo, make_agent: MakeAge
 async def test_a_run_that_fails_is_an_error_before_or_in_the_stream(
     talk_to: TalkTo, make_agent: MakeAgent
 ) -> None:
-    failing = talk_to(await make_agent("demo-echo?fail=400"), max_retries=0)
+    failing = talk_to(await make_agent("demo-echo?fail=400"))
     asked: dict[str, Any] = {"model": failing.model, "messages": [{"role": "user", "content": "hi"}]}
     with pytest.raises(openai.InternalServerError) as refused:
         await failing.client.chat.completions.create(**asked)
     assert refused.value.status_code == 502
     assert refused.value.code == "provider_error"
+    assert refused.value.response.headers["x-should-retry"] == "false", "the provider refuses it each time"
+    assert refused.value.response.request.headers["x-stainless-retry-count"] == "0"
     stream = await failing.client.chat.completions.create(**asked, stream=True)
     with pytest.raises(openai.APIError) as broken:
         _ = [chunk async for chunk in stream]

@@ -2,7 +2,8 @@
 
 A handler that asks for a run says in which `Way`, and has it started (`gateway.chat.start`).
 
-`wording_at` says how refusals are worded at an address, whether there is anything or not.
+`wording_at` says how refusals are worded at an address, whether there is anything or not; `canonical`
+which path a handler has, where clients know it by another.
 """
 
 from contracts import http
@@ -17,7 +18,9 @@ _WORDINGS = (
     Wording(prefix="", words=head_of, body=http.Problem),
 )
 
-__all__ = ["HANDLERS", "wording_at"]
+canonical = openai.canonical
+
+__all__ = ["HANDLERS", "canonical", "wording_at"]
 
 
 def wording_at(path: str) -> Wording:

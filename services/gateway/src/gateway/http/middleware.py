@@ -7,7 +7,7 @@ from typing import Any
 
 from opentelemetry.trace import Span, Status, StatusCode
 
-from gateway.doors import wording_at
+from gateway.doors import canonical, wording_at
 from gateway.http import problems
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
@@ -48,7 +48,8 @@ class Door:
     async def _pass(self, exchange: Exchange) -> None:
         scope = exchange.scope
         method = {"OPTIONS": _NO_METHOD, "HEAD": "GET"}.get(scope["method"], scope["method"])
-        inner = {**scope, "method": method, "state": {**scope.get("state", {}), ATTRIBUTE: exchange}}
+        state = {**scope.get("state", {}), ATTRIBUTE: exchange}
+        inner = {**scope, "method": method, "path": canonical(scope["path"]), "state": state}
         try:
             if _has_another_form(scope):
                 await problems.answer(exchange, Refusal("not_found"))

@@ -7,11 +7,14 @@ docs/decisions/0035.
 """
 
 from gateway.doors.openai import responses
+from gateway.doors.openai.azure import canonical
 from gateway.doors.openai.completions import complete
 from gateway.doors.openai.models import get_model, list_models
 from gateway.doors.openai.refusals import words
 from gateway.doors.openai.wire import OpenAIError
 from gateway.http.problems import Wording
+
+__all__ = ["HANDLERS", "WORDING", "canonical"]
 
 HANDLERS = (complete, list_models, get_model, *responses.HANDLERS)
 WORDING = Wording(prefix="/openai/", words=words, body=OpenAIError)

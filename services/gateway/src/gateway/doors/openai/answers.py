@@ -8,8 +8,9 @@ from functools import partial
 
 from contracts import wire
 from contracts.updates import Broken, Finished, Sources, Started, Text, Update
-from contracts.values import Cut
+from contracts.values import Cut, Source
 from gateway.doors.openai import refusals
+from gateway.doors.openai.citations import citations
 from gateway.doors.openai.wire import (
     Annotation,
     Choice,
@@ -34,6 +35,7 @@ class Chunks:
             CompletionChunk, id=completion_id, object="chat.completion.chunk", created=created, model=model
         )
         self._include_usage = include_usage
+        self._sources: tuple[Source, ...] = ()
 
     def encode(self, updates: Iterable[Update]) -> bytes:
         """The bytes of these updates; b"" for those that clients are not told of."""
@@ -45,18 +47,28 @@ class Chunks:
                 return self._chunk(Delta(content=update.text))
             case Started():
                 return self._chunk(Delta(role="assistant", content=""))
-            case Sources() if update.sources:
-                return self._chunk(Delta(annotations=_annotations(update)))
+            case Sources():
+                self._sources = update.sources
+                return b""
             case Finished():
-                return self._chunk(Delta(), _FINISH[update.cut]) + self._usage(update) + _DONE
+                return self._annotations(update) + self._finish(update)
             case Broken():
-                return wire.encode_sse(refusals.event(update.code, update.message))
+                return wire.encode_sse(refusals.event(update.code, update.message, update.approvals))
             case _:
                 return b""
 
     def _chunk(self, delta: Delta, finish_reason: str | None = None) -> bytes:
         choice = ChunkChoice(delta=delta, finish_reason=finish_reason)
         return wire.encode_sse(self._chunk_of(choices=(choice,)))
+
+    def _annotations(self, finished: Finished) -> bytes:
+        """Their places are known when the text is complete."""
+        if not self._sources:
+            return b""
+        return self._chunk(Delta(annotations=_annotations(finished.message.content, self._sources)))
+
+    def _finish(self, finished: Finished) -> bytes:
+        return self._chunk(Delta(), _FINISH[finished.cut]) + self._usage(finished) + _DONE
 
     def _usage(self, finished: Finished) -> bytes:
         if not self._include_usage:
@@ -72,7 +84,7 @@ def completion_of(
     said = Said(
         role="assistant",
         content=finished.message.content,
-        annotations=_annotations(found[-1]) if found else (),
+        annotations=_annotations(finished.message.content, found[-1].sources) if found else (),
     )
     return Completion(
         id=completion_id,
@@ -83,9 +95,12 @@ def completion_of(
     )
 
 
-def _annotations(sources: Sources) -> tuple[Annotation, ...]:
+def _annotations(text: str, sources: tuple[Source, ...]) -> tuple[Annotation, ...]:
     return tuple(
-        Annotation(url_citation=UrlCitation(url=source.url, title=source.title)) for source in sources.sources
+        Annotation(
+            url_citation=UrlCitation(url=source.url, title=source.title, start_index=start, end_index=end)
+        )
+        for source, start, end in citations(text, sources)
     )
 
 

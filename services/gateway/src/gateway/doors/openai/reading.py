@@ -13,7 +13,7 @@ from conversations.claims.tries import Try
 from conversations.queries import shown_history
 from gateway.chat import shown
 from gateway.chat.ask import Ask, Asker
-from gateway.doors.openai import body, open_webui
+from gateway.doors.openai import azure, body, open_webui
 from gateway.doors.openai.description import BODY, CONVERSATION_KEY
 from gateway.doors.openai.headers import conversation_key_of, tries_of
 from gateway.http import strict_json
@@ -47,7 +47,11 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
     is_task = open_webui.is_task(exchange, given.shown)
     key = None if is_task else conversation_key_of(exchange)
     account_id = asker.caller.account_id
-    agent_id = await parts.agent_names.called(account_id, given.model)
+    deployment = azure.deployment_of(exchange.scope["path"])
+    model, request = given.model, given.request
+    if deployment is not None:
+        model, request = deployment, f"{deployment}\n{given.request}"
+    agent_id = await parts.agent_names.called(account_id, model)
     if agent_id is None:
         raise Refusal("agent_not_found")
     hash_of = partial(shown_history.hash_of, account_id, agent_id, key or "")
@@ -55,14 +59,14 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
         form=asker.form,
         agent_id=agent_id,
         message=given.shown.message,
-        model=given.model,
+        model=model,
         include_usage=given.include_usage,
         streamed=given.streamed,
         unlisted=key is None,
         history=given.shown.history,
         instructions=given.shown.instructions,
         shown_sha256=hash_of(given.shown.digests.messages),
-        attempted=attempt_of(exchange, asker, given.request, key),
+        attempted=attempt_of(exchange, asker, request, key),
         is_task=is_task,
     )
     if key is None:

@@ -3,16 +3,22 @@
 Its SDKs try 408, 409, 429 and 5xx again, twice, unless `x-should-retry: false` says that it is of no use.
 """
 
+import msgspec
+
 from contracts import errors, wire
+from contracts.values import ApprovalNeeded
 from gateway.doors.openai.wire import ErrorObject, OpenAIError
 from gateway.http.problems import Refusal, headers_of
 
 _CHALLENGE = (b"www-authenticate", b'Bearer realm="agent-chat"')
 _NO_USE = (b"x-should-retry", b"false")
-_USELESS = frozenset(
+# Of the codes whose statuses the SDKs try again: those that another try may change. Of the others some end a
+# run whose model calls were paid for, and which the orchestrator tried again where that helps
+# (`provider_error`, `output_invalid`); the rest wait for something that no retry brings.
+RETRYABLE = frozenset(
     {
-        *("quota_exceeded", "idempotency_conflict", "cancelled", "provider_refused", "deadline_exceeded"),
-        *("approval_required", "approval_pending", "approval_decided", "approval_expired"),
+        *("conversation_busy", "rate_limited", "overloaded", "server_shutdown", "internal_error"),
+        *("provider_overloaded", "provider_timeout", "generation_interrupted"),
     }
 )
 # Clients branch on these words of OpenAI's; all other codes are our own.
@@ -46,18 +52,31 @@ def words(refusal: Refusal, _trace_id: str) -> tuple[list[tuple[bytes, bytes]], 
         param = "model"
     own = refusal.detail == refusal.row.advice
     message = _ADVICE.get(refusal.row.code, refusal.detail) if own else refusal.detail
-    data = wire.encode(OpenAIError(error=_problem(refusal.row, message, param)))
+    data = wire.encode(OpenAIError(error=_problem(refusal.row, message, param, refusal.approvals)))
     headers = headers_of(refusal, b"application/json", data, _CHALLENGE)
-    return [*headers, _NO_USE] if refusal.row.code in _USELESS else headers, data
+    return [*headers, _NO_USE] if _is_final(refusal.row) else headers, data
 
 
-def event(code: str, message: str) -> OpenAIError:
+def event(code: str, message: str, approvals: tuple[ApprovalNeeded, ...] = ()) -> OpenAIError:
     """The last event of a stream that failed. A code that the table does not hold must not reach a caller."""
     row = errors.error(code)
-    return OpenAIError(error=_problem(row, message or row.title, None))
+    return OpenAIError(error=_problem(row, message or row.title, None, approvals))
 
 
-def _problem(row: errors.Code, message: str, param: str | None) -> ErrorObject:
+def _is_final(row: errors.Code) -> bool:
+    """Whether the SDKs would try again what no other try changes."""
+    return (row.status in (408, 409, 429) or row.status >= 500) and row.code not in RETRYABLE
+
+
+def _problem(
+    row: errors.Code, message: str, param: str | None, approvals: tuple[ApprovalNeeded, ...]
+) -> ErrorObject:
     kind = _TYPES.get(row.status, "invalid_request_error" if row.status < 500 else "server_error")
     kind = "insufficient_quota" if row.code == "quota_exceeded" else kind
-    return ErrorObject(message=message, type=kind, param=param, code=_CODES.get(row.code, row.code))
+    return ErrorObject(
+        message=message,
+        type=kind,
+        param=param,
+        code=_CODES.get(row.code, row.code),
+        approvals=approvals or msgspec.UNSET,
+    )

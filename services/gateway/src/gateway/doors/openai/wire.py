@@ -2,14 +2,20 @@
 
 import msgspec
 
+from contracts.values import ApprovalNeeded
+
 
 class ErrorObject(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no answer. `param` names the field that is wrong, `code` is to be branched on."""
+    """Why there is no answer. `param` names the field that is wrong, `code` is to be branched on.
+
+    `approvals`, which is no field of OpenAI's: the tool calls that a person has to decide about.
+    """
 
     message: str
     type: str
     param: str | None = None
     code: str | None = None
+    approvals: tuple[ApprovalNeeded, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class OpenAIError(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +42,7 @@ class ModelList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UrlCitation(msgspec.Struct, frozen=True, kw_only=True):
-    """A source. Retrieval comes before the text, so it has no place in that."""
+    """A source, and its mark in the text, in code points; 0 to 0 where it is not cited."""
 
     url: str
     title: str

@@ -23,8 +23,9 @@ from contracts.updates import (
     Update,
     Waiting,
 )
-from contracts.values import Cut
+from contracts.values import Cut, Source
 from gateway.doors.openai import refusals
+from gateway.doors.openai.citations import Citation, citations, marked
 from gateway.doors.openai.responses import wire
 from gateway.runs.behind import Behind
 
@@ -48,7 +49,8 @@ class Output:
         self._after = after
         self._number = _BEFORE_ALL
         self._round = 1
-        self._sources: tuple[wire.CitedUrl, ...] = ()
+        self._sources: tuple[Source, ...] = ()
+        self._cites_all = True  # the first text has all sources, those after it only what they cite
         self._message: int | None = None  # the place of the message that is open
         self._message_id = ""
         self._text: list[str] = []
@@ -57,6 +59,12 @@ class Output:
     def encode(self, updates: Iterable[Update]) -> bytes:
         """The events of these updates, whose tools' returns have their outputs."""
         return b"".join(self._bytes(update) for update in updates)
+
+    @property
+    def so_far(self) -> wire.Response:
+        """The response with the text that is under way. No events may be encoded after this."""
+        self._end_message("in_progress")
+        return self.response
 
     def _bytes(self, update: Update) -> bytes:
         match update:
@@ -68,9 +76,7 @@ class Output:
                     wire.InProgress, response=started
                 )
             case Sources():
-                self._sources = tuple(
-                    wire.CitedUrl(url=each.url, title=each.title) for each in update.sources
-                )
+                self._sources = update.sources
                 return b""
             case ToolStarted():
                 return self._end_message() + self._call(update)
@@ -101,7 +107,7 @@ class Output:
         return _event(kind(sequence_number=self._number, **fields))
 
     def _here(self, kind: type[wire.Event], **fields: object) -> bytes:
-        """An event of this stream alone: it is no place in the run's."""
+        """An event of this stream alone: it is no place in the run's, so that nothing is lost after it."""
         return _event(kind(sequence_number=max(self._number, self._after, 0), **fields))
 
     def _say(self, text: str) -> bytes:
@@ -128,23 +134,27 @@ class Output:
         item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
         told = self._sent(wire.ItemAdded, output_index=self._message, item=item)
         told += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
-        for index, source in enumerate(self._sources):
-            note = {"annotation_index": index, "annotation": source, **self._place()}
-            told += self._sent(wire.AnnotationAdded, **note)
+        if self._cites_all:  # they had these places here once: a number is the same place at every release
+            self._number += len(self._sources)
         return told
 
     def _end_message(self, status: str = "completed") -> bytes:
         if self._message is None:
             return b""
         place, index = self._place(), self._message
-        part = wire.OutputText(text="".join(self._text), annotations=self._sources)
-        self._message, self._sources = None, ()
+        text = "".join(self._text)
+        found = (citations if self._cites_all else marked)(text, self._sources)
+        part = wire.OutputText(text=text, annotations=tuple(map(_cited, found)))
+        self._message, self._cites_all = None, False
         item = self._change(index, wire.MessageItem, status=status, content=(part,))
         if status != "completed":
             return b""
-        told = self._sent(wire.OutputTextDone, text=part.text, **place) + self._sent(
-            wire.PartDone, part=part, **place
-        )
+        told = b""
+        for number, annotation in enumerate(part.annotations):
+            note = {"annotation_index": number, "annotation": annotation, **place}
+            told += self._sent(wire.AnnotationAdded, **note)
+        told += self._sent(wire.OutputTextDone, text=part.text, **place)
+        told += self._sent(wire.PartDone, part=part, **place)
         return told + self._sent(wire.ItemDone, output_index=index, item=item)
 
     def _call(self, call: ToolStarted, approval_id: str | None = None) -> bytes:
@@ -183,12 +193,15 @@ class Output:
         return self._call(ToolStarted(call_id, call.name, call.ran_input), self._behind.approval_of(call_id))
 
     def _wait(self, waits: Broken) -> bytes:
-        """The response is over, and another one goes on. In the run's stream the wait has no place."""
+        """The response is over, and another one goes on.
+
+        That one counts on from the place where the wait began: these numbers are those of its events too.
+        """
         told = b""
         for call_id in waits.calls:
             if (index := self._calls.get(call_id)) is not None:
                 item = self._change(index, wire.McpCall, status="incomplete")
-                told += self._here(wire.ItemDone, output_index=index, item=item)
+                told += self._sent(wire.ItemDone, output_index=index, item=item)
         for approval in waits.approvals:
             arguments = json.encode(approval.input).decode()
             asked = wire.McpApprovalRequest(
@@ -198,9 +211,9 @@ class Output:
                 elicitation=approval.elicitation or msgspec.UNSET,
             )
             place = {"output_index": len(self.response.output), "item": self._put(asked)}
-            told += self._here(wire.ItemAdded, **place) + self._here(wire.ItemDone, **place)
+            told += self._sent(wire.ItemAdded, **place) + self._sent(wire.ItemDone, **place)
         self.response = replace(self.response, status="completed")
-        return told + self._here(wire.Completed, response=self.response)
+        return told + self._sent(wire.Completed, response=self.response)
 
     def _finish(self, finished: Finished) -> bytes:
         usage = _usage(finished)
@@ -222,7 +235,7 @@ class Output:
         self.response = replace(
             self.response,
             status="cancelled" if broken.code == "cancelled" else "failed",
-            error=wire.ResponseError(code=error.code or "server_error", message=error.message),
+            error=wire.ResponseError(message=error.message, service_code=broken.code),
         )
         return self._sent(wire.Failed, response=self.response)
 
@@ -252,11 +265,16 @@ def response_of(
     """The response that has begun, as these updates have made it."""
     output = Output(begun, _BEHIND_ALL, behind)
     output.encode(updates)
-    return output.response
+    return output.so_far
 
 
 def _event(event: wire.Event) -> bytes:
     return b"event: " + wire.tag_of(event).encode() + b"\n" + json.encode_sse(event)
+
+
+def _cited(citation: Citation) -> wire.CitedUrl:
+    source, start, end = citation
+    return wire.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
 
 
 def _text_of(output: str) -> str:

@@ -83,13 +83,13 @@ async def retrieve_response(
     parts, exchange = parts_of(request), of(request.scope)
     streamed, after = _asked(exchange)
     named, found = await found_response(parts, caller, response_id)
-    if not streamed:
-        whole, *_ = await response_of(parts, named, found)
-        return Answer(whole)
-    if found.begun_at is None:
+    if streamed and found.begun_at is None:
         raise Refusal("conversation_busy", "The response stands in line.")
-    await exchange.enter(parts.account_bounds.streaming(caller))
-    _, begun, behind = await response_of(parts, named, found)
+    if streamed:
+        await exchange.enter(parts.account_bounds.streaming(caller))
+    stored, begun, behind = await response_of(parts, named, found)
+    if found.begun_at is None or (not streamed and stored.status != "in_progress"):
+        return Answer(stored)
     following = parts.runs.follow(
         named.trace_id,
         found.conversation_id,
@@ -100,6 +100,8 @@ async def retrieve_response(
         behind=behind,
     )
     run = await exchange.enter(following)
+    if not streamed:  # the log has complete rounds only
+        return Answer(output.response_of(begun, run.take(), behind))
     exchange.watch(run.leave)
     exchange.answer_as(named.trace_id)
     events = output.Output(begun, after, behind)

@@ -7,7 +7,7 @@ from gateway.doors.openai.wire import ErrorObject
 
 
 class CitedUrl(msgspec.Struct, frozen=True, kw_only=True, tag="url_citation"):
-    """A source that retrieval found. That comes before the text, so it has no place in it."""
+    """A source of the reply, and its mark in the text, in code points; 0 to 0 where it is not cited."""
 
     url: str
     title: str
@@ -97,10 +97,13 @@ class ConversationRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseError(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no reply."""
+    """Why there is no reply. `code` is one of OpenAI's, as strict clients know no other; `service_code` is
+    ours, of the table of errors.
+    """
 
-    code: str
+    code: str = "server_error"
     message: str
+    service_code: str
 
 
 class Incomplete(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +194,7 @@ class PartAdded(_OfPart, frozen=True, kw_only=True, tag="response.content_part.a
 
 
 class AnnotationAdded(_OfPart, frozen=True, kw_only=True, tag="response.output_text.annotation.added"):
-    """A source of the first text."""
+    """A source of a text, once that is complete."""
 
     annotation_index: int
     annotation: CitedUrl
