@@ -74,27 +74,27 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     file = tmp_path / "header"
     file.write_text(_HEADER + "\n")
     added = cli.json(
-        "agents", "mcp-servers", "add", agent, "shop", "http://shop.example/mcp",
+        "agents", "mcp-servers", "add", agent, "shop", "https://shop.example/mcp",
         "--header", "Authorization: @env:TOKEN", "--header", f"X-Other: @file:{file}", "--allow", "get_order",
         TOKEN=_HEADER,
     )  # fmt: skip
     assert added["header_names"] == ["Authorization", "X-Other"]
     refused = cli(
-        "agents", "mcp-servers", "add", agent, "two", "http://a.example", "--header", f"A: {_HEADER}"
+        "agents", "mcp-servers", "add", agent, "two", "https://a.example", "--header", f"A: {_HEADER}"
     )
     assert refused.code == 2
     assert "@env:VARIABLE" in refused.err
     change = ("agents", "mcp-servers", "change", agent, "shop")
-    kept = cli.json(*change, "--url", "http://shop.example/new", "--allow", "all", "--disabled")
+    kept = cli.json(*change, "--url", "https://shop.example/new", "--allow", "all", "--disabled")
     assert kept["header_names"] == ["Authorization", "X-Other"]
     assert kept["allowed_tools"] is None
-    assert kept["url"] == "http://shop.example/new"
+    assert kept["url"] == "https://shop.example/new"
     assert kept["disabled"] is True
-    refused = cli(*change, "--url", "http://new.example/mcp")
+    refused = cli(*change, "--url", "https://new.example/mcp")
     assert refused.code == 2
     assert "must be given anew" in refused.err
-    bare = cli.json(*change, "--url", "http://new.example/mcp", "--header", "none")
-    assert bare["url"] == "http://new.example/mcp"
+    bare = cli.json(*change, "--url", "https://new.example/mcp", "--header", "none")
+    assert bare["url"] == "https://new.example/mcp"
     assert bare["header_names"] == []
     assert cli.json(*change, "--enabled")["disabled"] is False
     assert cli(*change).code == 2

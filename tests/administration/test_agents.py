@@ -119,6 +119,7 @@ async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: A
 async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the_one_before(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
+    admin = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
     async with serving(_unasked) as first, serving(_unasked) as second:
         tools = ServerPool(
             Guard([f"127.0.0.1:{first.port}", f"127.0.0.1:{second.port}"], Resolver()),
@@ -292,6 +293,26 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
     await agents.change(admin, agent, AgentChanges(base_url=None))
     with pytest.raises(Invalid, match="base_url"):
         await agents.restore(admin, agent, 2)
+
+
+@pytest.mark.requirement("TOOLS-GUARD")
+async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
+    admin: Admin, account: Account
+) -> None:
+    local = msgspec.structs.replace(SHOP, url="http://127.0.0.1:9000/mcp")
+    reason = "may not be called: .*AGENTCHAT_MCP_ALLOW lists"
+    with pytest.raises(Invalid, match=rf"mcp_servers\[0\].url: {reason}"):
+        await make(admin, account, mcp_servers=(local,))
+    agent = await make(admin, account)
+    with pytest.raises(Invalid, match=rf"url: {reason}"):
+        await mcp_servers.add(admin, agent, msgspec.structs.replace(local, name="local"))
+    with pytest.raises(Invalid, match=rf"url: {reason}"):
+        await mcp_servers.change(admin, agent, "shop", ServerChanges(url=local.url, headers={}))
+    with pytest.raises(Invalid, match=rf"mcp_servers\[0\].url: {reason}"):
+        await agents.change(admin, agent, AgentChanges(mcp_servers=(local,)))
+    listing = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
+    changed = await mcp_servers.change(listing, agent, "shop", ServerChanges(url=local.url, headers={}))
+    assert changed.url == local.url
 
 
 @pytest.mark.requirement("MODEL-ADDRESS")

@@ -118,7 +118,7 @@ async def test_headers_of_an_mcp_server_stay_within_its_origin(admin: AdminClien
     path = f"{with_shop}/mcp_servers/shop"
     moved = await admin.patch(path, {"url": "https://SHOP.example:443/v2"})
     assert moved["header_names"] == ["X-Token"]
-    for url in ("https://new.example/mcp", "http://shop.example/mcp", "https://shop.example:8443/mcp"):
+    for url in ("https://new.example/mcp", "https://other.shop.example/mcp"):
         fields = await admin.refused("PATCH", path, {"url": url}, status=400, code="invalid_request")
         assert fields == ["headers"], url
     assert (await admin.put(path, {"url": "https://new.example/mcp"}))["header_names"] == []

@@ -131,6 +131,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         stack = start_stack(tmp_path / "run")
         await stack.wait_up()
         again = stack.environment
+        assert again.mcp_base_url == first.mcp_base_url, "so that no agent gets a new version"
         assert again.api_key == first.api_key
         assert again.agent_id == first.agent_id
         assert again.load_api_key == first.load_api_key

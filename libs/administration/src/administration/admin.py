@@ -24,8 +24,8 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     """`actor` stands in the audit rows: "admin-api", "ada@cli".
 
     Without `bus` no conversation can be deleted and no agent checked. `embedder` is the one that is set,
-    whether or not the database can hold its vectors. `model_hosts` judges the agents' base URLs, as the
-    orchestrators will at each call.
+    whether or not the database can hold its vectors. `model_hosts` judges the agents' base URLs, and
+    `tool_hosts` the addresses of their tool servers, as orchestrators and tool-runners will at each call.
     """
 
     pool: Pool
@@ -35,6 +35,7 @@ class Admin(msgspec.Struct, frozen=True, kw_only=True):
     limiter: Limiter | None = None
     embedder: Embedder | None = None
     model_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
+    tool_hosts: Guard = msgspec.field(default_factory=lambda: Guard(()))
 
     async def note(
         self, conn: Connection, action: str, kind: str, subject: str, *, before: Any = None, after: Any = None

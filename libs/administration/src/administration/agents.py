@@ -1,6 +1,9 @@
 """Agents. Every change makes a version: an answer names its version, and an old one can be restored."""
 
+from collections.abc import Iterable
+
 from administration import accounts, conversations, holdings
+from administration.addresses import check_callable, check_tool_url
 from administration.admin import Admin
 from administration.agent_rows import agent_of, found, list_agents
 from administration.knowledge_rows import keep
@@ -14,8 +17,7 @@ from contracts.admin_errors import Conflict, Invalid, Use
 from contracts.ids import is_uuid
 from contracts.messages import AgentCheck
 from directory.agent_draft import AgentChanges, AgentDraft
-from directory.agents import Retrieval
-from net_guard import AddressRefused
+from directory.agents import McpServer, Retrieval
 from runtime.postgres import Connection
 
 _OURS = ("account_id", "id")
@@ -28,6 +30,7 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
     """
     new = checked(new)
     _check_base_url(admin, new.base_url)
+    _check_servers(admin, new.mcp_servers)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     async with admin.transaction() as conn:
         account_id = await accounts.named(conn, new.account_id)
@@ -81,6 +84,7 @@ async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     changes = checked(changes)
     given = changes.given()
     _check_base_url(admin, given.get("base_url"))
+    _check_servers(admin, given.get("mcp_servers") or ())
     async with admin.transaction() as conn:
         present = await found(conn, agent_id)
         await _check_retrieval(conn, present.account_id, given.get("retrieval"))
@@ -109,6 +113,7 @@ async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
     async with admin.transaction() as conn:
         old = await found(conn, agent_id, version)
         _check_base_url(admin, old.settings.base_url)
+        _check_servers(admin, old.settings.mcp_servers)
         await _check_retrieval(conn, old.account_id, old.settings.retrieval)
         await restore_agent(conn, agent_id, version, actor=admin.actor)
         return agent_of(admin, await found(conn, agent_id))
@@ -160,14 +165,13 @@ def _in_use(uses: tuple[Use, ...]) -> Conflict:
 
 def _check_base_url(admin: Admin, url: str | None) -> None:
     """Whether a call may go there, as far as that is known without asking a name server. Raises Invalid."""
-    if url is None:
-        return
-    try:
-        admin.model_hosts.check_url(url)
-    except AddressRefused as error:
-        raise Invalid("base_url", f"may not be called: {error}") from None
-    except ValueError:
-        return  # not well-formed: the configuration's own check says how
+    if url is not None:
+        check_callable(admin.model_hosts, url, "base_url", "AGENTCHAT_MODEL_ALLOW")
+
+
+def _check_servers(admin: Admin, servers: Iterable[McpServer]) -> None:
+    for place, server in enumerate(servers):
+        check_tool_url(admin, server.url, f"mcp_servers[{place}].url")
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from administration.addresses import check_tool_url
 from administration.admin import Admin
 from administration.agent_rows import found, servers_of
 from administration.parameters import DryRun
@@ -46,6 +47,7 @@ async def add(admin: Admin, agent_id: str, new: McpServer) -> ShownServer:
     As the last one. Raises NotFound, Invalid, Conflict where the name is taken.
     """
     new = checked(new)
+    check_tool_url(admin, new.url)
 
     def added(servers: Servers) -> Servers:
         if any(server.name == new.name for server in servers):
@@ -61,6 +63,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
     It replaces the one of that name, headers included, or is added as the last. Raises NotFound, Invalid.
     """
     server = checked(McpServer(name=name, **msgspec.structs.asdict(checked(body))))
+    check_tool_url(admin, server.url)
 
     def replaced(servers: Servers) -> Servers:
         if any(each.name == name for each in servers):
@@ -80,6 +83,8 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
     given = checked(changes).given()
     if not given:
         return await get(admin, agent_id, name)
+    if "url" in given:
+        check_tool_url(admin, given["url"])
 
     def replaced(servers: Servers) -> Servers:
         present = _named(servers, name)

@@ -15,6 +15,7 @@ def banner(folder: RunFolder, environment: Environment, seconds: float) -> str:
 Agent Chat Service is up ({seconds:.1f} s).
 
   chat API     {", ".join(environment.gateway_urls)}
+  try it out   {environment.base_url}/docs, or .venv/bin/agentchat chat
   tool server  {environment.mcp_base_url}/api/mcp
   keys, URLs   {_shown(folder.demo_env)}
   logs         {_shown(folder.logs)}/

@@ -1,5 +1,6 @@
 """Ports of the stack: taken at the start, kept as long as the stack lives."""
 
+import contextlib
 import errno
 import random
 import socket
@@ -41,8 +42,15 @@ class Ports:
             ) from error
         return wanted
 
-    def free(self, host: str = LOOPBACK) -> int:
-        """A free port, where there is room below those that the kernel gives to outgoing connections."""
+    def free(self, host: str = LOOPBACK, *, first: int | None = None) -> int:
+        """A free port, where there is room below those that the kernel gives to outgoing connections.
+
+        It is `first` where that can be had.
+        """
+        if first is not None:
+            with contextlib.suppress(OSError):
+                self._hold(host, first, shared=True)
+                return first
         for candidate in _candidates():
             try:
                 self._hold(host, candidate, shared=False)

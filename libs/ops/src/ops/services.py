@@ -18,6 +18,7 @@ PREPARE = "database"
 _EMBEDDINGS_KEY = "AGENTCHAT_EMBEDDINGS_KEY"
 _DATABASE_URL, _NATS_URL, _REDIS_URL = "AGENTCHAT_DATABASE_URL", "AGENTCHAT_NATS_URL", "AGENTCHAT_REDIS_URL"
 _MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
+_MCP_ALLOW = "AGENTCHAT_MCP_ALLOW"
 _WEBHOOK_ALLOW = "AGENTCHAT_WEBHOOK_ALLOW"
 _PROVISIONER_URL = "AGENTCHAT_NATS_PROVISIONER_URL"
 _SECRETS = {
@@ -127,6 +128,7 @@ class Services:
             "AGENTCHAT_PORT": str(port),
             "AGENTCHAT_ADMIN_TOKEN": self._wiring.admin_token,
             _MODEL_ALLOW: ",".join(self._wiring.model_allow),
+            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
             _WEBHOOK_ALLOW: ",".join(self._wiring.webhook_allow),
         }
         if self._wiring.host == LOOPBACK:  # `/docs` shows them to everybody
@@ -151,7 +153,7 @@ class Services:
 
     def tool_runner(self, number: int, port: int) -> Process:
         own = self._secret | {
-            "AGENTCHAT_MCP_ALLOW": ",".join(self._wiring.mcp_allow),
+            _MCP_ALLOW: ",".join(self._wiring.mcp_allow),
             "AGENTCHAT_PUBLIC_URL": self._inherited.get("AGENTCHAT_PUBLIC_URL") or self._wiring.public_url,
         }
         return self._worker(f"tool-runner-{number}", "tool_runner", own, port, Rank.TOOL_RUNNER)

@@ -1,8 +1,8 @@
 """The whole stack as data: one description of its processes, for `agentchat up` and for the tests."""
 
 import os
+import zlib
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -102,7 +102,11 @@ def describe(
     """Takes the ports. Raises SetupError where one is taken, or a program is missing."""
     first_port = ports.take(GATEWAY_PORT, settings.port, settings.host)
     gateway_ports = [first_port, *(ports.free(settings.host) for _ in range(counts.gateways - 1))]
-    mcp_port, model_port = ports.take(MCP_PORT, settings.mcp_port), ports.free()
+    model_port = ports.free()
+    if settings.mcp_port:
+        mcp_port = ports.take(MCP_PORT, settings.mcp_port)
+    else:
+        mcp_port = ports.free(first=_usual_port(folder))
     servers = describe_servers(folder, ports, secrets.servers_key, settings)
     mcp_base_url = f"http://{LOOPBACK}:{mcp_port}"
     model_url = f"http://{LOOPBACK}:{model_port}"
@@ -116,7 +120,7 @@ def describe(
         previous_secret_keys=_previous_keys(secrets, settings),
         admin_token=settings.admin_token or secrets.admin_token,
         demo_key=secrets.api_key,
-        mcp_allow=(*settings.mcp_allow, urlsplit(mcp_base_url).netloc),
+        mcp_allow=(*settings.mcp_allow, *ANY_LOOPBACK),
         model_allow=(*settings.model_allow, *ANY_LOOPBACK),
         webhook_allow=(*settings.webhook_allow, *ANY_LOOPBACK),
         anthropic=_model_server(settings.anthropic_base_url, settings.anthropic_api_key, model_url),
@@ -183,3 +187,8 @@ def _environment(
         load_agent_id=demo.LOAD_AGENT_ID,
         admin_token=wiring.admin_token,
     )
+
+
+def _usual_port(folder: RunFolder) -> int:
+    """Of the demo tool server: the same at each start, so that agents keep its address, and their version."""
+    return 20_000 + zlib.crc32(str(folder.path.resolve()).encode()) % 10_000

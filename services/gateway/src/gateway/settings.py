@@ -43,6 +43,7 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         tuple[str, ...], Setting("AGENTCHAT_SECRET_KEY_PREVIOUS", secret=True)
     ] = ()
     model_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MODEL_ALLOW")] = ()
+    mcp_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_MCP_ALLOW")] = ()
     webhook_allow: Annotated[tuple[str, ...], Setting("AGENTCHAT_WEBHOOK_ALLOW")] = ()
     stream_form: Annotated[Literal[1, 2], Setting("AGENTCHAT_STREAM_FORM")] = 1
     demo_key: Annotated[str | None, Setting("AGENTCHAT_DEMO_KEY", secret=True)] = None
@@ -56,11 +57,16 @@ class Settings(EmbedderSettings, frozen=True, kw_only=True):
         if self.admin_token is not None:
             self.sealer()
         self.model_hosts()
+        self.tool_hosts()
         self.webhook_hosts()
 
     def model_hosts(self) -> Guard:
         """What judges the agents' base URLs. Raises SettingsError."""
         return guard_of(self.model_allow, "AGENTCHAT_MODEL_ALLOW")
+
+    def tool_hosts(self) -> Guard:
+        """What judges the addresses of the agents' tool servers. Raises SettingsError."""
+        return guard_of(self.mcp_allow, "AGENTCHAT_MCP_ALLOW")
 
     def webhook_hosts(self) -> Guard:
         """What judges the addresses of webhook endpoints. Raises SettingsError."""

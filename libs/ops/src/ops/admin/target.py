@@ -24,6 +24,7 @@ SECRET_KEY = "AGENTCHAT_SECRET_KEY"  # noqa: S105 - a name
 PREVIOUS_KEYS = "AGENTCHAT_SECRET_KEY_PREVIOUS"
 
 MODEL_ALLOW = "AGENTCHAT_MODEL_ALLOW"
+MCP_ALLOW = "AGENTCHAT_MCP_ALLOW"
 ADMIN_URL = "AGENTCHAT_ADMIN_URL"
 ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
 
@@ -66,6 +67,7 @@ class Target:
     secret_key: str = field(repr=False)
     previous_secret_keys: tuple[str, ...] = field(repr=False, default=())
     model_allow: tuple[str, ...] = ()
+    mcp_allow: tuple[str, ...] = ()
 
 
 def find(environ: Mapping[str, str]) -> Target:
@@ -90,6 +92,7 @@ def find(environ: Mapping[str, str]) -> Target:
         secret_key=secret_key,
         previous_secret_keys=previous,
         model_allow=(*_list(environ.get(MODEL_ALLOW, "")), *(ANY_LOOPBACK if stack else ())),
+        mcp_allow=(*_list(environ.get(MCP_ALLOW, "")), *(ANY_LOOPBACK if stack else ())),
     )
 
 

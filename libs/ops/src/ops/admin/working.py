@@ -78,6 +78,7 @@ async def _run(
                 limiter=await open_.enter_async_context(_limiter(found)),
                 embedder=await usable(pool, embedder),
                 model_hosts=guard_of(found.model_allow, target.MODEL_ALLOW),
+                tool_hosts=guard_of(found.mcp_allow, target.MCP_ALLOW),
             )
         )
 

@@ -49,5 +49,6 @@ async def opened(settings: Settings, bus: Bus, limiter: Limiter) -> AsyncIterato
             limiter=limiter,
             embedder=embedder,
             model_hosts=settings.model_hosts(),
+            tool_hosts=settings.tool_hosts(),
         )
         yield AdminDoor(token=settings.admin_token.encode(), admin=admin)

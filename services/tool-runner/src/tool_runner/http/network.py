@@ -12,7 +12,7 @@ def fault_of(error: BaseException) -> Fault:
     """What one of ERRORS means."""
     match error:
         case AddressRefused():
-            return Fault("address", str(error))
+            return Fault("address", f"{error}; AGENTCHAT_MCP_ALLOW lists addresses of one's own")
         case httpcore2.ConnectError() if _is_of_tls(error):
             return Fault("certificate", _line(error))
         case Unresolved() | httpcore2.ConnectError() | httpcore2.ConnectTimeout():

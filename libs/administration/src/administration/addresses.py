@@ -1,0 +1,23 @@
+"""Whether the addresses of an agent may be called: judged when saved, as they will be at each call."""
+
+from administration.admin import Admin
+from contracts.admin_errors import Invalid
+from net_guard import AddressRefused, Guard
+
+
+def check_callable(guard: Guard, url: str, field: str, setting: str) -> None:
+    """Judge an address as far as that goes without asking a name server. `setting` lets others through.
+
+    Raises Invalid.
+    """
+    try:
+        guard.check_url(url)
+    except AddressRefused as error:
+        raise Invalid(field, f"may not be called: {error}; {setting} lists addresses of your own") from None
+    except ValueError:
+        return  # not well-formed: the configuration's own check says how
+
+
+def check_tool_url(admin: Admin, url: str, field: str = "url") -> None:
+    """Judge the address of a tool server. Raises Invalid."""
+    check_callable(admin.tool_hosts, url, field, "AGENTCHAT_MCP_ALLOW")
