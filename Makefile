@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth lock clean
+.PHONY: help setup run test test-strict check format docs simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth bench-neighbours lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-replay: $(READY) ## measure rebuilds against the library's runner, time tr
 
 bench-growth: $(READY) ## how cost grows with what is stored, open streams and processes (ONLY=, LARGEST=), a quarter of an hour
 	@$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) --largest $(or $(LARGEST),100000)
+
+bench-neighbours: $(READY) ## another account's chats and reads while one account does its worst (ONLY=), ten minutes
+	@$(BIN)/python -m bench.neighbours $(ONLY)
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

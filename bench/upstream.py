@@ -3,6 +3,7 @@
 `python -m bench.upstream` prints its port. The model's name says what comes, as
 `lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` behind the one before (0: all in
 one write), after one call of the tool whose name ends with `tool`, if the request holds no tool's result yet.
+`apart`: each is a chunk of its own even where all are in one write.
 Text, tools and history of a request are not looked at, so neither the wire nor the key is checked.
 """
 
@@ -32,6 +33,7 @@ class Plan(msgspec.Struct, frozen=True):
     deltas: int
     delay: float
     tool: str
+    apart: bool
 
 
 def _event(kind: str, **fields: object) -> bytes:
@@ -46,7 +48,12 @@ def _chunk(data: bytes) -> bytes:
 def plan_of(model: bytes) -> Plan:
     """Raises ValueError for numbers that are none."""
     given = dict(parse_qsl(model.decode().partition("?")[2]))
-    return Plan(int(given.get("deltas", 20)), int(given.get("delay_ms", 0)) / 1000, given.get("tool", ""))
+    return Plan(
+        int(given.get("deltas", 20)),
+        int(given.get("delay_ms", 0)) / 1000,
+        given.get("tool", ""),
+        "apart" in given,
+    )
 
 
 def _opening(block: dict[str, object]) -> bytes:
@@ -80,8 +87,11 @@ _CLOSING = _chunk(_ending("end_turn")) + _LAST
 
 
 @functools.cache
-def _at_once(deltas: int) -> bytes:
-    return _HEAD + _chunk(_OPENING + b"".join(map(_delta, range(deltas)))) + _CLOSING
+def _at_once(deltas: int, apart: bool) -> bytes:
+    sent = map(_delta, range(deltas))
+    if apart:
+        return _HEAD + _chunk(_OPENING) + b"".join(map(_chunk, sent)) + _CLOSING
+    return _HEAD + _chunk(_OPENING + b"".join(sent)) + _CLOSING
 
 
 @functools.cache
@@ -133,7 +143,7 @@ class Answering(asyncio.Protocol):
             self._transport.write(_HEAD + _chunk(_OPENING))
             self._send_due(plan, 0, self._loop.time())
         else:
-            self._transport.write(_at_once(plan.deltas))
+            self._transport.write(_at_once(plan.deltas, plan.apart))
 
     def _send_due(self, plan: Plan, number: int, began: float) -> None:
         """The delta that is due, and those that a late timer owes, by a schedule that does not drift."""

@@ -1,0 +1,238 @@
+"""`python -m bench.neighbours [NAME ...]`: another account's short chats and reads while one account attacks.
+
+For each of `bench.attacks`: p50 and p99 idle, and then next to it. The goal is that they are 20 ms apart at
+most; it is reported and not asserted. Ten minutes for all of them.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import msgspec
+import psycopg
+from rich.console import Console
+
+from bench import histories
+from bench.attacks import ATTACKS, FAST, Attacked
+from bench.client import Connection, request
+from bench.processes import ROOT, Started, lean_upstream
+from bench.report import Table
+from bench.scenarios import SHORT
+from bench.settling import settled
+from bench.show import show
+from bench.statistics import share
+from bench.subjects import Service, service
+from contracts import events
+from contracts.ids import new_id
+from contracts.values import Usage
+from ops import demo
+
+GOAL_MS = 20.0
+_LONG_MESSAGES = 4_000
+_LONG = 4
+_PIECES = 125_000
+_ROUNDS = 6
+_EVERY_SECONDS = 0.05
+_AT = "2026-11-21T09:00:00.000000Z"
+
+Times = dict[str, list[float]]
+"""Seconds of chats and of reads."""
+
+
+class Neighbour:
+    """An account of its own that chats and reads, one request each 50 ms in turn."""
+
+    def __init__(self, url: str, key: str, agent: str, http: httpx.AsyncClient) -> None:
+        self._url, self._http = url, http
+        self._headers = {"X-Api-Key": key, "X-Agent-Id": agent, "X-Stream-Form": "1"}
+        self._conversation = ""
+        self.failed = 0
+
+    async def begin(self) -> None:
+        """Have a conversation to read."""
+        answer = await self._http.post(f"{self._url}/v1/chat", json={"message": "Go."}, headers=self._headers)
+        self._conversation = answer.raise_for_status().json()["conversation_id"]
+
+    async def measure(self, seconds: float) -> Times:
+        """One after the other, so long."""
+        url = f"{self._url}/v1/chat/stream"
+        asked, connection = request(url, self._headers, {"message": "Go."}), await Connection.to(url)
+        times: Times = {"chat": [], "read": []}
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            reply = await connection.ask(asked)
+            times["chat"].append(reply.ended - reply.began)
+            if reply.failed:
+                self.failed += 1
+                connection.close()
+                connection = await Connection.to(url)
+            began = time.perf_counter()
+            answer = await self._http.get(
+                f"{self._url}/v1/conversations/{self._conversation}", headers=self._headers
+            )
+            times["read"].append(time.perf_counter() - began)
+            self.failed += answer.status_code != 200
+            await asyncio.sleep(_EVERY_SECONDS)
+        connection.close()
+        return times
+
+
+async def _account(
+    http: httpx.AsyncClient, subject: Service, plan: str, model: str, upstream: Started | None
+) -> tuple[str, str]:
+    """A new account's key and its agent, which has a model server of its own where `upstream` is given."""
+    found = subject.environment
+    admin = {"Authorization": f"Bearer {found.admin_token}"}
+
+    async def post(path: str, body: dict[str, object]) -> dict[str, str]:
+        answer = await http.post(f"{found.base_url}/admin/v1{path}", json=body, headers=admin)
+        made: dict[str, str] = answer.raise_for_status().json()
+        return made
+
+    account = (await post("/accounts", {"name": f"Bench {plan}", "plan": plan}))["id"]
+    key = (await post(f"/accounts/{account}/keys", {"name": "bench"}))["key"]
+    agent: dict[str, object] = {"account_id": account, "name": "Bench", "model": model}
+    if upstream is not None:
+        agent |= {"base_url": upstream.url, "provider_key": "lean"}
+    return key, (await post("/agents", agent))["id"]
+
+
+def _in_pieces(owner_url: str) -> str:
+    """The trace of a stored run of the load account, whose model sent 750,000 pieces of a character."""
+    conversation_id, trace = new_id(), new_id().replace("-", "")
+    text, usage = "x" * _PIECES, Usage(input_tokens=10, output_tokens=10)
+    blocks: tuple[dict[str, object], ...] = ({"type": "text", "text": text},)
+    facts: list[events.Event] = [
+        events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID),
+        events.MessageSaved(
+            trace_id=trace,
+            at=_AT,
+            message_id=new_id(),
+            role="user",
+            agent_id=demo.LOAD_AGENT_ID,
+            content="Go.",
+            token_count=None,
+        ),
+        events.RunStarted(trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1"),
+    ]
+    for number in range(1, _ROUNDS + 1):
+        cuts = tuple(range(1, _PIECES + 1))
+        facts += [
+            events.Delta(trace_id=trace, at=_AT, round=number, text=text, cuts=cuts),
+            events.ModelReplied(
+                trace_id=trace, at=_AT, round=number, blocks=blocks, stop_reason="end_turn", usage=usage
+            ),
+        ]
+    facts += [
+        events.MessageSaved(
+            trace_id=trace,
+            at=_AT,
+            message_id=new_id(),
+            role="assistant",
+            agent_id=demo.LOAD_AGENT_ID,
+            content=text * _ROUNDS,
+            token_count=120,
+        ),
+        events.RunCompleted(trace_id=trace, at=_AT, usage=usage, rounds=_ROUNDS),
+    ]
+    rows = (histories.row(conversation_id, *each) for each in enumerate(facts, start=1))
+    with psycopg.connect(owner_url) as conn:
+        histories.copy_in(conn, rows)
+    return trace
+
+
+async def _prepared(
+    http: httpx.AsyncClient, subject: Service, upstream: Started, names: list[str]
+) -> Attacked:
+    found = subject.environment
+    starter = await _account(http, subject, "Starter", FAST, upstream)
+    pro = await _account(http, subject, "Pro", FAST, upstream)
+    trace = (
+        await asyncio.to_thread(_in_pieces, subject.owner_url)
+        if any("pieces" in each for each in names)
+        else ""
+    )
+    long = await asyncio.to_thread(histories.fill, subject.owner_url, _LONG, _LONG_MESSAGES)
+    await settled(found.database_url)
+    return Attacked(
+        url=found.base_url,
+        keys={"load": found.load_api_key, "Starter": starter[0], "Pro": pro[0]},
+        agents={"load": found.load_agent_id, "Starter": starter[1], "Pro": pro[1]},
+        long=long,
+        trace=trace,
+    )
+
+
+@contextlib.asynccontextmanager
+async def _attacking(name: str, attacked: Attacked) -> AsyncIterator[None]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.attacks", name), cwd=ROOT, stdin=pipe
+    )
+    assert process.stdin is not None
+    process.stdin.write(msgspec.json.encode(attacked))
+    process.stdin.write_eof()
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+def _row(name: str, idle: Times, beside: Times, failed: int) -> tuple[str, ...]:
+    cells = [name]
+    apart = 0.0
+    for kind in ("chat", "read"):
+        before, after = sorted(idle[kind]), sorted(beside[kind])
+        for part in (0.5, 0.99):
+            cells.append(f"{share(before, part) * 1e3:.0f} → {share(after, part) * 1e3:.0f}")
+            apart = max(apart, (share(after, part) - share(before, part)) * 1e3)
+    return (*cells, f"{apart:.0f}", "yes" if apart <= GOAL_MS else "no", f"{failed}")
+
+
+async def _measure(names: list[str], seconds: float, shown: Callable[[tuple[str, ...]], None]) -> None:
+    async with (
+        lean_upstream() as upstream,
+        service(upstream, (SHORT,)) as subject,
+        httpx.AsyncClient(timeout=60) as http,
+    ):
+        attacked = await _prepared(http, subject, upstream, names)
+        key, agent = await _account(http, subject, "Unlimited", SHORT, None)
+        neighbour = Neighbour(subject.environment.base_url, key, agent, http)
+        await neighbour.begin()
+        await neighbour.measure(2.0)  # code that nothing has run yet
+        for name in names:
+            with contextlib.suppress(TimeoutError):
+                await settled(subject.environment.database_url, 20.0)
+            idle, neighbour.failed = await neighbour.measure(seconds), 0
+            async with _attacking(name, attacked):
+                await asyncio.sleep(1.5)  # until it has begun
+                beside = await neighbour.measure(seconds)
+            shown(_row(name, idle, beside, neighbour.failed))
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m bench.neighbours")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}")
+    given = parser.parse_args()
+    names = [name for name in ATTACKS if not given.names or any(each in name for each in given.names)]
+    rows: list[tuple[str, ...]] = []
+
+    def shown(row: tuple[str, ...]) -> None:
+        rows.append(row)
+        print(" | ".join(row), flush=True)  # noqa: T201 - while the others are measured
+
+    asyncio.run(_measure(names, given.seconds, shown))
+    columns = ("one account's", "chat p50", "chat p99", "read p50", "read p99", "apart", "≤ 20", "failed")
+    show(Console(), [Table("another account's, idle → beside it, in ms", columns, rows)])
+
+
+if __name__ == "__main__":
+    main()
