@@ -53,6 +53,7 @@ class LiveRun(Followed):
         self._order = CallOrder() if outputs else None
         self._behind = behind
         self._updates: list[Update] = []
+        self._more: list[str] = []  # text behind the last of these, which is text
         self._characters = 0
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair
@@ -83,6 +84,7 @@ class LiveRun(Followed):
 
     def take(self) -> list[Update]:
         """What has come since the last call."""
+        self._join()
         taken, self._updates = self._updates, []
         self._characters = 0
         return taken
@@ -130,14 +132,21 @@ class LiveRun(Followed):
         for update in updates:
             if isinstance(update, Text):
                 self._characters += len(update.text)
-                if self._is_full() and isinstance(before := self._updates[-1], Text):
-                    self._updates[-1] = Text(before.text + update.text)
+                if self._is_full() and isinstance(self._updates[-1], Text):
+                    self._more.append(update.text)
                     continue
             elif isinstance(update, Waiting):
                 self.waiting = True
+            self._join()
             self._updates.append(update)
         if updates and (self._view.ended or self.on_updates is None or not self.on_updates()):
             self._wake.set()
+
+    def _join(self) -> None:
+        """Add what was held back to the last piece of text, all at once: piece by piece is quadratic."""
+        if self._more and isinstance(last := self._updates[-1], Text):
+            self._updates[-1] = Text("".join((last.text, *self._more)))
+            self._more.clear()
 
     def _is_full(self) -> bool:
         return len(self._updates) > 1 and (
