@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from directory.agents import AgentConfig
-from orchestrator.output.cpu_budget import CpuBudget
 from orchestrator.output.schema_checks import SchemaChecks
+from runtime.cpu_budget import CpuBudget
 
 pytestmark = pytest.mark.requirement("FAIR-TURNS", "OUTPUT-JSON")
 

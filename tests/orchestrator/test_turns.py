@@ -253,7 +253,7 @@ async def test_a_reply_that_breaks_off_is_gone_on_with_by_prefill(
     caller = await working.ask(await working.agent("demo-shop-1"), "Where is it?")
     completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
-    assert completed.message.token_count == 10 + 1 + 10 + 5
+    assert completed.message.token_count == 10 + 2 + 10 + 5
     assert provider.calls[1].messages[-1] == {
         "role": "assistant",
         "content": [{"type": "text", "text": "It has"}],

@@ -1,4 +1,4 @@
-"""CPU time that accounts have for the checks of their replies: so much a second, and a burst."""
+"""Time that accounts may take: so much a second, and a burst."""
 
 import time
 
@@ -14,13 +14,13 @@ class CpuBudget:
         self._spent: dict[str, tuple[float, float]] = {}  # what is left of it, and when
 
     def spend(self, account_id: str, seconds: float) -> None:
-        """Count what a check has cost."""
+        """Count what has been taken."""
         self._spent[account_id] = (self._left(account_id) + seconds, time.monotonic())
         if len(self._spent) > _KEPT:
             self._spent = {name: spent for name, spent in self._spent.items() if self._left(name) > 0}
 
     def wait_seconds(self, account_id: str) -> float:
-        """How long until the account may have another check done; 0 for now."""
+        """How long until the account may go on; 0 for now."""
         return max(0.0, (self._left(account_id) - self._burst) / self._share)
 
     def _left(self, account_id: str) -> float:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from net_guard import Guard
+from net_guard.addresses import looked_up_by
 from net_guard.transport import GuardedTransport
 from orchestrator.models.port import Credentials
 from runtime.bounded import BoundedMap
@@ -33,6 +34,13 @@ class Clients(Generic[Client]):
         self._clients: BoundedMap[Credentials, Client] = BoundedMap(_CLIENTS)
         tls = httpx2.create_ssl_context()
         self._direct = HttpClient(tls, connect_seconds=CONNECT_SECONDS, keepalive_seconds=_KEEPALIVE_SECONDS)
+        self._judged = HttpClient(
+            tls,
+            connect_seconds=CONNECT_SECONDS,
+            keepalive_seconds=_KEEPALIVE_SECONDS,
+            look_up=looked_up_by(guard),
+            any_encoding=True,  # the status of a compressed refusal is wanted, and never what it holds
+        )
         self._http = _http_client(tls, trust_env=True)
         self._loopback = _http_client(tls, trust_env=False)  # no proxy of the environment leads to this host
         self._unsent = httpx2.AsyncClient(**_common(), transport=_Unsent(), trust_env=False)
@@ -50,8 +58,14 @@ class Clients(Generic[Client]):
         return self._sdk(credentials, self._unsent)
 
     def direct(self, credentials: Credentials, url: httpx2.URL) -> HttpClient | None:
-        """What sends its requests past it; None where their way is through the guard or a proxy."""
-        if credentials.guarded or url.scheme not in ("http", "https"):
+        """What sends its requests past it; None where their way is through a proxy.
+
+        Raises AddressRefused for an agent's own address that the guard refuses.
+        """
+        if credentials.guarded:
+            self._guard.check(url.scheme, url.raw_host.decode("ascii"), url.port, userinfo=bool(url.userinfo))
+            return self._judged
+        if url.scheme not in ("http", "https"):
             return None
         way = self._way(credentials)
         return self._direct if way._transport_for_url(url) is way._transport else None
@@ -59,6 +73,7 @@ class Clients(Generic[Client]):
     async def aclose(self) -> None:
         """Close the connections."""
         await self._direct.aclose()
+        await self._judged.aclose()
         await self._http.aclose()
         await self._loopback.aclose()
         if self._guarded is not None:

@@ -51,6 +51,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `messages`, whose JSON other calls may have made.
     `compaction`: the reply is to be the provider's own summary of `messages`, by these instructions; where
     they are "", by its own.
+    `account_id`: whose it is; reading the reply takes of that account's share of the worker's loop.
     `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
     whatever means the provider has.
     """
@@ -66,6 +67,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     settled: Settled | None = None
     compaction: str | None = None
     already_sent: str = ""
+    account_id: str = ""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

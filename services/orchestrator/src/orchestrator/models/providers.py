@@ -11,13 +11,14 @@ import msgspec
 
 from net_guard import Guard
 from orchestrator.models.port import Model, ModelFailure
+from orchestrator.models.streaming import loop_budget
 from orchestrator.settings import Settings
 
 _UNKNOWN = "This service does not know the agent's model provider."
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`module` has `open_model(guard) -> Model`; the others name the settings of address and key."""
+    """`module` has `open_model(guard, loop) -> Model`; the others name the settings of address and key."""
 
     module: str
     base_url: str
@@ -54,6 +55,7 @@ class Models:
     def __init__(self, defaults: Mapping[str, Defaults], guard: Guard) -> None:
         self._defaults = defaults
         self._guard = guard
+        self._loop = loop_budget()
         self._open: dict[str, Model] = {}
 
     def defaults(self, provider: str) -> Defaults:
@@ -70,7 +72,7 @@ class Models:
             # An SDK takes a second to import: not on the loop, which renews leases.
             module = await asyncio.to_thread(importlib.import_module, PROVIDERS[provider].module)
             if provider not in self._open:  # another call may have been as quick
-                self._open[provider] = module.open_model(self._guard)
+                self._open[provider] = module.open_model(self._guard, self._loop)
         return self._open[provider]
 
     async def aclose(self) -> None:

@@ -5,6 +5,7 @@ A provider adds its `Wire`: how a call is sent, how the bytes of a reply are rea
 
 import asyncio
 import random
+import time
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from orchestrator.models.port import (
 )
 from orchestrator.models.reply import StreamedReply
 from orchestrator.models.sse import StreamBroken
+from runtime.cpu_budget import CpuBudget
 from runtime.http.answer import Later
 
 IDLE_SECONDS = 60.0
@@ -39,6 +41,13 @@ stalled stream sends pings too."""
 
 LAST_SECONDS = 10.0
 """Nothing has come for so long behind the stop reason: nothing will."""
+
+LOOP_SHARE = 0.5
+"""Of the worker's event loop: what reading the replies of one account may take, over LOOP_BURST_SECONDS."""
+
+LOOP_BURST_SECONDS = 0.05
+SLICE_BYTES = 16 * 1024
+"""Of a reply, in one turn of the loop: others come between, however fast a model server sends."""
 
 FIRST_BACKOFF_SECONDS = 0.25
 MAX_TRIES = 3
@@ -72,19 +81,26 @@ class Wire(Protocol):
         """Close the connections."""
 
 
+def loop_budget() -> CpuBudget:
+    """The time of the worker's loop, shared out to the accounts; one for all models of a worker."""
+    return CpuBudget(LOOP_SHARE, LOOP_BURST_SECONDS)
+
+
 class StreamingModel:
-    """A `Model` on a provider's wire."""
+    """A `Model` on a provider's wire. `loop`: see `loop_budget`."""
 
     def __init__(
         self,
         wire: Wire,
         *,
+        loop: CpuBudget | None = None,
         idle_seconds: float = IDLE_SECONDS,
         quiet_seconds: float = QUIET_SECONDS,
         last_seconds: float = LAST_SECONDS,
         first_backoff_seconds: float = FIRST_BACKOFF_SECONDS,
     ) -> None:
         self._wire = wire
+        self._loop = loop or loop_budget()
         self._faults: tuple[type[Exception], ...] = (*wire.faults, *_FAULTS)
         self._idle_seconds = idle_seconds
         self._quiet_seconds = quiet_seconds
@@ -139,7 +155,7 @@ class StreamingModel:
             async with asyncio.timeout(self._idle_seconds) as idle:
                 async with self._wire.open(credentials, call) as body:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
-                    await body.each(_Read(builder, sent, watch))
+                    await body.each(_Read(builder, sent, watch, self._loop, call.account_id))
                     await body.rest(_TAIL_SECONDS)
             return builder.whole()
         except self._faults as error:
@@ -227,12 +243,19 @@ class _Sent:
 
 
 class _Read:
-    """Takes the bytes of a reply, and passes its text on."""
+    """Takes the bytes of a reply, and passes its text on.
 
-    def __init__(self, builder: StreamedReply, sent: _Sent, watch: _Watch) -> None:
+    An account over its share of the loop waits, and so does its model server: nothing is read meanwhile.
+    """
+
+    def __init__(
+        self, builder: StreamedReply, sent: _Sent, watch: _Watch, loop: CpuBudget, account_id: str
+    ) -> None:
         self._builder = builder
         self._sent = sent
         self._watch = watch
+        self._loop = loop
+        self._account_id = account_id
         self._bytes = 0
 
     @property
@@ -245,9 +268,31 @@ class _Read:
         self._bytes += len(piece)
         if self._bytes > MAX_REPLY_BYTES:
             raise StreamBroken("a reply without an end")
+        if len(piece) > SLICE_BYTES:
+            return partial(self._take_slices, piece)
+        return self._take(piece)
+
+    def _take(self, piece: bytes) -> Later | None:
+        began = time.perf_counter()
         text, moved = self._builder.feed(piece)
         self._watch.heard(moved, self._builder.ended)
-        return self._sent(text) if text else None
+        later = self._sent(text) if text else None
+        self._loop.spend(self._account_id, time.perf_counter() - began)
+        pause = self._loop.wait_seconds(self._account_id)
+        return later if pause <= 0 else partial(_both, later, pause)
+
+    async def _take_slices(self, piece: bytes) -> None:
+        for start in range(0, len(piece), SLICE_BYTES):
+            later = self._take(piece[start : start + SLICE_BYTES])
+            await (later() if later is not None else asyncio.sleep(0))
+            if self.done:
+                return
+
+
+async def _both(later: Later | None, pause: float) -> None:
+    if later is not None:
+        await later()
+    await asyncio.sleep(pause)
 
 
 class _Begun:

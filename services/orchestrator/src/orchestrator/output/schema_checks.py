@@ -10,10 +10,10 @@ from collections import OrderedDict
 from typing import Any
 
 from directory.agents import AgentConfig
-from orchestrator.output.cpu_budget import CpuBudget
 from orchestrator.output.schema_process import SchemaProcess
 from orchestrator.output.schema_protocol import CPU_SECONDS, Answer, Question
 from runtime import logs
+from runtime.cpu_budget import CpuBudget
 from runtime.fair_slots import FairSlots
 
 _PROCESSES = 4

@@ -13,6 +13,7 @@ from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
 from orchestrator.models import Later
+from orchestrator.run.pace import Pace
 from orchestrator.run.resume import AlreadySent
 from runtime import failpoints
 
@@ -52,6 +53,7 @@ class TraceChannel:
         self._before = 0  # code points of earlier rounds
         self._length = 0
         self._cuts: list[int] = []
+        self._pace = Pace()
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
 
@@ -122,14 +124,14 @@ class TraceChannel:
             piece = text[start : start + _FRAME_CHARACTERS]
             if not self._sink.is_open:
                 await self._sink.ready(self._delta(piece))
-            if not self._say(piece):
-                await asyncio.sleep(0)
+            if (later := self._say(piece)) is not None:
+                await later()
 
     def say_now(self, text: str) -> Later | None:
         """As `say`, at once where it can be: else what is returned is to be done."""
         if len(text) > _FRAME_CHARACTERS or not self._sink.is_open:
             return partial(self.say, text)
-        return None if not text or self._say(text) else _leave_a_turn
+        return self._say(text) if text else None
 
     def _delta(self, piece: str) -> frames.Delta:
         offset = self._before + self._length
@@ -137,8 +139,10 @@ class TraceChannel:
             seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
         )
 
-    def _say(self, piece: str) -> bool:
-        """Send a delta; False where its sender should leave others a turn."""
+    def _say(self, piece: str) -> Later | None:
+        """Send a delta. What it returns is to be done before the next one: others get a turn, or what comes
+        meanwhile is collected.
+        """
         delta = self._delta(piece)
         self._seq += 1
         self._last_sent = self._loop.time()
@@ -147,7 +151,9 @@ class TraceChannel:
         self._length += len(piece)
         self._cuts.append(self._length)
         failpoints.reach("orchestrator-said")
-        return has_room
+        if pause := self._pace.pause_after(self._last_sent):
+            return partial(asyncio.sleep, pause)
+        return None if has_room else _leave_a_turn
 
     @property
     def said(self) -> str:

@@ -194,6 +194,7 @@ class Performer:
             settled=prompt.settled,
             parameters=self._agent.parameters,
             tools=tuple((await self.offered()).values()),
+            account_id=self._agent.account_id,
         )
 
     async def compact(self, step: Compact) -> Sequence[events.Event]:

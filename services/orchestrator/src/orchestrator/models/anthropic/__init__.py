@@ -5,10 +5,11 @@ from orchestrator.models.anthropic import _sdk  # noqa: F401 - before all that i
 from orchestrator.models.anthropic.client import AnthropicWire
 from orchestrator.models.port import Model
 from orchestrator.models.streaming import StreamingModel
+from runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]
 
 
-def open_model(guard: Guard) -> Model:
+def open_model(guard: Guard, loop: CpuBudget | None = None) -> Model:
     """A client of the provider. `guard` judges the agents' own addresses."""
-    return StreamingModel(AnthropicWire(guard))
+    return StreamingModel(AnthropicWire(guard), loop=loop)

@@ -8,12 +8,13 @@ from net_guard import Guard
 from orchestrator.models.openai.client import OpenAIWire
 from orchestrator.models.port import Model
 from orchestrator.models.streaming import QUIET_SECONDS, StreamingModel
+from runtime.cpu_budget import CpuBudget
 
 __all__ = ["open_model"]
 
 
-def open_model(guard: Guard) -> Model:
+def open_model(guard: Guard, loop: CpuBudget | None = None) -> Model:
     """A client of the provider. `guard` judges the agents' own addresses. Models of this API think without
     any ping.
     """
-    return StreamingModel(OpenAIWire(guard), idle_seconds=QUIET_SECONDS)
+    return StreamingModel(OpenAIWire(guard), loop=loop, idle_seconds=QUIET_SECONDS)

@@ -1,0 +1,106 @@
+"""How often pieces of a reply go out, and what of the worker's loop one account's model servers may take."""
+
+import asyncio
+import json
+
+import pytest
+
+from contracts import frames
+from net_guard import Guard
+from orchestrator.models import Credentials, Meter, ModelCall
+from orchestrator.models.anthropic.client import AnthropicWire
+from orchestrator.models.streaming import SLICE_BYTES, StreamingModel
+from orchestrator.run.pace import INTERVAL_SECONDS, PIECES_A_SECOND, PIECES_AT_ONCE, Pace
+from runtime.cpu_budget import CpuBudget
+from tests.orchestrator.given import World
+from tests.orchestrator.provider_caller import Caller, user
+from tests.orchestrator.scripted import Exchange, ScriptedProvider, says
+
+pytestmark = pytest.mark.requirement("MODEL-FAIR")
+
+TEXT = [f"{number:04d} " for number in range(5_000)]
+
+
+def sent_over(seconds: float, every: float) -> int:
+    """How many pieces go out of a model that has one ready each `every` seconds, so long."""
+    pace, now, sent = Pace(), 0.0, 0
+    while now < seconds:
+        sent += 1
+        now += max(every, pace.pause_after(now))
+    return sent
+
+
+def test_a_model_that_writes_fast_is_not_slowed_down() -> None:
+    assert sent_over(60.0, 1 / 150) == 9_000
+
+
+def test_a_model_that_sends_as_fast_as_it_can_is_sent_on_twenty_times_a_second() -> None:
+    assert sent_over(10.0, 0.0001) <= PIECES_AT_ONCE * 1.1 + 10.0 / INTERVAL_SECONDS
+
+
+def test_once_a_model_is_slower_again_each_piece_goes_out_at_once() -> None:
+    pace = Pace()
+    assert any(pace.pause_after(0.0) for _ in range(2 * PIECES_AT_ONCE))
+    assert pace.pause_after(2 * PIECES_AT_ONCE / PIECES_A_SECOND) == 0.0
+
+
+async def fast(exchange: Exchange) -> None:
+    """Each piece of TEXT in a chunk of its own, as fast as they are taken."""
+    await exchange.begin()
+    await exchange.block(type="text", text="")
+    for each in TEXT:
+        await exchange.piece(type="text_delta", text=each)
+    await exchange.event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 5})
+    await exchange.event("message_stop")
+    await exchange.close()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+async def test_the_pieces_of_a_fast_model_server_are_joined_and_none_is_lost(
+    working: World, provider: ScriptedProvider, guarded: bool
+) -> None:
+    provider.will(fast)
+    own = {"base_url": provider.url, "provider_key": "sk-own"} if guarded else {}
+    caller = await working.ask(await working.agent("demo-shop-1", **own))
+    completed = await caller.until(frames.Completed)
+    assert completed.message.content == caller.text == "".join(TEXT)
+    assert len(caller.of(frames.Delta)) < len(TEXT) / 5
+
+
+async def test_an_account_over_its_share_waits_and_another_does_not(provider: ScriptedProvider) -> None:
+    budget = CpuBudget(0.5, 0.05)
+    model = StreamingModel(AnthropicWire(Guard(())), loop=budget)
+    budget.spend("busy", 60.0)
+    provider.will(says("busy"), says("other"))
+    busy = asyncio.create_task(_stream(model, provider.url, "busy"))
+    await _stream(model, provider.url, "other")
+    assert not busy.done()
+    busy.cancel()
+    await asyncio.wait([busy])
+    await model.aclose()
+
+
+async def _stream(model: StreamingModel, url: str, account_id: str) -> None:
+    call = ModelCall(model="demo", system="", messages=[user("hi")], parameters={}, account_id=account_id)
+    await model.stream(Credentials(url, "sk-test"), call, None, Meter())
+
+
+async def test_a_long_write_is_read_in_slices(provider: ScriptedProvider, caller: Caller) -> None:
+    async def answer(exchange: Exchange) -> None:
+        await exchange.open_stream()
+        start = {"type": "message_start", "message": {"id": "m", "model": "m", "usage": {}}}
+        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        piece = {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": "x" * 1000},
+        }
+        end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {}}
+        sent = [start, block, *[piece] * 200, end, {"type": "message_stop"}]
+        await exchange.raw(b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in sent))
+        await exchange.close()
+
+    provider.will(answer)
+    await caller.stream()
+    assert "".join(caller.said) == "x" * 200_000
+    assert max(map(len, caller.said)) <= SLICE_BYTES
