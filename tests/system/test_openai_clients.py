@@ -38,6 +38,7 @@ async def test_a_client_streams_goes_on_and_is_refused(caller: Caller, install: 
     )
     saved = [message["content"] for message in await caller.messages(told["conversation"])]
     assert saved == [QUESTION, told["text"], "Thanks!", told["reply"]], "both turns in one conversation"
+    assert "ORD-1001" in told["structured"], "a reply in JSON, by the schema of the request"
     assert told["models"]
     assert told["finish"] == "stop"
     assert told["calls"] == 0

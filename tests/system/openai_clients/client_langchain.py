@@ -9,6 +9,15 @@ import os
 import openai
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_openai import ChatOpenAI
+from pydantic import BaseModel
+
+
+class Where(BaseModel):
+    """What a structured reply is to be."""
+
+    answer: str
+    is_late: bool
+
 
 model = ChatOpenAI(
     model=os.environ["AGENT"],
@@ -19,6 +28,7 @@ question = HumanMessage(os.environ["QUESTION"])
 chunks = list(model.stream([question]))
 text = "".join(str(chunk.content) for chunk in chunks)
 reply = model.invoke([question, AIMessage(text), HumanMessage("Thanks!")])
+where = model.with_structured_output(Where).invoke([question])
 refused = None
 try:
     model.bind(n=2).invoke([question])
@@ -38,6 +48,7 @@ print(
             "conversation": reply.response_metadata["headers"]["x-conversation-id"],
             "reply": reply.content,
             "refused": refused,
+            "structured": where.answer,
         }
     )
 )

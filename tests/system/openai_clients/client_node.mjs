@@ -20,6 +20,19 @@ for await (const chunk of await client.chat.completions.create({ model, messages
 messages.push({ role: "assistant", content: text }, { role: "user", content: "Thanks!" });
 const { data, response } = await client.chat.completions.create({ model, messages }).withResponse();
 
+const schema = {
+  type: "object",
+  properties: { answer: { type: "string" }, is_late: { type: "boolean" } },
+  required: ["answer", "is_late"],
+  additionalProperties: false,
+};
+const { choices } = await client.chat.completions.create({
+  model,
+  messages: messages.slice(0, 1),
+  response_format: { type: "json_schema", json_schema: { name: "where", strict: true, schema } },
+});
+const structured = JSON.parse(choices[0].message.content).answer;
+
 let refused = null;
 try {
   await client.chat.completions.create({ model, messages, n: 2 });
@@ -27,4 +40,4 @@ try {
   refused = { status: error.status, param: error.param, type: error.type };
 }
 const conversation = response.headers.get("x-conversation-id");
-console.log(JSON.stringify({ models, text, finish, calls, conversation, reply: data.choices[0].message.content, refused }));
+console.log(JSON.stringify({ models, text, finish, calls, conversation, reply: data.choices[0].message.content, refused, structured }));

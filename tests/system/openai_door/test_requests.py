@@ -17,7 +17,7 @@ pytestmark = pytest.mark.requirement("OPENAI-DOOR")
         ("n", 2),
         ("logprobs", True),
         ("tool_choice", "required"),
-        ("response_format", {"type": "json_object"}),
+        ("response_format", {"type": "grammar"}),
         ("modalities", ["audio"]),
     ],
 )

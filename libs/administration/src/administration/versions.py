@@ -191,6 +191,10 @@ def _config(draft: AgentDraft) -> str:
     """The draft as it is stored in the open: no provider key, no header."""
     fields: dict[str, Any] = msgspec.to_builtins(draft)
     del fields["provider_key"]
+    if draft.allow_request_schema:
+        del fields[
+            "allow_request_schema"
+        ]  # services of an earlier release refuse fields that they do not know
     for server in fields["mcp_servers"]:
         server["headers"] = {}
     return msgspec.json.encode(fields).decode()

@@ -26,6 +26,9 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `is_task`: the client asks about a conversation, such as for its title. The run has no tools and retrieves
     nothing. A worker of an earlier release runs it like any other request.
+
+    `output_schema`: the reply is to be JSON by this schema, whatever the agent's own output type is. A worker
+    of an earlier release replies as the agent is set.
     """
 
     trace_id: str
@@ -45,6 +48,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     instructions: str | None = None
     shown_sha256: str | None = None
     is_task: bool = False
+    output_schema: dict[str, Any] | None = None
 
 
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     Of tool calls that a person has to allow: `approvers` may do so, for `approval_seconds`; then the run goes
     on without them, or fails. A message that comes meanwhile is refused, or ends the run.
 
+    `allow_request_schema`: a request may ask for JSON by a schema of its own.
+
     `compaction` None: a thread that has grown too long for the model fails.
     """
 
@@ -69,6 +71,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_tool_rounds: Annotated[int, msgspec.Meta(ge=0, le=100)] = 8
     output_type: Literal["text", "markdown", "json"] = "text"
     output_schema: dict[str, Any] | None = None
+    allow_request_schema: bool = True
     mcp_servers: Annotated[tuple[McpServer, ...], msgspec.Meta(max_length=16)] = ()
     on_interruption: Literal["continue", "fail"] = "continue"
     retrieval: Retrieval | None = None

@@ -4,6 +4,7 @@ import base64
 import hashlib
 from functools import cached_property
 from itertools import takewhile
+from typing import Any
 
 import msgspec
 
@@ -23,6 +24,7 @@ from model_demo.wire.requests import (
 )
 
 _SUMMARISE = Message("user", "Summarise this conversation.")
+_READ_BY_PROGRAM, _BY_SCHEMA = "Your reply is read by a program:", "that satisfies this JSON Schema:\n"
 _OPEN, _CLOSE = "<already_sent>", "</already_sent>"
 
 Pair = tuple[ToolUseBlock, ToolResultBlock]
@@ -39,13 +41,14 @@ class Conversation:
     def __init__(self, request: MessageRequest) -> None:
         given = [*_summarised(request.messages), *([_SUMMARISE] if request.compaction else [])]
         messages, self.sent = _instructed(given) or _prefilled(given)
-        self.system = "\n".join(block.text for block in request.system_blocks())
+        system = "\n".join(block.text for block in request.system_blocks())
+        self.system, schema = _without_schema(system)
         self.turns: list[Turn] = turns_of(messages)
         self.tools: list[Tool] = request.tools
         self.tool_choice: ToolChoice = request.tool_choice or ToolChoice()
         if request.compaction:
             self.tool_choice = ToolChoice("none")
-        self.schema: Schema | None = request.schema
+        self.schema: Schema | None = schema or request.schema
         encoded = msgspec.json.encode([request.model, self.system, request.metadata, messages])
         self.key: bytes = hashlib.sha256(encoded).digest()
         """Names the turn to be answered, the same for every attempt at it."""
@@ -108,6 +111,18 @@ def _summarised(messages: list[Message]) -> list[Message]:
 
 def _results(turn: Turn) -> dict[str, ToolResultBlock]:
     return {block.tool_use_id: block for block in turn.blocks if isinstance(block, ToolResultBlock)}
+
+
+def _without_schema(system: str) -> tuple[str, Schema | None]:
+    """The system prompt, and what its end asks the reply to be, where the wire has no field that says it."""
+    persona, _, asked = system.rpartition(_READ_BY_PROGRAM)
+    _, marker, schema = asked.partition(_BY_SCHEMA)
+    try:
+        return (
+            (persona.rstrip(), msgspec.json.decode(schema, type=dict[str, Any])) if marker else (system, None)
+        )
+    except msgspec.DecodeError:
+        return system, None
 
 
 def _prefilled(messages: list[Message]) -> tuple[list[Message], str]:

@@ -72,6 +72,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     prompt_override: str | None = None
     instructions: str | None = None
     shown_sha256: str | None = None
+    output_schema: dict[str, Any] | None = None
     sources: tuple[Source, ...] | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
@@ -330,6 +331,7 @@ def _started(run: Run, event: events.RunStarted) -> Run:
         prompt_override=event.prompt_override,
         instructions=event.instructions,
         shown_sha256=event.shown_sha256,
+        output_schema=event.output_schema or run.output_schema,  # a worker of an earlier release drops it
         **agent_facts(event),
     )
 

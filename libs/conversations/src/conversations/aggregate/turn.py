@@ -232,6 +232,7 @@ def _run_started(
         offset=offset,
         instructions=request.instructions,
         shown_sha256=request.shown_sha256,
+        output_schema=request.output_schema,
     )
 
 
@@ -261,6 +262,7 @@ def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequest
         prompt=run.prompt_override,
         instructions=run.instructions,
         shown_sha256=run.shown_sha256,
+        output_schema=run.output_schema,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )
 

@@ -1,5 +1,7 @@
 """What is asked of an agent, whichever door it came through."""
 
+from typing import Any
+
 import msgspec
 
 from contracts.http import DecisionBody
@@ -46,10 +48,10 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     `form` is the name under which stored events have this way of asking.
 
-    `history`, `after`, `instructions` and `shown_sha256` are those of ChatRequested; where the last is given,
-    it is what a repeated Idempotency-Key must agree with. Where a `fork` cannot be made, a new conversation
-    begins with the `history`. `attempted` is given where the client counts its tries: they have one run.
-    `key` is an Idempotency-Key that the body has, for a request without the header.
+    `history`, `after`, `instructions`, `output_schema` and `shown_sha256` are those of ChatRequested; where
+    the last is given, it is what a repeated Idempotency-Key must agree with. Where a `fork` cannot be made, a
+    new conversation begins with the `history`. `attempted` is given where the client counts its tries: they
+    have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
 
     `is_task`: as ChatRequested has it.
 
@@ -69,6 +71,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     fork: Fork | None = None
     instructions: str | None = None
     shown_sha256: str | None = None
+    output_schema: dict[str, Any] | None = None
     attempted: Try | None = None
     key: str | None = None
     is_task: bool = False

@@ -182,7 +182,9 @@ def _claim_of(request: ChatRequested) -> Claim:
 def _hash(request: ChatRequested) -> bytes:
     """Of what the caller asked, whatever the endpoint, the form, and the way the JSON was written."""
     if request.shown_sha256 is not None:  # all of it; in which conversation is found by it
-        return hashlib.sha256(wire.encode((request.shown_sha256, request.instructions))).digest()
+        shown = (request.shown_sha256, request.instructions)
+        wanted = () if request.output_schema is None else (request.output_schema,)
+        return hashlib.sha256(wire.encode((*shown, *wanted))).digest()
     thread = None if request.new_conversation else request.conversation_id
     asked = (request.agent_id, request.message, thread, request.prompt)
     return hashlib.sha256(wire.encode(asked)).digest()

@@ -273,5 +273,6 @@ def _request(trace_id: str, caller: Caller, ask: Ask) -> ChatRequested:
         after=ask.after,
         instructions=ask.instructions,
         shown_sha256=ask.shown_sha256,
+        output_schema=ask.output_schema,
         is_task=ask.is_task,
     )

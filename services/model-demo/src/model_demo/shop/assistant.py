@@ -49,7 +49,8 @@ class _Turn:
             return self._forced([*(tool for tool, _ in planned.lacks), *asked.tools][0].name)
         text = self._persona.says(small or self._text(planned))
         if (schema := asked.schema) is not None:
-            text = msgspec.json.encode(schemas.smallest(schema, schema, text)).decode()
+            value = schemas.smallest(schema, schema, text) or {"answer": text}
+            text = msgspec.json.encode(value).decode()
         return Reply(text)
 
     def _forced(self, name: str) -> Reply:

@@ -4,7 +4,11 @@
 enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.
 """
 
+from hashlib import sha256
+from typing import Any
+
 import msgspec
+from msgspec.structs import replace
 
 from directory.agents import AgentConfig
 from directory.parameters import max_tokens
@@ -19,10 +23,25 @@ _JSON = (
 
 
 class Output:
-    """What one agent version is to put out. `schema` is that of its JSON, None for other types."""
+    """What one agent version is to put out. `schema` is that of its JSON, None for other types.
 
-    def __init__(self, agent: AgentConfig, checks: SchemaChecks, model: Model, base_url: str) -> None:
+    `requested` is a schema that the request brings, which takes the place of the agent's output type.
+    """
+
+    def __init__(
+        self,
+        agent: AgentConfig,
+        checks: SchemaChecks,
+        model: Model,
+        base_url: str,
+        requested: dict[str, Any] | None = None,
+    ) -> None:
+        if requested is not None:
+            agent = replace(agent, output_type="json", output_schema=requested)
         self._agent = agent
+        self._name = (
+            "" if requested is None else f"request:{sha256(msgspec.json.encode(requested)).hexdigest()}"
+        )
         self._checks = checks
         self.schema = agent.output_schema if agent.output_type == "json" else None
         self._told = self.schema is not None and not model.enforces(base_url, agent.parameters, self.schema)
@@ -47,7 +66,7 @@ class Output:
 
     async def check(self, reply: Reply, text: str) -> None:
         """Raises ModelFailure where `text`, which is to be saved, is not what the agent is to give."""
-        problem = await self._checks.problem(self._agent, text)
+        problem = await self._checks.problem(self._agent, text, schema=self.schema, name=self._name)
         if not problem:
             return
         if reply.stop_reason == "max_tokens":

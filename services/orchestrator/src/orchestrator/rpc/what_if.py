@@ -130,7 +130,7 @@ class Rerun:
         self._log = MemoryLog(evolve_all(before, opening.events), recorded.trace_id)
         self._channel = TraceChannel(NoReaders(), recorded.trace_id, 1)
         self._cost = RoundCost()
-        output = Output(agent, parts.schema_checks, model, credentials.base_url)
+        output = Output(agent, parts.schema_checks, model, credentials.base_url, recorded.output_schema)
         self._performer = Performer(
             log=self._log,
             agent=agent,

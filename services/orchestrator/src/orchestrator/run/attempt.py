@@ -150,7 +150,8 @@ class Attempt:
         parts, agent = self._parts, self._opened.agent
         model = await parts.models.of(agent.provider)
         credentials = credentials_of(parts, agent)
-        output = Output(agent, parts.schema_checks, model, credentials.base_url)
+        requested = self.log.run.output_schema
+        output = Output(agent, parts.schema_checks, model, credentials.base_url, requested)
         return Performer(
             log=self.log,
             agent=agent,

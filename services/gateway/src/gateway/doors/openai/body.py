@@ -8,6 +8,7 @@ import msgspec
 from contracts import wire
 from gateway.chat.shown import Shown
 from gateway.doors.openai.messages import Given, texts_of
+from gateway.doors.openai.structured import Wanted, wanted_by
 from gateway.http import strict_json
 from gateway.http.problems import invalid
 
@@ -47,6 +48,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     shown: Shown
     streamed: bool
     include_usage: bool
+    wanted: Wanted | None
 
 
 _decoder = msgspec.json.Decoder(ChatCompletion)
@@ -65,6 +67,7 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
         request=hash_of(data),
         streamed=bool(body.stream),
         include_usage=body.stream_options is not None and bool(body.stream_options.include_usage),
+        wanted=wanted_by(body.response_format, "response_format", "json_schema"),
     )
 
 
@@ -94,5 +97,3 @@ def _refuse_unfit(body: ChatCompletion) -> None:
     check_tool_choice("function_call", body.function_call)
     if body.modalities not in (None, (), ("text",)):
         raise invalid("modalities", "An agent answers in text.")
-    if body.response_format is not None and body.response_format.get("type") != "text":
-        raise invalid("response_format", "What an agent answers in is its own output type.")

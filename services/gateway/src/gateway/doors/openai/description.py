@@ -3,6 +3,7 @@
 from typing import Any
 
 from contracts.examples import AGENT
+from gateway.doors.openai import structured
 from gateway.doors.openai.messages import Part
 from gateway.doors.openai.wire import Completion, CompletionChunk, OpenAIError
 from gateway.openapi.schemas import ref
@@ -60,6 +61,7 @@ BODY: dict[str, Any] = {
                     "n": {"enum": [1, None]},
                     "logprobs": {"anyOf": [{"const": False}, {"type": "null"}]},
                     "tool_choice": {"enum": ["auto", "none", None]},
+                    "response_format": structured.NESTED,
                 },
             },
             "examples": {

@@ -16,6 +16,7 @@ from gateway.chat.ask import Ask, Asker
 from gateway.doors.openai import azure, body, open_webui
 from gateway.doors.openai.description import BODY, CONVERSATION_KEY
 from gateway.doors.openai.headers import conversation_key_of, tries_of
+from gateway.doors.openai.structured import schema_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal
@@ -68,6 +69,7 @@ async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
         shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, request, key),
         is_task=is_task,
+        output_schema=await schema_of(parts.pool, account_id, agent_id, given.wanted),
     )
     if key is None:
         return ask

@@ -128,9 +128,11 @@ def _tool_choice(request: ChatRequest) -> neutral.ToolChoice:
 
 
 def _output(request: ChatRequest) -> neutral.OutputConfig | None:
-    named = request.response_format.json_schema if request.response_format else None
-    if named is None:
+    if request.response_format is None or request.response_format.type == "text":
         return None
+    named = request.response_format.json_schema
+    if named is None:  # json_object: its form is in the prompt, if anywhere
+        return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", {"type": "object"}))
     if named.strict:
         strict.check(named.name, named.schema)
     return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", named.schema))

@@ -15,6 +15,7 @@ from gateway.doors.openai.responses.items import (
     split_at_reference,
     verdicts_of,
 )
+from gateway.doors.openai.structured import Wanted, wanted_by
 from gateway.http import strict_json
 from gateway.http.problems import invalid
 
@@ -63,6 +64,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None
     previous: str | None
     reference: Reference | None
+    wanted: Wanted | None
     stored: bool
     streamed: bool
     background: bool
@@ -90,6 +92,7 @@ def parse(data: bytes, max_message_bytes: int | None) -> Asked:
         conversation=named.id if isinstance(named, NamedConversation) else named,
         previous=body.previous_response_id,
         reference=None if goes_on else reference,
+        wanted=wanted_by(body.text.format if body.text else None, "text.format"),
         stored=body.store is not False,
         streamed=bool(body.stream),
         background=bool(body.background),
@@ -113,8 +116,6 @@ def _refuse_unfit(body: CreateResponse) -> None:
     check_tool_choice("tool_choice", body.tool_choice)
     if body.top_logprobs:
         raise invalid("top_logprobs", "Log probabilities are not available.")
-    if body.text is not None and (body.text.format or {}).get("type", "text") != "text":
-        raise invalid("text.format", "What an agent answers in is its own output type.")
     if body.prompt is not None:
         raise invalid("prompt", "There are no stored prompts here: an agent has its own.")
     if body.conversation is not None and body.previous_response_id is not None:

@@ -27,6 +27,7 @@ from gateway.doors.openai.responses.conversation import Place
 from gateway.doors.openai.responses.description import BODY, CONTENT
 from gateway.doors.openai.responses.items import no_such_item
 from gateway.doors.openai.responses.output import Output, response_of
+from gateway.doors.openai.structured import schema_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
 from gateway.http.problems import Refusal, invalid
@@ -107,6 +108,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
         shown_sha256=hash_of(given.shown.digests.messages),
         attempted=attempt_of(exchange, asker, given.request, named or key),
         is_task=is_task,
+        output_schema=await schema_of(parts.pool, caller.account_id, agent_id, given.wanted),
     )
     if named is not None:
         place = await _place(parts, asker, given)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from contracts.examples import AGENT
+from gateway.doors.openai import structured
 from gateway.doors.openai.responses.wire import EVENTS, Response
 from gateway.openapi.schemas import ref
 
@@ -57,6 +58,7 @@ BODY: dict[str, Any] = {
                     "stream": {"type": ["boolean", "null"]},
                     "background": {"type": ["boolean", "null"]},
                     "tool_choice": {"enum": ["auto", "none", None]},
+                    "text": {"type": ["object", "null"], "properties": {"format": structured.FLAT}},
                 },
             },
             "examples": {
