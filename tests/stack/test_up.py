@@ -120,6 +120,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
     stack = start_stack(tmp_path / "run")
     try:
         await stack.wait_up()
+        assert _errors_of_postgres(stack) == []
         first = stack.environment
         answer = await _chat(stack, first.api_key, first.agent_id)
         assert answer.status_code == 200
@@ -130,6 +131,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
 
         stack = start_stack(tmp_path / "run")
         await stack.wait_up()
+        assert _errors_of_postgres(stack) == []
         again = stack.environment
         assert again.mcp_base_url == first.mcp_base_url, "so that no agent gets a new version"
         assert again.api_key == first.api_key
@@ -205,6 +207,11 @@ async def test_servers_that_run_elsewhere_are_used_and_left_alone(
     finally:
         assert await stack.stop() == 0
     psycopg.connect(database_url).close()
+
+
+def _errors_of_postgres(stack: RunningStack) -> list[str]:
+    lines = stack.folder.log("postgres").read_text().splitlines()
+    return [line for line in lines if " ERROR: " in line or " FATAL: " in line]
 
 
 def _pid(stack: RunningStack, name: str) -> int | None:

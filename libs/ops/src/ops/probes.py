@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -70,15 +71,20 @@ class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
 class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
     """A start-up message is answered by a request to authenticate: the server takes sessions.
 
-    While it recovers or stops it answers with an error (Postgres frontend/backend protocol, version 3.0).
+    While it recovers or stops it answers with an error (Postgres frontend/backend protocol, version 3.0), and
+    logs that. So it is asked only once its `pid_file` says "ready", as pg_ctl does.
     """
 
     port: int
     user: str
     database: str
+    pid_file: str
     host: str = LOOPBACK
 
     async def check(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if Path(self.pid_file).read_text().split()[-1:] != ["ready"]:
+                raise UnreadyError("does not take sessions yet")
         body = b"\0\x03\0\0"
         for word in ("user", self.user, "database", self.database, ""):
             body += word.encode() + b"\0"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from administration import Admin, accounts, keys, knowledge
+from administration import Admin, accounts, agents, keys, knowledge
 from administration.values import NewAccount, NewKnowledgeBase
 from administration.versions import change_agent, create_agent
-from contracts.admin_errors import Conflict
+from contracts.admin_errors import Conflict, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
 from directory.approval_policy import ApprovalRules, ToolFilter
@@ -41,7 +41,9 @@ async def seed(
     previous_secret_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
 ) -> None:
-    """Idempotent. Raises DatabaseUnavailable, AdminError."""
+    """Idempotent: what is there is looked up first, so that Postgres logs no error. Raises DatabaseUnavailable,
+    AdminError.
+    """
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:
         admin = Admin(pool=pool, sealer=sealer, actor=_ACTOR, embedder=await usable(pool, embedder))
@@ -110,7 +112,9 @@ def _agents(data: Demo) -> list[tuple[str, str, AgentDraft]]:
 async def _policies(admin: Admin) -> None:
     """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
     base = NewKnowledgeBase(account_id=demo.ACCOUNT_ID, name=BASE_NAME, id=KNOWLEDGE_BASE_ID)
-    with contextlib.suppress(Conflict):  # there from an earlier start
+    try:
+        await knowledge.get(admin, KNOWLEDGE_BASE_ID)
+    except NotFound:
         await knowledge.create(admin, base)
     for document in demo_documents():
         await import_document(
@@ -125,11 +129,12 @@ async def _policies(admin: Admin) -> None:
 
 async def _account(admin: Admin, account_id: str, name: str, plan: str, api_key: str) -> None:
     try:
+        await accounts.get(admin, account_id)
+    except NotFound:
         await accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
-    except Conflict:  # there from an earlier start
-        async with admin.connection(_SECONDS) as conn:
-            if await _had_key(conn, account_id, api_key):
-                return  # or rotated or revoked since: then it stays so
+    async with admin.connection(_SECONDS) as conn:
+        if await _had_key(conn, account_id, api_key):
+            return  # or rotated or revoked since: then it stays so
     with contextlib.suppress(Conflict):
         await keys.add(admin, account_id, api_key, name="demo")
 
@@ -143,7 +148,9 @@ async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
 async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft) -> None:
     current = await _current(admin, account_id, agent_id)
     if current is None:
-        with contextlib.suppress(Conflict):  # disabled by an administrator
+        try:
+            await agents.get(admin, agent_id)  # disabled by an administrator
+        except NotFound:
             async with admin.connection(_SECONDS) as conn:
                 await create_agent(conn, admin.sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)
         return

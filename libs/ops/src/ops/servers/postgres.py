@@ -57,7 +57,7 @@ class Cluster:
             argv=prefixed(self._who, (_program("postgres"), "-D", _real(self.data), *options)),
             env=server_environment(),
             log=self._folder.log(NAME),
-            probe=PostgresProbe(port, OWNER, DATABASE),
+            probe=PostgresProbe(port, OWNER, DATABASE, str(self.data / "postmaster.pid")),
             prepare=self.prepare,
             user=self._user,
             reaches=self._reaches(self.data),
