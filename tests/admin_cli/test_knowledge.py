@@ -56,7 +56,7 @@ def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
     first = cli("knowledge", "import", base, str(docs), str(docs / "gone.md"))
     assert first.code == 0
     assert first.out == "2 added, 0 changed, 0 unchanged, 3 skipped, 0 pruned\n"
-    for name in ("docs/broken.txt", "docs/picture.png", "gone.md"):
+    for name in ("docs/broken.txt", "docs/picture.png", "docs/gone.md"):
         assert f"skipped {name}: " in first.err
     (docs / "returns.md").write_text("# Returns\n\nTents may be returned within 30 days.")
     again = cli.json("knowledge", "import", base, str(docs))

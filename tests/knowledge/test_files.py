@@ -52,6 +52,28 @@ def test_names_do_not_depend_on_where_the_command_runs(
     assert [one.name for one in find([Path()])] == [one.name for one in find([docs])] == ["docs/a.md"]
 
 
+def test_a_file_has_one_name_alone_and_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = made(tmp_path / "docs", a__md=b"A")
+    deep = made(docs / "guide", b__md=b"B")
+    names = [one.name for one in find([docs])]
+    assert names == ["docs/a.md", "docs/guide/b.md"]
+    alone = [one.name for one in find([docs / "a.md", deep / "b.md"], docs)]
+    assert alone == names
+    assert [one.name for one in find([docs / "a.md"])] == names[:1]
+    assert [one.name for one in find([deep], docs)] == names[1:]
+    monkeypatch.chdir(docs)
+    assert [one.name for one in find([Path("a.md")])] == names[:1]
+
+
+def test_a_file_outside_the_folder_that_names_begin_with_is_not_read(tmp_path: Path) -> None:
+    docs = made(tmp_path / "docs", a__md=b"A")
+    other = made(tmp_path / "other", b__md=b"B")
+    reasons = [found.reason for found in find([docs, other, other / "b.md"], docs)]
+    assert reasons == [None, *[f"is not in the folder {docs}"] * 2]
+
+
 def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     docs = made(tmp_path / "docs", a__md=b"A")
     (docs / "round").symlink_to(docs)
@@ -82,7 +104,7 @@ def test_a_file_is_read_as_what_it_is(
     (tmp_path / name).write_bytes(content)
     [found] = find([tmp_path / name])
     draft = draft_of(found)
-    assert draft.name == name
+    assert draft.name == f"{tmp_path.name}/{name}"
     assert draft.kind == kind
     assert draft.text == text
 
@@ -125,5 +147,5 @@ def test_a_file_name_may_hold_any_byte(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff\nname.md"))
     path.write_text("text")
     [found] = find([path])
-    assert found.name == "bad\ufffd name.md"
+    assert found.name == f"{tmp_path.name}/bad\ufffd name.md"
     assert draft_of(found).text == "text"

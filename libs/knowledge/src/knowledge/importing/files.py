@@ -40,7 +40,9 @@ _MARKS = (
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A file by the name that its document gets: "docs/guide/pay.md" for a file in the folder `docs`.
+    """A file by the name that its document gets: its path from a folder on, the folder's own name first.
+
+    That is "docs/guide/pay.md" for a file in the folder `docs`.
 
     `content` is there already for what was piped in; `reason` for what is not to be read.
     """
@@ -51,15 +53,18 @@ class Found(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def find(paths: Iterable[Path]) -> Iterator[Found]:
+def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[Found]:
     """The files named, and those in the folders named, each folder in the order of its names.
+
+    Names begin with the folder `within`, which has to hold all of them; without it with the folder that is
+    imported, of a file that is named alone with the one that it is in. So a file has the same name either way.
 
     In folders hidden files are left out, files of other kinds are told with a reason, and links to folders
     are not followed. A file that is named is taken as text whatever its ending.
     """
     seen: set[str] = set()
     for path in paths:
-        for found in _below(path) if path.is_dir() else [_named(path)]:
+        for found in _below(path, within) if path.is_dir() else [_named(path, within)]:
             if found.reason is None and found.name in seen:
                 yield msgspec.structs.replace(found, reason="has the name of another file of this import")
             else:
@@ -83,22 +88,34 @@ def draft_of(found: Found) -> Draft:
     return Draft(name=found.name, text=text, kind=kind)
 
 
-def _named(path: Path) -> Found:
-    return Found(_name(path.name), path=path)
+def _named(path: Path, within: Path | None) -> Found:
+    name = _from(within or path.parent, path.parent)
+    if name is None:
+        return Found(_name(path.name), reason=f"is not in the folder {within}")
+    return Found(_name((name / path.name).as_posix()), path=path)
 
 
-def _below(folder: Path) -> Iterator[Found]:
+def _below(folder: Path, within: Path | None) -> Iterator[Found]:
     """A folder that cannot be listed is told as one that cannot be read."""
-    root = folder.resolve()
+    start = _from(within or folder, folder)
+    if start is None:
+        yield Found(_name(str(folder)), reason=f"is not in the folder {within}")
+        return
     failed: list[OSError] = []
     for current, folders, files in os.walk(folder, onerror=failed.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        below = Path(root.name, Path(current).relative_to(folder))
+        below = start / Path(current).relative_to(folder)
         for name in sorted(files):
             if not name.startswith("."):
                 yield _in_folder(Path(current, name), (below / name).as_posix())
     for error in failed:
         yield Found(_name(str(error.filename)), reason=_why(error))
+
+
+def _from(first: Path, folder: Path) -> Path | None:
+    """The way to `folder`, the name of the folder `first` at its head; None where it does not lie below."""
+    start, end = first.resolve(), folder.resolve()
+    return start.name / end.relative_to(start) if end.is_relative_to(start) else None
 
 
 def _in_folder(path: Path, name: str) -> Found:

@@ -57,6 +57,10 @@ def import_(
     prune: Annotated[
         bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
     ] = False,
+    within: Annotated[
+        Path | None,
+        typer.Option("--within", metavar="FOLDER", help="Names begin with this folder, which holds all files."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read, and pruned; change nothing.")
     ] = False,
@@ -65,14 +69,15 @@ def import_(
 ) -> None:
     """Import text, Markdown, HTML, PDF and DOCX: files, whole folders, or standard input.
 
-    A document's name is its file's, with the folder that was named: docs/guide.md. The same name again is
+    A document's name is its file's path from a folder on, docs/guide.md: from the folder that is imported, of
+    a file that is named alone from the folder that it is in, or from --within. The same name again is
     replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
     if nothing at all could be imported. On a database of its own or the running stack's, the embedder is the
     one that AGENTCHAT_EMBEDDER sets.
     """
     if (Path("-") in paths) != (name is not None):
         raise SetupError("`-` and --name go together: the name says which document standard input is")
-    found = [*files.find(path for path in paths if path != Path("-"))]
+    found = [*files.find((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [files.piped(sys.stdin.buffer, name)]
     report = Report(dry_run=dry_run)
     session(lambda call: _import(call, base, found, report), direct=not dry_run)
