@@ -10,6 +10,7 @@ import pytest
 from tests.mcp_demo.demo_server import DemoServer
 
 README = Path(__file__).parents[2] / "services" / "mcp-demo" / "README.md"
+# The one place that says how many there are: 21 (specification 10).
 CATEGORIES = {
     "Order Status": 5,
     "Business Intelligence": 4,
@@ -32,14 +33,14 @@ def test_there_are_21_tools_in_the_five_categories(tools: list[dict[str, Any]]) 
     names = [tool["name"] for tool in tools]
     categories = [tool["_meta"]["category"] for tool in tools]
 
-    assert len(set(names)) == len(names) == 21
+    assert len(set(names)) == len(names)
     assert {category: categories.count(category) for category in categories} == CATEGORIES
     assert categories == sorted(categories, key=list(CATEGORIES).index)
 
 
 @pytest.mark.requirement("MCP-TOOLS-21")
 def test_a_model_can_choose_each_tool_by_what_it_says(tools: list[dict[str, Any]]) -> None:
-    assert len({tool["title"] for tool in tools}) == 21
+    assert len({tool["title"] for tool in tools}) == len(tools)
     for tool in tools:
         assert re.fullmatch(r"[a-z]+(_[a-z]+)+", tool["name"])
         assert 80 <= len(tool["description"]) <= 400, tool["name"]

@@ -7,6 +7,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from mcp_demo.tools import TOOLS
 from tests.mcp_demo.demo_server import DemoServer
 
 HANDSHAKE_VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
@@ -42,7 +43,7 @@ def test_every_version_needs_no_session_and_gets_the_same_tools(
 ) -> None:
     headers = {} if version is None else {"mcp_protocol_version": version}
 
-    assert len(server.rpc("tools/list", **headers)["result"]["tools"]) == 21
+    assert len(server.rpc("tools/list", **headers)["result"]["tools"]) == len(TOOLS)
     call = {"name": "get_product", "arguments": {"product_id": "PRD-113"}}
     result = server.rpc("tools/call", call, **headers)["result"]
     assert result["structuredContent"]["product"]["name"] == "Larch Mid Hiking Boot"
@@ -61,7 +62,7 @@ def test_the_newest_protocol_is_spoken_without_a_handshake(server: DemoServer) -
         "tools/list", {"_meta": meta}, mcp_protocol_version="2026-07-28", mcp_method="tools/list"
     )["result"]
 
-    assert len(result["tools"]) == 21
+    assert len(result["tools"]) == len(TOOLS)
     assert result["resultType"] == "complete"
     assert result["cacheScope"] == "public"
     assert result["ttlMs"] == 300_000
@@ -80,7 +81,7 @@ async def test_the_sdks_client_lists_and_calls(
         with pytest.raises(MCPError, match="no_such_tool") as raised:
             await client.call_tool("no_such_tool", {})
 
-    assert len(tools) == 21
+    assert len(tools) == len(TOOLS)
     assert order.structured_content["customer_name"] == "Bilal Haddad"
     assert refused.is_error
     assert raised.value.code == -32602

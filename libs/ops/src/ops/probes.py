@@ -82,9 +82,8 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
     host: str = LOOPBACK
 
     async def check(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            if Path(self.pid_file).read_text().split()[-1:] != ["ready"]:
-                raise UnreadyError("does not take sessions yet")
+        if not self._is_open():
+            raise UnreadyError("does not take sessions yet")
         body = b"\0\x03\0\0"
         for word in ("user", self.user, "database", self.database, ""):
             body += word.encode() + b"\0"
@@ -93,6 +92,12 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
             kind = await reader.read(1)
             if kind != b"R":
                 raise UnreadyError("does not take sessions yet")
+
+    def _is_open(self) -> bool:
+        """The last word of its file is its state; without a file there is no server to connect to."""
+        with contextlib.suppress(FileNotFoundError):
+            return Path(self.pid_file).read_text().split()[-1:] == ["ready"]
+        return False
 
 
 Probe: TypeAlias = HttpProbe | NatsProbe | ValkeyProbe | PostgresProbe

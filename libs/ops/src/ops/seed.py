@@ -41,8 +41,9 @@ async def seed(
     previous_secret_keys: Sequence[str] = (),
     embedder: Embedder | None = None,
 ) -> None:
-    """Idempotent: what is there is looked up first, so that Postgres logs no error. Raises DatabaseUnavailable,
-    AdminError.
+    """Idempotent: what is there is looked up first, so that Postgres logs no error.
+
+    Raises DatabaseUnavailable, AdminError.
     """
     sealer = Sealer.from_setting(secret_key, previous_secret_keys)
     async with open_pool(database_url, role=None) as pool:

@@ -57,7 +57,7 @@ def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[Found]:
     """The files named, and those in the folders named, each folder in the order of its names.
 
     Names begin with the folder `within`, which has to hold all of them; without it with the folder that is
-    imported, of a file that is named alone with the one that it is in. So a file has the same name either way.
+    imported, of a file that is named alone with the one that it is in: so its name is the same either way.
 
     In folders hidden files are left out, files of other kinds are told with a reason, and links to folders
     are not followed. A file that is named is taken as text whatever its ending.

@@ -59,7 +59,9 @@ def import_(
     ] = False,
     within: Annotated[
         Path | None,
-        typer.Option("--within", metavar="FOLDER", help="Names begin with this folder, which holds all files."),
+        typer.Option(
+            "--within", metavar="FOLDER", help="Names begin with this folder, which holds all files."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read, and pruned; change nothing.")
