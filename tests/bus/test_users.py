@@ -94,6 +94,11 @@ CALLS = {
     "$JS.API.CONSUMER.DELETE.EVENTS.analytics": {"provisioner"},
     "$JS.API.CONSUMER.CREATE.REQUESTS.mine": {"provisioner"},
     "$JS.API.CONSUMER.CREATE.EVENTS.mine": {"operator", "provisioner"},
+    "$JS.API.CONSUMER.DELETE.EVENTS.mine": {"operator", "provisioner"},
+    "$JS.API.CONSUMER.DELETE.REQUESTS.mine": {"provisioner"},
+    "$JS.API.CONSUMER.CREATE.EVENTS.analytics": {"provisioner"},
+    "$JS.API.CONSUMER.CREATE.EVENTS.analytics.chat.events.>": {"provisioner"},
+    "$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.analytics": {"provisioner"},
     "$JS.API.ACCOUNT.PURGE.AGENTCHAT": {"provisioner"},
     "$JS.ACK.REQUESTS.orchestrator.1.1.1.1.1": {"orchestrator"},
     "$JS.ACK.TOOLS.tool-runner.1.1.1.1.1": {"tool-runner"},
@@ -176,6 +181,14 @@ async def test_nobody_gets_in_without_a_password(port: int, login: dict[str, str
         assert await reader.readline() == b"-ERR 'Authorization Violation'\r\n"
         writer.close()
         await writer.wait_closed()
+
+
+async def test_an_operator_deletes_the_consumer_that_it_made(port: int) -> None:
+    async with connected(port, "operator") as operator:
+        jetstream = operator.client.jetstream()
+        await jetstream.add_consumer("EVENTS", durable_name="mine", ack_policy="explicit")
+        assert await jetstream.delete_consumer("EVENTS", "mine")
+        assert [each.name for each in await jetstream.consumers_info("EVENTS")] == ["analytics"]
 
 
 async def test_analytics_reads_its_consumer_and_reaches_nothing_else(port: int) -> None:

@@ -18,7 +18,7 @@ from contracts.messages import CancelRequested
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
 from journal import Journal
-from mcp_demo.tools import TOOLS as SHOP_TOOLS
+from mcp_demo.tools import TOOLS as DEMO_TOOLS
 from runtime import telemetry
 from runtime.postgres import open_pool
 from tests.mcp_demo.demo_server import running as demo_shop
@@ -225,7 +225,7 @@ async def test_a_check_connects_to_each_server_and_says_what_works(world: World)
     found = {server.name: server for server in checked}
     assert list(found) == ["scripted", "twin", "hung", "gone", "internal", "shop"]
     assert {name for name, server in found.items() if server.ok} == {"twin", "hung", "shop"}
-    assert found["shop"].tools == len(SHOP_TOOLS)
+    assert found["shop"].tools == len(DEMO_TOOLS)
     assert found["shop"].allowed == 1
     assert found["gone"].detail == "The tool server could not be reached."
     assert found["internal"].detail == "The tool server's address is not permitted."

@@ -38,9 +38,10 @@ _READABLE = tuple(stream["name"] for stream in STREAMS if stream["name"] not in 
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """What it may publish and subscribe to, beside its own inbox."""
+    """What it may publish, `but_not` some of it, and subscribe to, in addition to its own inbox."""
 
     publish: tuple[str, ...]
+    but_not: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
 
 
@@ -63,12 +64,19 @@ def _looks(stream: str) -> tuple[str, ...]:
 
 
 def _consume(*streams: str) -> tuple[str, ...]:
-    calls = ("CREATE.{0}", "CREATE.{0}.>", "DURABLE.CREATE.{0}.*", "MSG.NEXT.{0}.*")
+    calls = ("CREATE.{0}", "CREATE.{0}.>", "DURABLE.CREATE.{0}.*", "MSG.NEXT.{0}.*", "DELETE.{0}.*")
     made = (f"$JS.API.CONSUMER.{call.format(stream)}" for stream in streams for call in calls)
     seen = (f"$JS.API.CONSUMER.{call}" for stream in streams for call in _looks(stream))
     # A consumer that is pushed to, as client libraries' ordered ones are, stands still without flow control.
     answers = (f"$JS.{kind}.{stream}.>" for stream in streams for kind in ("ACK", "FC"))
     return (*made, *seen, *answers)
+
+
+def _change(stream: str) -> tuple[str, ...]:
+    """What changes or deletes the consumer that is the system's own."""
+    name = CONSUMERS[stream]["name"]
+    calls = ("CREATE.{0}.{1}", "CREATE.{0}.{1}.>", "DURABLE.CREATE.{0}.{1}", "DELETE.{0}.{1}")
+    return tuple(f"$JS.API.CONSUMER.{call.format(stream, name)}" for call in calls)
 
 
 _REPLIES = ("_INBOX.>", "_INBOX_gateway.>", f"_INBOX_{OPERATOR}.>")
@@ -125,6 +133,7 @@ USERS: Mapping[str, User] = MappingProxyType(
                 *(f"$JS.API.CONSUMER.{call}" for name in _QUEUES for call in _looks(name)),
                 *_consume(*_READABLE),
             ),
+            but_not=_change(EVENTS),
             subscribe=("chat.>", "_INBOX.>"),
         ),
         PROVISIONER: User(
@@ -189,6 +198,8 @@ def _from(subject: str) -> str:
 def _user(name: str, user: User, password: str) -> str:
     publish = _list(("$JS.API.INFO", *user.publish))
     subscribe = _list((*user.subscribe, f"{inbox_prefix(name)}.>"))
+    if user.but_not:
+        publish = f"{{ allow: {publish}, deny: {_list(user.but_not)} }}"
     permissions = f"{{\n        publish: {publish}\n        subscribe: {subscribe} }}"
     return f'      {{ user: "{name}", password: {password}, permissions: {permissions} }}'
 
