@@ -10,6 +10,7 @@ from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
 from conversations.database import FOUND_TEXT, using
 from conversations.event_store.log import Log
+from conversations.event_store.turns import in_turns
 from runtime.postgres import Pool
 
 _PAGE = 500
@@ -107,7 +108,7 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     if found is None or found.begun_at is None:
         return None
     rows = await Log(pool).rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
-    own = (event for row in rows if (event := row.event).trace_id == trace_id)
+    own = [event async for row in in_turns(rows) if (event := row.event).trace_id == trace_id]
     run = fold(found.conversation_id, own).run(trace_id)
     return None if run is None else (found.conversation_id, run)
 

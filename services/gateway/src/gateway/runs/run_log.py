@@ -6,6 +6,7 @@ from contracts import events
 from conversations.aggregate.conversation import Conversation, Round, Run, evolve_all
 from conversations.event_store.log import Log
 from conversations.event_store.mapper import readable_of
+from conversations.event_store.turns import in_turns
 
 
 class RunLog:
@@ -32,9 +33,14 @@ class RunLog:
         if known is not None and known.state != "running":
             return known
         rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
+        new: list[events.Event] = []
+        whole = True
+        async for row in in_turns(rows):
+            found, is_whole = readable_of([(row.topic, row.state)])
+            new += found
+            whole = whole and is_whole
         if rows:
             self._version = rows[-1].version
-        new, whole = readable_of((row.topic, row.state) for row in rows)
         self._whole = self._whole and whole
         self.erased = self.erased or any(isinstance(event, events.ConversationErased) for event in new)
         own = [event for event in new if event.trace_id == self._trace_id]
