@@ -124,6 +124,7 @@ async def test_the_document_is_served(client: Client) -> None:
         ("get", f"{_ENDPOINTS}{_ONE}/deliveries/{{delivery_id}}"),
         *(("post", f"{_ENDPOINTS}{_ONE}/{what}") for what in ("rotate_secret", "test", "replay")),
         ("post", f"{_ENDPOINTS}/deliveries/{{delivery_id}}/resend"),
+        ("post", f"{_ENDPOINTS}/{{endpoint_id}}/deliveries/{{delivery_id}}/resend"),
         *(("post", _ENDPOINTS), ("patch", f"{_ENDPOINTS}{_ONE}"), ("delete", f"{_ENDPOINTS}{_ONE}")),
         ("get", "/v1/conversations"),
         ("get", "/v1/conversations/{conversation_id}"),

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from administration import accounts as directory
+from contracts import ids
 from contracts.admin_errors import Conflict
 from runtime.postgres import Connection, Pool
 from tests.administrator import administrator
@@ -213,6 +214,10 @@ async def test_tests_resends_and_replays_are_noted_for_an_endpoint_that_is_enabl
     await conn.execute("UPDATE webhook_deliveries SET status = 'failed', tries = 10, next_attempt_at = NULL")
     resent = await hooks.ok("POST", f"/deliveries/{tested['id']}/resend", status=202)
     assert (resent["id"], resent["status"]) == (tested["id"], "waiting")
+    again = await hooks.ok("POST", f"/{made['id']}/deliveries/{tested['id']}/resend", status=202)
+    assert again["id"] == tested["id"]
+    elsewhere = await hooks.send("POST", f"/{ids.new_id()}/deliveries/{tested['id']}/resend")
+    check_problem(elsewhere, 404, "not_found")
     begun = await hooks.ok("POST", f"/{made['id']}/replay", {"from": 3, "to": 9}, status=202)
     assert (begun["from"], begun["to"], begun["endpoint_id"]) == (3, 9, made["id"])
     wrong = await hooks.send("POST", f"/{made['id']}/replay", {"from": 9, "to": 3})

@@ -1,5 +1,6 @@
 """What endpoints are sent: signed, once or known as sent before, whatever fails on either side."""
 
+import asyncio
 import json
 
 import anthropic
@@ -206,6 +207,29 @@ async def test_410_disables_it_and_the_other_endpoints_are_told(
     [got] = await receiver.until("/watcher", 1)
     assert got.message["data"] == {"endpoint_id": endpoint.id, "url": endpoint.url, "reason": "gone"}
     Webhook(watcher.secret).verify(got.body, got.headers)
+
+
+@pytest.mark.requirement("WEBHOOK-DISABLED")
+async def test_410_disables_it_though_another_answer_is_200(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    both_here = asyncio.Event()
+
+    async def gone_then_well(_: Received) -> bytes:
+        if len(receiver.at("/mixed")) == 1:
+            await both_here.wait()
+            return status(410)
+        both_here.set()
+        await asyncio.sleep(0.5)  # this answer comes after the other
+        return status(200)
+
+    receiver.does("/mixed", gone_then_well)
+    endpoint = await world.endpoint(receiver.url("/mixed"), "run.completed")
+    await world.chat("one")
+    await world.chat("two")
+    notifiers()
+    found = await world.until_disabled(endpoint.id)
+    assert found.disabled_reason == "gone"
 
 
 @pytest.mark.requirement("WEBHOOK-DISABLED")

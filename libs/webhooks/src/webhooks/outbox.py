@@ -188,7 +188,7 @@ async def _next_due(conn: Connection, endpoint_id: str) -> float | None:
 
 
 async def _note_health(conn: Connection, endpoint_id: str, health: Health) -> DisabledReason | None:
-    if health.failures == 0:
+    if health.failures == 0 and not health.gone:
         await conn.execute(_WELL, [endpoint_id])
         return None
     await conn.execute(_UNWELL, [health.succeeded, health.failures, health.pause_seconds, endpoint_id])

@@ -204,7 +204,8 @@ class Sender:
         moved = None if cursor is None else Cursor(cursor.id, reached, cursor.until)
         self._target.failures = batch.failures
         self._open_at = time.monotonic() + (batch.pause or 0.0)
-        changed = batch.failures != failures or batch.pause or (batch.failures and batch.has_succeeded)
+        fails_yet = batch.failures and batch.has_succeeded
+        changed = batch.failures != failures or batch.pause or fails_yet or batch.is_gone
         health = batch.health if changed else None
         await self._record(outcomes, moved, health)
         return reached
@@ -292,7 +293,7 @@ class _Batch:
         self._most_failures = max(self.failures + 1, FAILURES_IN_A_ROW)
         self.pause: float | None = None
         self.has_succeeded = False
-        self._is_gone = False
+        self.is_gone = False
         self._sender = sender
         self._jobs = jobs
         self._outcomes: list[Outcome] = []
@@ -302,7 +303,7 @@ class _Batch:
         return Health(
             failures=self.failures,
             pause_seconds=self.pause,
-            gone=self._is_gone,
+            gone=self.is_gone,
             succeeded=self.has_succeeded,
         )
 
@@ -319,7 +320,7 @@ class _Batch:
         return self._outcomes
 
     async def _work(self, waiting: Iterator[Job]) -> None:
-        while self.pause is None and not self._is_gone:
+        while self.pause is None and not self.is_gone:
             job = next(waiting, None)
             if job is None:
                 return
@@ -347,7 +348,7 @@ class _Batch:
 
     def _failed(self, outcome: Outcome, tries: int, answered: Answered) -> Outcome:
         self.failures = min(self.failures + 1, self._most_failures)
-        self._is_gone = self._is_gone or answered.is_gone
+        self.is_gone = self.is_gone or answered.is_gone
         self.pause = pause_of(self.failures, answered.wish)
         wait = retry_in(tries, answered.wish)
         status = "waiting" if wait is not None else "failed"

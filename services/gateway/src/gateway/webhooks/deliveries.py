@@ -96,7 +96,7 @@ async def get_one(
 
 
 @post(
-    "/deliveries/{delivery_id:str}/resend",
+    "/{endpoint_id:str}/deliveries/{delivery_id:str}/resend",
     status_code=202,
     operation_id="resendWebhookDelivery",
     summary="Have a delivery sent again, under its own id.",
@@ -104,7 +104,29 @@ async def get_one(
     guards=[without_body],
 )
 @described("not_found", "conflict", examples={"delivered": examples.DELIVERED})
-async def resend(request: AnyRequest, caller: NamedDependency[Caller], delivery_id: DeliveryId) -> Delivery:
+async def resend(
+    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
+) -> Delivery:
+    """POST /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}/resend."""
+    pool = parts_of(request).pool
+    with refused():
+        found = await deliveries.get(pool, caller.account_id, endpoint_id, delivery_id)
+        return await deliveries.resend(pool, caller.account_id, found.id)
+
+
+@post(
+    "/deliveries/{delivery_id:str}/resend",
+    status_code=202,
+    operation_id="resendWebhookDeliveryById",
+    summary="The same without the endpoint's id.",
+    response_description="The delivery, which waits to be sent.",
+    deprecated=True,
+    guards=[without_body],
+)
+@described("not_found", "conflict", examples={"delivered": examples.DELIVERED})
+async def resend_by_id(
+    request: AnyRequest, caller: NamedDependency[Caller], delivery_id: DeliveryId
+) -> Delivery:
     """POST /v1/webhook_endpoints/deliveries/{delivery_id}/resend."""
     with refused():
         return await deliveries.resend(parts_of(request).pool, caller.account_id, delivery_id)
@@ -168,4 +190,4 @@ async def _attempted(pool: Pool, account_id: str, endpoint_id: str, made: Delive
     return made
 
 
-HANDLERS = (list_of_endpoint, get_one, resend, test, replay)
+HANDLERS = (list_of_endpoint, get_one, resend, resend_by_id, test, replay)
