@@ -5,7 +5,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -70,22 +69,6 @@ async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack)
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
     )
     assert '"tool_calls":[' in told.stdout
-
-
-@pytest.mark.requirement("STACK-START")
-async def test_status_lists_what_runs(stack: RunningStack) -> None:
-    await stack.wait_all_ready()
-    told = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "ops.main", "status"],
-        env={"AGENTCHAT_RUN_DIR": str(stack.folder.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    lines = told.stdout.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == list(stack.names())
-    assert all(line.endswith("ready") for line in lines)
 
 
 @pytest.mark.requirement("STACK-RESTART")

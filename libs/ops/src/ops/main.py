@@ -68,14 +68,17 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
 
 
 @app.command()
-def status() -> None:
-    """List the running processes and their health.
+def status(
+    watch: Annotated[bool, typer.Option(help="Again every 2 seconds, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON; with --watch a line each time.")] = False,
+) -> None:
+    """Show what goes on: processes and their health, runs, queues, lags, approvals, webhooks, last errors.
 
-    Exit code 1 if one is not ready.
+    Exit code 1 if a process is not ready.
     """
-    from ops.status import status as show
+    from ops.status.command import status as show
 
-    raise typer.Exit(0 if show() else 1)
+    raise typer.Exit(0 if show(as_json=as_json, watch=watch) else 1)
 
 
 @app.command()

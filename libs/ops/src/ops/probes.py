@@ -31,6 +31,11 @@ class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
     path: str = "/readyz"
     host: str = LOOPBACK
 
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}{self.path}"
+
     async def check(self) -> None:
         async with _connected(self.host, self.port) as (reader, writer):
             head = (f"GET {self.path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Connection: close")

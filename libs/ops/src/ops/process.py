@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from contracts.timings import STOP_SECONDS
-from ops.probes import Probe
+from ops.probes import HttpProbe, Probe
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -40,6 +40,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """User and group id to become, where the stack runs as root and this process must not."""
     reaches: tuple[str, ...] = ()
     """Paths that this user has to reach, whoever may pass through the folders above them."""
+    version: str = ""
+    """Of its program."""
     stop_rank: int
     """Lower ranks stop earlier; those of one rank side by side."""
     stop_signal: int = signal.SIGTERM
@@ -47,6 +49,11 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """What it has to end in order, before it is killed."""
     is_server: bool = False
     """It holds data: it has this time also where the others are killed at once."""
+
+    @property
+    def health_url(self) -> str | None:
+        """Where HTTP says whether it is ready, or at least well."""
+        return next((each.url for each in (self.probe, self.health) if isinstance(each, HttpProbe)), None)
 
     def __repr__(self) -> str:
         """Without its environment, which holds secrets."""

@@ -14,7 +14,10 @@ from ops.probes import Probe
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One process, as it was last started, in Unix seconds; `pid` is None while it is down."""
+    """One process, as it was last started, in Unix seconds; `pid` is None while it is down.
+
+    `health_url` is None where it has no HTTP; `version` is that of its program.
+    """
 
     name: str
     pid: int | None
@@ -22,6 +25,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
     log: str
     probe: Probe | None = None
+    health_url: str | None = None
+    version: str = ""
 
 
 class Record(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ import enum
 import os
 import sys
 from collections.abc import Callable, Mapping
+from importlib import metadata
 
 import msgspec
 
@@ -209,6 +210,7 @@ class Services:
             env=self._inherited | env,
             log=self._folder.log(name),
             probe=probe,
+            version=metadata.version(f"agentchat-{module.partition('.')[0].replace('_', '-')}"),
             after=(*self._wiring.after, PREPARE) if after is None else after,
             stop_rank=rank,
         )

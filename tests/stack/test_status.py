@@ -1,0 +1,159 @@
+"""`agentchat status` on a whole stack: what it shows of work that is under way, and of what is down."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ops.folder import RunFolder
+from ops.status.problems import last_errors
+from tests.harness import RunningStack
+
+pytestmark = pytest.mark.requirement("STACK-STATUS")
+
+_READ_MODELS = {"approvals", "conversations", "messages", "open_runs", "runs", "tools", "usage"}
+
+
+def _command(folder: Path, *options: str) -> list[str]:
+    assert folder.is_absolute()
+    return [sys.executable, "-m", "ops.main", "status", *options]
+
+
+async def _ran(stack: RunningStack, *options: str) -> tuple[int, str]:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        _command(stack.folder.path, *options),
+        env=os.environ | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    return done.returncode, done.stdout
+
+
+async def _found(stack: RunningStack) -> Any:
+    _, out = await _ran(stack, "--json")
+    return json.loads(out)
+
+
+@contextlib.asynccontextmanager
+async def _waiting_for_approval(stack: RunningStack) -> AsyncIterator[None]:
+    """A run of the demo's shop assistant, which needs a person's approval; it is cancelled at the end."""
+    known = stack.environment
+    headers = {"X-Api-Key": known.api_key, "X-Agent-Id": known.agent_id}
+    async with httpx.AsyncClient(base_url=known.base_url, headers=headers, timeout=30) as client:
+        asked = await client.post("/v1/chat", json={"message": "Cancel ORD-1032"})
+        assert asked.status_code == 409, asked.text
+        try:
+            yield
+        finally:
+            trace_id = asked.headers["X-Trace-Id"]
+            assert (await client.post(f"/v1/chat/{trace_id}/cancel")).status_code == 202
+
+
+async def test_it_shows_each_process_with_its_health_and_version(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+    found = await _found(stack)
+    assert found["ready"]
+    assert found["base_url"] == stack.environment.base_url
+    services = {each["name"]: each for each in found["services"]}
+    assert tuple(services) == stack.names()
+    assert all(each["pid"] == stack.pid(name) for name, each in services.items())
+    assert all(each["version"] and each["state"] == "ready" for each in services.values())
+    async with httpx.AsyncClient() as http:
+        for name, each in services.items():
+            if name in ("postgres", "valkey"):
+                assert each["health_url"] is None
+            else:
+                assert (await http.get(each["health_url"])).status_code == 200, name
+
+
+async def test_it_shows_the_runs_and_approvals_that_wait_and_how_far_the_followers_are(
+    stack: RunningStack,
+) -> None:
+    await stack.wait_all_ready()
+    async with _waiting_for_approval(stack):
+        async with asyncio.timeout(60):
+            while (found := (await _found(stack))["figures"])["runs"]["approvals"] == 0:
+                pass
+        assert found["runs"]["open_runs"] >= 1
+        assert found["runs"]["oldest_run_seconds"] > 0
+        assert [queue["name"] for queue in found["queues"]] == ["REQUESTS", "TOOLS"]
+        assert {lag["name"] for lag in found["lags"]} == _READ_MODELS | {"EVENTS"}
+        assert all(lag["behind"] >= 0 and lag["parked"] == 0 for lag in found["lags"])
+        assert found["webhooks"]["failing"] == 0
+        assert found["unknown"] == []
+        code, text = await _ran(stack)
+        assert code == 0
+        table, figures = text.split("\n\n")
+        assert all(line.endswith("ready") for line in table.splitlines()[1:])
+        assert f"approvals    {found['runs']['approvals']} waiting for a person" in figures
+
+
+async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: RunningStack) -> None:
+    await stack.wait_all_ready()
+    nats = stack.pid("nats")
+    os.kill(nats, signal.SIGSTOP)
+    try:
+        code, out = await _ran(stack, "--json")
+    finally:
+        os.kill(nats, signal.SIGCONT)
+    found = json.loads(out)
+    assert code == 1
+    states = {each["name"]: (each["state"], each["reason"]) for each in found["services"]}
+    assert states["nats"] == ("not ready", "no answer in time")
+    assert states["postgres"] == ("ready", None)
+    assert found["figures"]["queues"] is None
+    assert found["figures"]["unknown"] == ["nats is down"]
+    assert {lag["name"] for lag in found["figures"]["lags"]} == _READ_MODELS
+    await stack.wait_all_ready()
+
+
+async def test_watching_repeats_it_until_ctrl_c(stack: RunningStack) -> None:
+    watching = await asyncio.create_subprocess_exec(
+        *_command(stack.folder.path, "--watch", "--json"),
+        env=os.environ | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)},
+        stdout=subprocess.PIPE,
+        limit=1024 * 1024,
+    )
+    assert watching.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(2):
+                assert json.loads(await watching.stdout.readline())["services"]
+            watching.send_signal(signal.SIGINT)
+            assert await watching.wait() in (0, 1)  # whether all was ready
+    finally:
+        if watching.returncode is None:
+            watching.kill()
+
+
+def test_the_newest_errors_of_all_logs_are_found(folder: RunFolder) -> None:
+    folder.log("gateway-1").write_text(
+        '{"event":"warned","level":"warning","timestamp":"2026-11-21T09:00:04.000000Z"}\n'
+        '{"event":"failed","code":7,"level":"error","timestamp":"2026-11-21T09:00:03.000000Z"}\n'
+        "no JSON\n{broken\n"
+    )
+    folder.log("postgres").write_text(
+        "2026-11-21 09:00:01.500 UTC [77] LOG:  ready\n"
+        "2026-11-21 09:00:02.500 UTC [77] ERROR:  duplicate key\n"
+        "2026-11-21 09:00:02.500 UTC [77] DETAIL:  it exists\n"
+    )
+    folder.log("nats").write_text("[9] 2026/11/21 09:00:01.000001 [ERR] no space\n")
+    found = last_errors(folder, 5)
+    assert [(each.service, each.text) for each in found] == [
+        ("nats", "[ERR] no space"),
+        ("postgres", "ERROR:  duplicate key"),
+        ("gateway-1", "failed code=7"),
+    ]
+    assert [each.at[:23] for each in found][::2] == ["2026-11-21T09:00:01.000", "2026-11-21T09:00:03.000"]
+    assert last_errors(folder, 1) == found[-1:]
