@@ -315,6 +315,23 @@ async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
     assert changed.url == local.url
 
 
+@pytest.mark.requirement("TOOLS-GUARD", "MODEL-ADDRESS")
+async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account: Account) -> None:
+    async def inner(host: str, port: int, account_id: str) -> list[str]:
+        return ["10.0.0.7"]
+
+    agent = await make(admin, account, base_url="https://models.example")
+    inside = msgspec.structs.replace(admin, tool_hosts=Guard((), inner), model_hosts=Guard((), inner))
+    with pytest.raises(Invalid, match=r"^url: may not be called: s\.example is at an address that"):
+        await mcp_servers.add(inside, agent, McpServer(name="s", url="https://s.example"))
+    with pytest.raises(Invalid, match=r"mcp_servers\[0\].url: may not be called"):
+        await agents.change(inside, agent, AgentChanges(mcp_servers=(SHOP,)))
+    with pytest.raises(Invalid, match="base_url: may not be called"):
+        await agents.change(inside, agent, AgentChanges(base_url="https://m.example", provider_key="new"))
+    with pytest.raises(Invalid, match="may not be called"):
+        await agents.restore(inside, agent, 1)
+
+
 @pytest.mark.requirement("MODEL-ADDRESS")
 async def test_a_key_is_given_anew_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)

@@ -152,6 +152,7 @@ async def test_an_address_that_may_not_be_called_is_refused_with_why(
     problem = check_problem(
         await hooks.send("POST", body={"url": url, "events": ["run.completed"]}), 400, "address_refused"
     )
+    reason += "; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
     assert problem["errors"] == [{"field": "url", "message": f"This may not be called: {reason}."}]
     made = await hooks.make()
     check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")

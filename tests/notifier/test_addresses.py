@@ -34,7 +34,8 @@ async def test_a_name_whose_address_has_become_private_is_not_called(receiver: R
 
     attempt = await _attempt(Guard([], resolve), "https://hooks.example/x")
     assert (attempt.status, attempt.error) == (None, "address_refused")
-    assert attempt.message == "The address may not be called: hooks.example is 127.0.0.1."
+    reason = "hooks.example is at an address that is not public"
+    assert attempt.message == f"The address may not be called: {reason}."
     assert receiver.received == []
 
 
@@ -91,7 +92,7 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_beside_443(
         [delivery] = await world.until(endpoint.id, lambda found: bool(found))
         said[port] = delivery.attempts[0].message
     assert said == {
-        8443: "The address may not be called: 127.0.0.1 is 127.0.0.1.",
+        8443: "The address may not be called: 127.0.0.1 is at an address that is not public.",
         8444: "The address may not be called: port 8444.",
     }
 
@@ -129,14 +130,14 @@ async def test_a_port_where_nobody_listens_is_a_failed_connection() -> None:
         "https://hooks.example:8000/",
     ],
 )
-def test_an_address_that_is_not_of_the_internet_is_refused_when_it_is_given(url: str) -> None:
+async def test_an_address_that_is_not_of_the_internet_is_refused_when_it_is_given(url: str) -> None:
     with pytest.raises(AddressRefused):
-        check_url(Guard([]), url)
+        await check_url(Guard([]), url, "account")
 
 
 @pytest.mark.parametrize(
     "url", ["ftp://hooks.example/", "hooks.example", "https://", "https://a b/", "https://u:p@h.example/"]
 )
-def test_what_is_no_address_is_refused_as_such(url: str) -> None:
+async def test_what_is_no_address_is_refused_as_such(url: str) -> None:
     with pytest.raises(Invalid):
-        check_url(Guard([]), url)
+        await check_url(Guard([]), url, "account")

@@ -1,5 +1,6 @@
 """Agents. Every change makes a version: an answer names its version, and an old one can be restored."""
 
+import asyncio
 from collections.abc import Iterable
 
 from administration import accounts, conversations, holdings
@@ -29,8 +30,7 @@ async def create(admin: Admin, new: NewAgent) -> Agent:
     Raises Invalid (for the account and the knowledge base too), Conflict.
     """
     new = checked(new)
-    _check_base_url(admin, new.base_url)
-    _check_servers(admin, new.mcp_servers)
+    await _check_addresses(admin, new.base_url, new.mcp_servers)
     fields = {name: getattr(new, name) for name in new.__struct_fields__ if name not in _OURS}
     async with admin.transaction() as conn:
         account_id = await accounts.named(conn, new.account_id)
@@ -83,8 +83,7 @@ async def change(admin: Admin, agent_id: str, changes: AgentChanges) -> Agent:
     """
     changes = checked(changes)
     given = changes.given()
-    _check_base_url(admin, given.get("base_url"))
-    _check_servers(admin, given.get("mcp_servers") or ())
+    await _check_addresses(admin, given.get("base_url"), given.get("mcp_servers") or ())
     async with admin.transaction() as conn:
         present = await found(conn, agent_id)
         await _check_retrieval(conn, present.account_id, given.get("retrieval"))
@@ -110,10 +109,11 @@ async def restore(admin: Admin, agent_id: str, version: Version) -> Agent:
 
     Raises NotFound, Invalid.
     """
+    async with admin.connection() as conn:
+        settings = (await found(conn, agent_id, version)).settings
+    await _check_addresses(admin, settings.base_url, settings.mcp_servers)
     async with admin.transaction() as conn:
         old = await found(conn, agent_id, version)
-        _check_base_url(admin, old.settings.base_url)
-        _check_servers(admin, old.settings.mcp_servers)
         await _check_retrieval(conn, old.account_id, old.settings.retrieval)
         await restore_agent(conn, agent_id, version, actor=admin.actor)
         return agent_of(admin, await found(conn, agent_id))
@@ -163,15 +163,14 @@ def _in_use(uses: tuple[Use, ...]) -> Conflict:
     return Conflict(f"the agent has {listed}; force deletes it all the same", uses)
 
 
-def _check_base_url(admin: Admin, url: str | None) -> None:
-    """Whether a call may go there, as far as that is known without asking a name server. Raises Invalid."""
-    if url is not None:
-        check_callable(admin.model_hosts, url, "base_url", "AGENTCHAT_MODEL_ALLOW")
-
-
-def _check_servers(admin: Admin, servers: Iterable[McpServer]) -> None:
-    for place, server in enumerate(servers):
-        check_tool_url(admin, server.url, f"mcp_servers[{place}].url")
+async def _check_addresses(admin: Admin, base_url: str | None, servers: Iterable[McpServer]) -> None:
+    """Whether calls may go there; names are resolved side by side. Raises Invalid."""
+    checks = [
+        check_tool_url(admin, server.url, f"mcp_servers[{place}].url") for place, server in enumerate(servers)
+    ]
+    if base_url is not None:
+        checks.append(check_callable(admin.model_hosts, base_url, "base_url", "AGENTCHAT_MODEL_ALLOW"))
+    await asyncio.gather(*checks)
 
 
 async def _check_retrieval(conn: Connection, account_id: str, retrieval: Retrieval | None) -> None:

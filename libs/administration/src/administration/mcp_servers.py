@@ -47,7 +47,7 @@ async def add(admin: Admin, agent_id: str, new: McpServer) -> ShownServer:
     As the last one. Raises NotFound, Invalid, Conflict where the name is taken.
     """
     new = checked(new)
-    check_tool_url(admin, new.url)
+    await check_tool_url(admin, new.url)
 
     def added(servers: Servers) -> Servers:
         if any(server.name == new.name for server in servers):
@@ -63,7 +63,7 @@ async def put(admin: Admin, agent_id: str, name: str, body: ServerBody) -> Shown
     It replaces the one of that name, headers included, or is added as the last. Raises NotFound, Invalid.
     """
     server = checked(McpServer(name=name, **msgspec.structs.asdict(checked(body))))
-    check_tool_url(admin, server.url)
+    await check_tool_url(admin, server.url)
 
     def replaced(servers: Servers) -> Servers:
         if any(each.name == name for each in servers):
@@ -84,7 +84,7 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
     if not given:
         return await get(admin, agent_id, name)
     if "url" in given:
-        check_tool_url(admin, given["url"])
+        await check_tool_url(admin, given["url"])
 
     def replaced(servers: Servers) -> Servers:
         present = _named(servers, name)

@@ -1,9 +1,11 @@
 """The judged addresses of a host, to connect to."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from net_guard.guard import Guard, Unresolved
 
@@ -25,6 +27,19 @@ async def judged_addresses(guard: Guard, host: str, port: int, account_id: str |
     except TimeoutError as error:
         raise Unresolved("no name server answered") from error
     return found[:_ADDRESSES_TRIED]
+
+
+async def judge_url(guard: Guard, url: str, account_id: str | None = None) -> None:
+    """Judge a URL that is to be saved, and the addresses that its host has now.
+
+    A name that does not resolve now may do so later, and is no reason to refuse. Raises AddressRefused,
+    ValueError.
+    """
+    guard.check_url(url)
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    with contextlib.suppress(Unresolved):
+        await judged_addresses(guard, parts.hostname or "", port, account_id)
 
 
 def looked_up_by(guard: Guard) -> Callable[[str, int], Awaitable[list[SocketAddress]]]:

@@ -49,7 +49,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class AddressRefused(Exception):  # noqa: N818 - an outcome
-    """The address may not be reached; the text is for a log."""
+    """The address may not be reached; the text does not say what a name resolves to: clients are shown it."""
 
 
 class Unresolved(Exception):  # noqa: N818 - an outcome
@@ -114,7 +114,7 @@ class Guard:
         if not self._listed(host, port):
             for address in found:
                 if not is_public(address):
-                    raise AddressRefused(f"{host} is {address}")
+                    raise AddressRefused(f"{host} is at an address that is not public")
         return found
 
     def _listed(self, host: str, port: int) -> bool:

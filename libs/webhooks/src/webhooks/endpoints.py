@@ -21,14 +21,15 @@ from contracts.webhooks import (
 )
 from directory.secrets import Sealer
 from net_guard import Guard
+from net_guard.addresses import judge_url
 from runtime.postgres import Connection, Pool, connection
 from webhooks.rows import seal_owner, tell
 
 _SECRET_BYTES = 32
 
 
-def check_url(guard: Guard, url: str) -> None:
-    """Judge an address as far as that goes without asking a name server. Raises Invalid, AddressRefused."""
+async def check_url(guard: Guard, url: str, account_id: str) -> None:
+    """Judge an address as a delivery now would. Raises Invalid, AddressRefused."""
     try:
         parts = urlsplit(url)
         well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -38,7 +39,7 @@ def check_url(guard: Guard, url: str) -> None:
         raise Invalid("url", "must be an https address")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise Invalid("url", "must carry no credentials and no fragment")
-    guard.check_url(url)
+    await judge_url(guard, url, account_id)
 
 
 async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:

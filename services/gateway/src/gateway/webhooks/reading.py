@@ -67,13 +67,14 @@ def refused() -> Iterator[None]:
         raise refusal_of(error) from None
 
 
-def check_address(connection: AnyConnection, url: str) -> None:
+async def check_address(connection: AnyConnection, url: str, account_id: str) -> None:
     """Raises Refusal where the address is none, or may not be called."""
     try:
         with refused():
-            check_url(door_of(connection).guard, url)
+            await check_url(door_of(connection).guard, url, account_id)
     except AddressRefused as error:
-        field = http.FieldError(field="url", message=f"This may not be called: {error}.")
+        reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
+        field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
         raise Refusal("address_refused", f"url: {field.message}", fields=[field]) from None
 
 

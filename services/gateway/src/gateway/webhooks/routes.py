@@ -46,7 +46,7 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints."""
     new = await read(request, NewEndpoint)
-    check_address(request, new.url)
+    await check_address(request, new.url, caller.account_id)
     with refused():
         return await endpoints.create(parts_of(request).pool, sealer_of(request), caller.account_id, new)
 
@@ -101,7 +101,7 @@ async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
     """PATCH /v1/webhook_endpoints/{endpoint_id}."""
     changes = await read(request, EndpointChanges)
     if changes.url is not msgspec.UNSET:
-        check_address(request, changes.url)
+        await check_address(request, changes.url, caller.account_id)
     with refused():
         return await endpoints.change(parts_of(request).pool, caller.account_id, endpoint_id, changes)
 
