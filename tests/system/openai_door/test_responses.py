@@ -235,7 +235,6 @@ async def test_sources_are_annotations_of_the_text(talk_to: TalkTo, policies: Ca
         ({"input": [{"type": "function_call_output", "call_id": "1", "output": "x"}]}, "input[0].role"),
         ({"input": [{"type": "mcp_approval_response"}]}, "input[0].approve"),
         ({"input": "hi", "tool_choice": "required"}, "tool_choice"),
-        ({"input": "hi", "text": {"format": {"type": "json_object"}}}, "text.format"),
         ({"input": "hi", "prompt": {"id": "p"}}, "prompt"),
         ({"input": "hi", "previous_response_id": "resp_x"}, "previous_response_id"),
         ({"input": "hi", "conversation": "mine"}, "conversation"),
