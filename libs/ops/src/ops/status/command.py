@@ -38,15 +38,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 def status(*, as_json: bool, watch: bool) -> bool:
     """Print it; whether all processes are ready. With `watch` until Ctrl-C. Raises NotRunningError."""
     folder = environment.run_folder()
-    while True:
-        found = asyncio.run(_status(folder))
-        _print(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
-        if not watch:
-            return found.ready
-        try:
+    ready = True
+    try:
+        while True:
+            found = asyncio.run(_status(folder))
+            ready = found.ready
+            _print(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
+            if not watch:
+                return ready
             time.sleep(_EVERY_SECONDS)
-        except KeyboardInterrupt:
-            return found.ready
+    except KeyboardInterrupt:  # also while it asks: that takes most of the time on a busy machine
+        if not watch:
+            raise
+        return ready
 
 
 async def _status(folder: RunFolder) -> Status:
