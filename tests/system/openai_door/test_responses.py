@@ -50,8 +50,21 @@ async def test_a_response_is_the_saved_reply_with_the_tools_that_ran(talk_to: Ta
     assert json.loads(call.arguments) == {"order_id": "ORD-1001"}
     assert json.loads(call.output or "")
     again = await talk.client.responses.retrieve(done.id)
-    assert again.output == done.output
+    assert (again.output, again.model) == (done.output, done.model)
     assert (again.status, again.usage) == ("completed", done.usage)
+
+
+async def test_a_response_that_is_read_again_names_the_model_that_was_asked(
+    talk_to: TalkTo, make_agent: MakeAgent
+) -> None:
+    agent = await make_agent("demo-load?deltas=40&delay_ms=50", name="Sales/Read again")
+    client = talk_to(agent).client
+    begun = await client.responses.create(model="Sales/Read again", input="hi", background=True)
+    assert begun.model == "Sales/Read again"
+    events = await client.responses.retrieve(begun.id, stream=True)
+    models = {event.response.model for event in [each async for each in events] if hasattr(event, "response")}
+    done = await client.responses.retrieve(begun.id)
+    assert (models, done.model, done.status) == ({"Sales/Read again"}, "Sales/Read again", "completed")
 
 
 async def test_a_stream_has_every_event_in_order_and_ends_with_the_same_response(
@@ -182,7 +195,7 @@ async def test_one_in_the_background_is_asked_for_later_and_cancelled(
     async for event in events:
         if event.type == "response.output_text.delta" and "response.output_text.delta" not in kinds:
             under_way = await talk.client.responses.retrieve(begun.id)
-            assert under_way.status == "in_progress"
+            assert (under_way.status, under_way.model) == ("in_progress", begun.model)
             assert under_way.output_text, "as far as it is"
             assert (await talk.client.responses.cancel(begun.id)).id == begun.id
         kinds.append(event.type)

@@ -102,7 +102,8 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
     of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
     caller's own, behind the agent's prompt; `shown_sha256` is of all that he showed with the message
-    (`conversations.queries.shown_history`). `output_schema` is the caller's own for the reply.
+    (`conversations.queries.shown_history`). `output_schema` is the caller's own for the reply,
+    `requested_model` the agent as the caller named it, where the API calls it a model.
     """
 
     attempt: int
@@ -118,6 +119,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
     instructions: str | None = None
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
+    requested_model: str | None = None
 
 
 class SourcesRetrieved(Fact, frozen=True, kw_only=True, tag="sources_retrieved.v1"):

@@ -29,6 +29,8 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     `output_schema`: the reply is to be JSON by this schema, whatever the agent's own output type is. A worker
     of an earlier release replies as the agent is set.
+
+    `requested_model`: the agent as the caller named it, where the API calls it a model.
     """
 
     trace_id: str
@@ -49,6 +51,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     shown_sha256: str | None = None
     is_task: bool = False
     output_schema: dict[str, Any] | None = None
+    requested_model: str | None = None
 
 
 class InputRequest(msgspec.Struct, frozen=True, kw_only=True):

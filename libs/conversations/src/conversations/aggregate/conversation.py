@@ -73,6 +73,7 @@ class Run(events.AgentFacts, frozen=True, kw_only=True):
     instructions: str | None = None
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
+    requested_model: str | None = None
     sources: tuple[Source, ...] | None = None
     compacted: events.ContextCompacted | None = None
     compacted_behind: int = 0
@@ -331,7 +332,9 @@ def _started(run: Run, event: events.RunStarted) -> Run:
         prompt_override=event.prompt_override,
         instructions=event.instructions,
         shown_sha256=event.shown_sha256,
-        output_schema=event.output_schema or run.output_schema,  # a worker of an earlier release drops it
+        # a worker of an earlier release drops these
+        output_schema=event.output_schema or run.output_schema,
+        requested_model=event.requested_model or run.requested_model,
         **agent_facts(event),
     )
 

@@ -233,6 +233,7 @@ def _run_started(
         instructions=request.instructions,
         shown_sha256=request.shown_sha256,
         output_schema=request.output_schema,
+        requested_model=request.requested_model,
     )
 
 
@@ -263,6 +264,7 @@ def ask_again(conversation: Conversation, run: Run, attempt: int) -> ChatRequest
         instructions=run.instructions,
         shown_sha256=run.shown_sha256,
         output_schema=run.output_schema,
+        requested_model=run.requested_model,
         is_task=run.max_tool_rounds == 0 and not run.retrieves,
     )
 

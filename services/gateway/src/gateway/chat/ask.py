@@ -53,7 +53,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     new conversation begins with the `history`. `attempted` is given where the client counts its tries: they
     have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
 
-    `is_task`: as ChatRequested has it.
+    `is_task`: as ChatRequested has it. `model`: its `requested_model`.
 
     With `verdicts` nothing new is asked: the run that waits for them goes on. `decides_all`: for all of them.
     """
@@ -72,6 +72,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str | None = None
     shown_sha256: str | None = None
     output_schema: dict[str, Any] | None = None
+    model: str | None = None
     attempted: Try | None = None
     key: str | None = None
     is_task: bool = False

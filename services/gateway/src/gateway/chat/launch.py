@@ -274,5 +274,6 @@ def _request(trace_id: str, caller: Caller, ask: Ask) -> ChatRequested:
         instructions=ask.instructions,
         shown_sha256=ask.shown_sha256,
         output_schema=ask.output_schema,
+        requested_model=ask.model,
         is_task=ask.is_task,
     )

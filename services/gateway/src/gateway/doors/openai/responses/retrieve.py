@@ -129,7 +129,8 @@ async def response_of(
         raise no_such_response()
     _, run = loaded
     created = int(datetime.fromisoformat(run.requested_at).timestamp())
-    begun = replace(begun, status="in_progress", created_at=created, model=run.agent_id)
+    model = run.requested_model or run.agent_id
+    begun = replace(begun, status="in_progress", created_at=created, model=model)
     updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
     if (behind := behind_wait(run, named)) is not None:
         updates = behind.rest(updates)
