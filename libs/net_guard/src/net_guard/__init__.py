@@ -2,6 +2,6 @@
 `transport` is an HTTP client's way there.
 """
 
-from net_guard.guard import AddressRefused, Guard, Resolver, Unresolved, is_public
+from net_guard.guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public
 
-__all__ = ["AddressRefused", "Guard", "Resolver", "Unresolved", "is_public"]
+__all__ = ["AddressRefused", "Guard", "NotLookedUp", "Resolver", "Unresolved", "is_public"]

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextvars import ContextVar
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from net_guard.guard import Guard, Unresolved
+from net_guard.guard import Guard, NotLookedUp, Unresolved
 
 CONNECT_SECONDS = 5.0
 _ADDRESSES_TRIED = 3
@@ -16,16 +17,33 @@ SocketAddress: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str
 """As `socket.getaddrinfo` has it."""
 
 
-async def judged_addresses(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
-    """The first ones of them. Without an account, each host takes its turns with the resolver for itself.
+_account: ContextVar[str | None] = ContextVar("account of a look-up", default=None)
 
-    Raises AddressRefused, Unresolved.
+
+@contextlib.contextmanager
+def looking_up_for(account_id: str) -> Iterator[None]:
+    """Look-ups within the block, and in tasks that it begins, take this account's turns with the resolver.
+
+    For clients whose connections serve all accounts.
+    """
+    token = _account.set(account_id)
+    try:
+        yield
+    finally:
+        _account.reset(token)
+
+
+async def judged_addresses(guard: Guard, host: str, port: int, account_id: str | None = None) -> list[str]:
+    """The first ones of them.
+
+    Turns with the resolver are those of `account_id`, or of the block (`looking_up_for`); outside of one each
+    host takes its own. Raises AddressRefused, Unresolved, NotLookedUp.
     """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await guard.addresses(host, port, account_id or host)
+            found = await guard.addresses(host, port, account_id or _account.get() or host)
     except TimeoutError as error:
-        raise Unresolved("no name server answered") from error
+        raise NotLookedUp("no name server answered in time") from error
     return found[:_ADDRESSES_TRIED]
 
 

@@ -22,6 +22,7 @@ Resolve = Callable[[str, int, str], Awaitable[list[str]]]
 _HTTPS_PORT = 443
 HTTPS_PORTS = (_HTTPS_PORT,)
 """Where https may be called, unless a guard is given others."""
+_NO_FAULT_OF_THE_NAME = (socket.EAI_AGAIN, socket.EAI_SYSTEM, socket.EAI_MEMORY)
 _IPv4 = ipaddress.IPv4Address
 _IPv6 = ipaddress.IPv6Address
 
@@ -54,6 +55,10 @@ class AddressRefused(Exception):  # noqa: N818 - an outcome
 
 class Unresolved(Exception):  # noqa: N818 - an outcome
     """The name has no address."""
+
+
+class NotLookedUp(Unresolved):
+    """The name could not be looked up just now, which says nothing of it: no turn, no answer, no resolver."""
 
 
 class Guard:
@@ -104,11 +109,12 @@ class Guard:
             raise AddressRefused(f"{host} is not a name of the Internet")
 
     async def addresses(self, host: str, port: int, account_id: str) -> list[str]:
-        """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved."""
+        """The addresses to connect to, all of them judged. Raises AddressRefused, Unresolved, NotLookedUp."""
         try:
             found = await self._resolve(host, port, account_id)
         except (OSError, UnicodeError) as error:
-            raise Unresolved(str(error)) from error
+            is_ours = isinstance(error, socket.gaierror) and error.errno in _NO_FAULT_OF_THE_NAME
+            raise (NotLookedUp if is_ours else Unresolved)(str(error)) from error
         if not found:
             raise Unresolved("no address")
         if not self._listed(host, port):

@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 
 from contracts.webhooks import Attempt, AttemptError
-from net_guard import AddressRefused, Guard, Unresolved
+from net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
 from net_guard.addresses import looked_up_by
 from notifier.clock import Clock
 from notifier.schedule import LONGEST_WISH
@@ -45,10 +45,14 @@ _HEADERS = b"\r\n".join(
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request. `wish` is Retry-After in seconds."""
+    """What became of a request. `wish` is Retry-After in seconds.
+
+    `not_looked_up`: the name could not be looked up just now, and nothing was sent.
+    """
 
     attempt: Attempt
     wish: float | None = None
+    not_looked_up: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -63,10 +67,11 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 class _Failure(Exception):  # noqa: N818 - an outcome
     """No answer came."""
 
-    def __init__(self, error: AttemptError, message: str) -> None:
+    def __init__(self, error: AttemptError, message: str, *, not_looked_up: bool = False) -> None:
         super().__init__(message)
         self.error = error
         self.message = message
+        self.not_looked_up = not_looked_up
 
 
 class Courier:
@@ -106,6 +111,7 @@ class Courier:
                 message=failure.message if failure else None,
             ),
             wish=wish,
+            not_looked_up=failure is not None and failure.not_looked_up,
         )
 
     async def aclose(self) -> None:
@@ -130,6 +136,9 @@ class Courier:
             raise _Failure("timeout", f"No answer came within {ATTEMPT_SECONDS:.0f} s.") from None
         except AddressRefused as error:
             raise _Failure("address_refused", f"The address may not be called: {error}.") from None
+        except NotLookedUp:
+            said = "The name of the endpoint could not be looked up just now."
+            raise _Failure("unresolved", said, not_looked_up=True) from None
         except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
             raise _Failure("unresolved", "The name of the endpoint has no address.") from None
         except (OSError, httpx2.InvalidURL):

@@ -15,6 +15,11 @@ RETRY_SECONDS = (
 FAILURES_IN_A_ROW = 5
 """With so many an endpoint is asked one thing at a time, after pauses; the rest waits in the log."""
 
+LOOK_UP_AGAIN_SECONDS = 10.0
+LOOK_UPS_IN_A_ROW = 10
+"""So often in a row it is no failure of the endpoint that its name could not be looked up: the resolver may
+be busy, or down. After that its name server is taken to be at fault."""
+
 LONGEST_PAUSE = 5 * _MINUTE
 LONGEST_WISH = 24 * _HOUR
 """Of a Retry-After that is heeded."""
@@ -36,6 +41,11 @@ def pause_of(failures: int, wish: float | None) -> float | None:
         return wish
     doubled = RETRY_SECONDS[0] * 2.0 ** min(failures - FAILURES_IN_A_ROW, 10)
     return max(_with_jitter(min(doubled, LONGEST_PAUSE)), wish or 0.0)
+
+
+def look_up_again_in() -> float:
+    """Seconds until a name is looked up again, and its endpoint asked."""
+    return _with_jitter(LOOK_UP_AGAIN_SECONDS)
 
 
 def _with_jitter(seconds: float) -> float:

@@ -17,11 +17,12 @@ from conversations.event_store.log import Log
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 from net_guard import Guard
+from net_guard.addresses import looking_up_for
 from notifier.attempt import Answered, Courier
 from notifier.bodies import Bodies
 from notifier.clock import Clock
 from notifier.pages import Page, Pages
-from notifier.schedule import FAILURES_IN_A_ROW, pause_of, retry_in
+from notifier.schedule import FAILURES_IN_A_ROW, LOOK_UPS_IN_A_ROW, look_up_again_in, pause_of, retry_in
 from notifier.signing import Signer
 from runtime import telemetry
 from runtime.logs import bound, get_logger
@@ -74,6 +75,8 @@ class Sender:
         self._wake = asyncio.Event()
         self._is_idle = False
         self._is_disabled = False
+        self.look_ups_failed = 0
+        """Batches in a row whose name could not be looked up."""
         self._logger = get_logger("notifier.sender")
         self.update(target)
 
@@ -106,7 +109,7 @@ class Sender:
 
     async def run(self) -> None:
         """Until cancelled, or the endpoint is disabled."""
-        with bound(endpoint_id=self._target.id):
+        with bound(endpoint_id=self._target.id), looking_up_for(self._target.account_id):
             try:
                 await self._send_on()
             finally:
@@ -203,7 +206,9 @@ class Sender:
         failures = self._target.failures
         moved = None if cursor is None else Cursor(cursor.id, reached, cursor.until)
         self._target.failures = batch.failures
-        self._open_at = time.monotonic() + (batch.pause or 0.0)
+        self._open_at = time.monotonic() + max(batch.pause or 0.0, batch.rest or 0.0)
+        if outcomes:
+            self.look_ups_failed = self.look_ups_failed + 1 if batch.rest is not None else 0
         fails_yet = batch.failures and batch.has_succeeded
         changed = batch.failures != failures or batch.pause or fails_yet or batch.is_gone
         health = batch.health if changed else None
@@ -292,6 +297,8 @@ class _Batch:
         # What was under way together fails together: it doubles no pause.
         self._most_failures = max(self.failures + 1, FAILURES_IN_A_ROW)
         self.pause: float | None = None
+        self.rest: float | None = None
+        """Seconds until the endpoint's name is looked up again: no failure of the endpoint."""
         self.has_succeeded = False
         self.is_gone = False
         self._sender = sender
@@ -320,7 +327,7 @@ class _Batch:
         return self._outcomes
 
     async def _work(self, waiting: Iterator[Job]) -> None:
-        while self.pause is None and not self.is_gone:
+        while self.pause is None and self.rest is None and not self.is_gone:
             job = next(waiting, None)
             if job is None:
                 return
@@ -340,6 +347,9 @@ class _Batch:
             outcome = msgspec.structs.replace(outcome, status="erased")
         elif answered.is_success:
             self.failures, self.has_succeeded = 0, True
+        elif answered.not_looked_up and self._sender.look_ups_failed < LOOK_UPS_IN_A_ROW:
+            self.rest = self.rest or look_up_again_in()
+            outcome = msgspec.structs.replace(outcome, status="waiting", tries=due.tries, wait=self.rest)
         else:
             outcome = self._failed(outcome, due.tries + 1, answered)
         self._outcomes.append(outcome)

@@ -12,6 +12,7 @@ from bus import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
 from conversations.aggregate.turn import Refusal
+from net_guard.addresses import looking_up_for
 from orchestrator.inbox.retry import putting_back
 from orchestrator.opening.at_once import begin_at_once
 from orchestrator.opening.opening import open_run
@@ -51,6 +52,7 @@ class Inbox:
                 conversation_id=request.conversation_id,
                 account_id=request.account_id,
             ),
+            looking_up_for(request.account_id),
         ):
             received = Received(request=request, delivery=delivery, interruption=Interruption())
             async with putting_back(self._parts, received):

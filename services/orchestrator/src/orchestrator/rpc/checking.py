@@ -10,6 +10,7 @@ from contracts import messages, subjects, wire
 from contracts.messages import ProviderCheck, ProviderCode
 from contracts.text import cleaned
 from directory.agents import AgentConfig
+from net_guard.addresses import looking_up_for
 from orchestrator.agents.credentials import credentials_of
 from orchestrator.models import Credentials, ModelCall, ModelFailure
 from orchestrator.parts import Parts
@@ -38,7 +39,8 @@ async def serving_checks(parts: Parts) -> AsyncIterator[None]:
 
     async def answer(data: bytes) -> bytes:
         request = wire.decode_message(messages.CheckModel, data)
-        return wire.encode(messages.ModelChecked(provider=await check_provider(parts, request)))
+        with looking_up_for(request.account_id):
+            return wire.encode(messages.ModelChecked(provider=await check_provider(parts, request)))
 
     serving = await parts.bus.rpc.serve(subjects.MODELS_CHECK, "orchestrator", answer)
     try:

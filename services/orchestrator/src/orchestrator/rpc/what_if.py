@@ -18,6 +18,7 @@ from conversations.aggregate.turn import Begin, ask_again, open_turn
 from conversations.errors import StoreUnavailable, UnreadableEvent
 from conversations.event_store.log import Log
 from directory.agents import AgentConfig
+from net_guard.addresses import looking_up_for
 from orchestrator.agents.agents import facts_of
 from orchestrator.agents.credentials import credentials_of
 from orchestrator.models import Credentials, Model, ModelFailure
@@ -55,7 +56,10 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
         running.add(interruption)
         none.clear()
         try:
-            with logs.bound(trace_id=question.trace_id, account_id=question.account_id):
+            with (
+                logs.bound(trace_id=question.trace_id, account_id=question.account_id),
+                looking_up_for(question.account_id),
+            ):
                 done = await answered(parts, question, interruption)
                 logs.get_logger("what_if").info(
                     "what_if_answered",

@@ -32,6 +32,7 @@ from directory.tool_authorizations import (
     take_link,
 )
 from net_guard import AddressRefused
+from net_guard.addresses import looking_up_for
 from runtime import logs
 from runtime.postgres import connection
 from tool_runner.authorization import grants
@@ -59,7 +60,8 @@ class Links:
         """
         asked = wire.decode_message(authorizations.AuthorizeServer, data)
         try:
-            url = await self._link(Place(asked.account_id, asked.agent_id, asked.server))
+            with looking_up_for(asked.account_id):
+                url = await self._link(Place(asked.account_id, asked.agent_id, asked.server))
             return wire.encode(authorizations.AuthorizationLinked(url=url))
         except (ToolFailed, SealBroken) as error:
             return wire.encode(authorizations.AuthorizationLinked(detail=_detail(error)))
@@ -159,7 +161,8 @@ class Links:
         _check_issuer(link, asked)
         if asked.code is None:
             raise ToolFailed("authorization", "the authorization server refused it")
-        issued = await grants.by_code(self._all.http, link, asked.code)
+        with looking_up_for(place.account_id):
+            issued = await grants.by_code(self._all.http, link, asked.code)
         async with locked(self._all.pool, place) as conn:
             found = await find(conn, self._all.sealer, place)
             wider = None if found is None else found.secrets.wider

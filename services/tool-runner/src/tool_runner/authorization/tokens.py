@@ -21,6 +21,7 @@ from directory.tool_authorizations import (
     locked,
     need_authorization,
 )
+from net_guard.addresses import looking_up_for
 from runtime import logs
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
@@ -118,7 +119,8 @@ class AccessTokens:
                 self._all.turns.turn(self._place.account_id),
                 locked(self._all.pool, self._place) as conn,
             ):
-                token = await self._found_wider(conn, refused, scope, ask=ask)
+                with looking_up_for(self._place.account_id):
+                    token = await self._found_wider(conn, refused, scope, ask=ask)
         except (DatabaseUnavailable, SealBroken) as error:
             raise ToolFailed("not_started", f"its authorisation: {error}") from error
         if token is not None:
@@ -161,7 +163,8 @@ class AccessTokens:
                 self._all.turns.turn(self._place.account_id),
                 locked(self._all.pool, self._place) as conn,
             ):
-                token = await self._found(conn, refused)
+                with looking_up_for(self._place.account_id):
+                    token = await self._found(conn, refused)
         except (DatabaseUnavailable, SealBroken) as error:
             raise self._failure(ToolFailed("not_started", f"its authorisation: {error}")) from error
         except ToolFailed as failed:

@@ -1,0 +1,95 @@
+"""A name that cannot be looked up just now is looked up again soon, and is no failure of the endpoint."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from net_guard import Guard
+from notifier import schedule
+from notifier.schedule import LOOK_UPS_IN_A_ROW
+from notifier.serving import Serving
+from runtime.postgres import Pool
+from tests.administrator import SEALER
+from tests.notifier.conftest import World
+from tests.notifier.receiver import Receiver
+from webhooks import endpoints, outbox
+
+pytestmark = pytest.mark.requirement("WEBHOOK-LOOK-UPS")
+
+
+class NameServer:
+    """Fails so often with `code`, and then knows the address."""
+
+    def __init__(self, code: int, times: int) -> None:
+        self.code = code
+        self.left = times
+        self.accounts: set[str] = set()
+
+    async def __call__(self, host: str, port: int, account_id: str) -> list[str]:
+        self.accounts.add(account_id)
+        self.left -= 1
+        if self.left >= 0:
+            raise socket.gaierror(self.code, "not now")
+        return ["127.0.0.1"]
+
+
+Serve = Callable[[NameServer], contextlib.AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture
+def serve(migrated_database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Serve:
+    monkeypatch.setattr(schedule, "LOOK_UP_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.05,) * 9)
+    monkeypatch.setattr(schedule, "LONGEST_PAUSE", 0.05)
+
+    @contextlib.asynccontextmanager
+    async def serving(name_server: NameServer) -> AsyncIterator[None]:
+        guard = Guard(["hooks.example:*"], name_server)
+        task = asyncio.create_task(
+            Serving(migrated_database_url, "notifier-test", pool, SEALER, guard).run(asyncio.Event().wait)  # type: ignore[arg-type]
+        )
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    return serving
+
+
+async def test_it_is_looked_up_again_soon_and_the_endpoint_has_not_failed(
+    world: World, receiver: Receiver, serve: Serve, pool: Pool
+) -> None:
+    url = receiver.url("/hook").replace("127.0.0.1", "hooks.example")
+    endpoint = await world.endpoint(url, "run.completed")
+    name_server = NameServer(socket.EAI_AGAIN, 3)
+    async with serve(name_server):
+        await world.chat()
+        [delivery] = await world.until(
+            endpoint.id, lambda found: bool(found) and found[0].status == "delivered"
+        )
+    assert [each.error for each in delivery.attempts] == [*["unresolved"] * 3, None]
+    assert {each.message for each in delivery.attempts[:3]} == {
+        "The name of the endpoint could not be looked up just now."
+    }
+    assert name_server.accounts == {world.account_id}
+    [target] = await outbox.load(pool, [endpoint.id])
+    assert (target.failures, target.pause_seconds) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "uncounted"), [(socket.EAI_AGAIN, LOOK_UPS_IN_A_ROW), (socket.EAI_NONAME, 0)]
+)
+async def test_one_that_is_never_found_is_the_endpoints_failure_in_the_end(
+    world: World, receiver: Receiver, serve: Serve, pool: Pool, code: int, uncounted: int
+) -> None:
+    url = receiver.url("/hook").replace("127.0.0.1", "hooks.example")
+    endpoint = await world.endpoint(url, "run.completed")
+    async with serve(NameServer(code, 10_000)):
+        await world.chat()
+        [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status == "failed")
+    assert len(delivery.attempts) == min(uncounted + 10, outbox.MAX_ATTEMPTS_KEPT)
+    found = await endpoints.get(pool, world.account_id, endpoint.id)
+    assert found.failing_since is not None
