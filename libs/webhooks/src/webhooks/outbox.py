@@ -30,7 +30,7 @@ DISABLE_AFTER_DAYS = 5
 """An endpoint without a success for so long, since its first failure, is disabled."""
 
 KEPT_DAYS = 30
-"""A delivery that waits for nothing is forgotten after so long."""
+"""A delivery that waits for nothing, or whose endpoint is disabled, is deleted after so long."""
 
 _SECONDS = 10.0
 
@@ -313,6 +313,7 @@ UPDATE webhook_cursors c SET position = r.position
 
 _FORGET = """
 DELETE FROM webhook_deliveries WHERE delivery_id IN (
-    SELECT delivery_id FROM webhook_deliveries
-     WHERE created_at < clock_timestamp() - make_interval(days => %s) AND next_attempt_at IS NULL LIMIT %s)
+    SELECT delivery_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoint_id)
+     WHERE webhook_deliveries.created_at < clock_timestamp() - make_interval(days => %s)
+       AND (next_attempt_at IS NULL OR disabled_at IS NOT NULL) LIMIT %s)
 """
