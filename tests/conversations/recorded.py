@@ -14,7 +14,7 @@ from conversations.transfer.file_format import Carried
 FOLDER = Path(__file__).parents[1] / "histories"
 WHOLE = (
     *("first_release", "shop", "sources", "failed", "seeded", "cancelled", "taken_over", "approvals"),
-    *("forked", "handed_over", "compacted", "elicited", "erased"),
+    *("forked", "handed_over", "compacted", "elicited", "elicitation", "erased"),
 )
 
 

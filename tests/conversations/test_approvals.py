@@ -85,7 +85,14 @@ def question(call_id: str = "c2", **terms: Any) -> events.ApprovalRequested:
         "on_expiry": "continue",
         "on_new_message": "refuse",
     }
-    return requested(run, 1, call, Terms(**own | terms), approval_id=f"approval-{call_id}", now=AT)
+    asked_ = requested(run, 1, call, Terms(**own | terms), approval_id=f"approval-{call_id}", now=AT)
+    assert isinstance(asked_, events.ApprovalRequested)
+    return asked_
+
+
+def elicitation(asked: events.InputAsked, **fields: Any) -> events.ElicitationRequested:
+    """What the tool of that call asks."""
+    return events.ElicitationRequested(**msgspec.structs.asdict(question()) | fields, asked=asked)
 
 
 def waiting(**terms: Any) -> Conversation:

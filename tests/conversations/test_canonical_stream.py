@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from contracts.updates import Text
 from conversations.aggregate.canonical_stream import MOST_PIECES, replayed, thinned
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from tests.conversations.given import began, run_after, turn
 
 pytestmark = pytest.mark.requirement("STREAM-REPLAY-BOUND")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from contracts import events
 from contracts.examples import EVENT_EXAMPLES
 from contracts.values import Message, Source, Usage
-from conversations.aggregate.conversation import Conversation, Round, evolve, fold
+from conversations.aggregate.conversation import Conversation, evolve, fold
+from conversations.aggregate.rounds import Round
 from tests.conversations.given import (
     ACCOUNT,
     AT,

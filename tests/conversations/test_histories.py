@@ -31,6 +31,7 @@ STATES = {
     "taken_over": ["completed"],
     "approvals": ["completed", "completed"],
     "elicited": ["completed", "completed"],
+    "elicitation": ["completed", "completed"],
     "seeded": ["completed", "completed"],
     "forked": ["completed", "completed"],
     "handed_over": ["completed"],
@@ -72,8 +73,9 @@ def test_what_the_histories_are_of_is_in_them() -> None:
         assert folded(recorded.carried(took_over)).runs[0].attempt > 1
     summaries = [run.compacted for run in folded(recorded.carried("compacted")).runs if run.compacted]
     assert [each.provider_data is None for each in summaries] == [True, False]
-    elicited = [call for run in folded(recorded.carried("elicited")).runs for call in run.rounds[0].calls]
-    assert [[each.action for each in call.responses] for call in elicited] == [["accept"], ["decline"]]
+    for name in ("elicited", "elicitation"):
+        calls = [call for run in folded(recorded.carried(name)).runs for call in run.rounds[0].calls]
+        assert [[each.action for each in call.responses] for call in calls] == [["accept"], ["decline"]]
     shop, sources = folded(recorded.carried("shop")), folded(recorded.carried("sources"))
     assert max(len(each.calls) for run in shop.runs for each in run.rounds) == 2
     assert shop.runs[2].prompt_override

@@ -1,11 +1,13 @@
 """Approvals as those who decide see them: one out of the log at once, lists out of the read model."""
 
+from typing import Any
+
+import msgspec
 import psycopg
 import pytest
-from msgspec.structs import replace
 from psycopg import sql
 
-from contracts import events, http
+from contracts import events, http, wire
 from conversations.aggregate.approvals import Answer, Decided, decide
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
@@ -13,7 +15,7 @@ from conversations.queries.finding_approvals import find_approval, list_approval
 from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, asked, returned, started, trace
 from tests.conversations.read_models import empty, follow, told
-from tests.conversations.test_approvals import ADA, SOON, called, question
+from tests.conversations.test_approvals import ADA, SOON, called, elicitation, question
 
 pytestmark = pytest.mark.requirement("APPROVAL-HTTP")
 
@@ -89,11 +91,15 @@ async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: L
     assert await listed(pool) == []
 
 
-@pytest.mark.requirement("TOOLS-ELICITATION")
+@pytest.mark.requirement("TOOLS-ELICITATION", "HISTORIES")
+@pytest.mark.parametrize("stored_as", ["elicitation_requested.v1", "approval_requested.v1"])
 async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
-    store: ConversationStore, log: Log, pool: Pool
+    store: ConversationStore, log: Log, pool: Pool, stored_as: str
 ) -> None:
-    """Both are of one call, which a person has allowed, and whose tool then asks."""
+    """Both are of one call, which a person has allowed, and whose tool then asks.
+
+    Earlier releases stored what a tool asks as an approval with `asked`.
+    """
     waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
     allowed = decide(
         waiting.runs[0], Answer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
@@ -107,8 +113,11 @@ async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
         key="a",
         request_state="opaque",
     )
-    asking = replace(question(), approval_id="approval-why", asked=asks)
-    waiting = await store.append(waiting, [*allowed.events, started(attempt=2), asking])
+    waiting = await store.append(waiting, [*allowed.events, started(attempt=2)])
+    asking = wire.encode(elicitation(asks, approval_id="approval-why"))
+    state = wire.encode(msgspec.json.decode(asking, type=dict[str, Any]) | {"type": stored_as})
+    await store.append_stored(waiting.conversation_id, waiting.version, [(stored_as, state)])
+    waiting = await store.load(waiting.conversation_id)
     (call,) = waiting.runs[0].pending
     assert (call.leg, call.request_state, call.may_run) == (1, "opaque", False)
     await follow(pool, log)

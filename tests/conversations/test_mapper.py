@@ -1,14 +1,16 @@
 """What is stored of an event, and that old tags keep decoding."""
 
-from typing import Any
+from typing import Any, TypeVar, Union
 
 import msgspec
 import pytest
 
 from contracts import events, wire
 from contracts.examples import EVENT_EXAMPLES
-from conversations.errors import UnreadableEvent
+from conversations.errors import UnknownEvent, UnreadableEvent
 from conversations.event_store import mapper
+
+E = TypeVar("E", bound=events.Fact)
 
 pytestmark = pytest.mark.requirement("EVENTS-TAGGED")
 
@@ -40,8 +42,34 @@ def test_old_tags_are_brought_to_the_newest_version_step_by_step() -> None:
     assert event.rounds == 1
 
 
+def _example(kind: type[E]) -> E:
+    (found,) = (each for each in EVENT_EXAMPLES if isinstance(each, kind))
+    return found
+
+
+@pytest.mark.requirement("EVENTS-NEWER", "HISTORIES")
+def test_what_a_tool_asks_is_read_from_the_tag_that_earlier_releases_stored_it_under() -> None:
+    approval, elicitation = _example(events.ApprovalRequested), _example(events.ElicitationRequested)
+    tag = mapper.topic_of(approval)
+    before = msgspec.json.decode(wire.encode(elicitation), type=dict[str, Any]) | {"type": tag}
+    assert mapper.event_of(tag, wire.encode(before)) == elicitation
+    assert mapper.event_of(tag, wire.encode(before | {"asked": None})) == approval
+
+
+@pytest.mark.requirement("EVENTS-NEWER")
+def test_a_release_that_does_not_know_what_a_tool_asks_refuses_it() -> None:
+    """As an optional field it was passed over, and the answer became what the tool ran with."""
+    known = [each for each in events.EVENTS if each is not events.ElicitationRequested]
+    earlier = msgspec.json.Decoder(Union[tuple(known)])  # noqa: UP007 - made at run time
+    asks = _example(events.ElicitationRequested)
+    with pytest.raises(msgspec.ValidationError, match=mapper.topic_of(asks)):
+        earlier.decode(mapper.state_of(asks))
+
+
 @pytest.mark.parametrize("state", [b"", b"{", b'{"type":"unheard_of.v9"}', b'{"type":"run_cancelled.v1"}'])
-def test_what_cannot_be_decoded_says_so(state: bytes) -> None:
+@pytest.mark.parametrize("topic", ["unheard_of.v9", "run_cancelled.v1"])
+def test_what_cannot_be_decoded_says_so_and_whether_its_tag_is_known(topic: str, state: bytes) -> None:
     with pytest.raises(UnreadableEvent) as raised:
-        mapper.event_of("unheard_of.v9", state)
-    assert raised.value.topic == "unheard_of.v9"
+        mapper.event_of(topic, state)
+    assert raised.value.topic == topic
+    assert isinstance(raised.value, UnknownEvent) is (topic == "unheard_of.v9")

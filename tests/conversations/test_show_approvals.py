@@ -36,7 +36,11 @@ def imported(name: str, replay: Commands, tmp_path_factory: pytest.TempPathFacto
     return Imported(
         replay,
         lines[0]["conversation_id"],
-        [each for each in events if each["type"].startswith("approval_requested.")],
+        [
+            each
+            for each in events
+            if each["type"].startswith(("approval_requested.", "elicitation_requested."))
+        ],
         [each for each in events if each["type"].startswith("approval_decided.")],
     )
 
@@ -46,9 +50,11 @@ def approvals(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imp
     return imported("approvals", replay, tmp_path_factory)
 
 
-@pytest.fixture(scope="module")
-def elicited(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
-    return imported("elicited", replay, tmp_path_factory)
+@pytest.fixture(scope="module", params=["elicited", "elicitation"])
+def elicited(
+    replay: Commands, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Imported:
+    return imported(request.param, replay, tmp_path_factory)
 
 
 def test_who_decided_when_and_what_was_changed_is_shown(approvals: Imported) -> None:

@@ -20,7 +20,8 @@ from contracts.updates import (
 )
 from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
 from conversations.aggregate.calls import Approval, Call
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from gateway.doors.openai.responses.conversation import Named, named_by, response_id
 from gateway.runs.behind import Behind, Wait
 from tests.gateway.live_frames import message, run

@@ -19,7 +19,7 @@ from contracts.updates import (
 )
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Round
+from conversations.aggregate.rounds import Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import (
     ACCEPTED,

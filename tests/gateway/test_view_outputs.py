@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from contracts.updates import Finished, Started, Text, ToolReturned, ToolStarted
 from contracts.values import ToolCall
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Round
+from conversations.aggregate.rounds import Round
 from gateway.runs.view import View
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, returned, run
 

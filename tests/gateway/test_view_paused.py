@@ -8,7 +8,7 @@ from contracts import events, frames
 from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
 from conversations.aggregate.calls import Approval, Call
-from conversations.aggregate.conversation import Round
+from conversations.aggregate.rounds import Round
 from gateway.runs.view import View
 from gateway.traces.replay_buffer import ReplayBuffer
 from tests.gateway.live_frames import ACCEPTED, called, completed, delta, feed, message, resumed, run

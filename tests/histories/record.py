@@ -168,7 +168,7 @@ async def record_all(recorder: Recorder) -> None:
     country, home = {"country": "AT"}, "Change the address of ORD-1030 to Seeweg 14, 6020 Innsbruck"
     thread = await recorder.allow(home, None, decision="approved", input=country)
     await recorder.allow("And ORD-1031 too: " + home.replace("1030", "1031"), thread, decision="denied")
-    await recorder.write("elicited", thread)
+    await recorder.write("elicitation", thread)
 
     changed = {"order_id": "ORD-1030", "reason": "by phone"}
     thread = await recorder.allow("Cancel ORD-1030", None, decision="approved", input=changed)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
 
 
 def test_what_a_tool_asks_is_told_in_full_without_the_servers_state() -> None:
-    (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ApprovalRequested))
+    (example,) = (each for each in EVENT_EXAMPLES if isinstance(each, events.ElicitationRequested))
     asks = events.InputAsked(message="Why?", name="cancel", input={}, key="a", request_state="opaque")
     notice = notice_of(1, "conversation", 2, replace(example, asked=asks))
     assert notice is not None

@@ -205,7 +205,7 @@ def life(request: ChatRequested, *, expires_at: str) -> tuple[events.Event, ...]
     return (
         events.ModelReplied(round=1, blocks=blocks, stop_reason="tool_use", usage=Usage(), **at),
         events.ToolCalled(round=1, call_id="b", name="order", input={"n": 2}, **at),
-        events.ApprovalRequested(
+        events.ElicitationRequested(
             approval_id="approval-b",
             call_id="b",
             round=1,

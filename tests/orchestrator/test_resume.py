@@ -6,7 +6,8 @@ import pytest
 
 from contracts import frames
 from contracts.values import Usage
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from orchestrator.run.resume import AlreadySent, already_sent
 
 pytestmark = pytest.mark.requirement("RESUME", "FRAMES")

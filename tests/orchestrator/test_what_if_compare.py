@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from contracts.messages import AskedTool, WhatIfAnswered
 from contracts.values import Message, Usage
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from ops.errors import SetupError
 from ops.replay.what_if_compare import compared, summarised
 from ops.replay.what_if_prices import Price, Prices, read_prices

@@ -11,7 +11,8 @@ from contracts.ids import new_id
 from contracts.messages import ListTools, ToolFinished, ToolRequested, ToolsListed, UnavailableServer
 from contracts.values import ToolSpec
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from directory.agents import AgentConfig, McpServer
 from orchestrator.run.clock import RunClock
 from orchestrator.tools.tool_calls import ToolCalls

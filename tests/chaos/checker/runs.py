@@ -101,7 +101,7 @@ def _no_result(run: Run, call_id: str) -> dict[str, Any]:
     )
     asked = {event.state["approval_id"]: event.state["call_id"] for event in run.of("approval_requested")}
     approved = any(
-        event.state["decision"] == "approved" and asked[event.state["approval_id"]] == call_id
+        event.state["decision"] == "approved" and asked.get(event.state["approval_id"]) == call_id
         for event in run.of("approval_decided")
     )
     return {"output": _NOT_RUN if needs and not approved else INTERRUPTED, "is_error": True}
@@ -112,7 +112,7 @@ def _told(run: Run, returned: dict[str, Any]) -> dict[str, Any]:
     asked = {event.state["approval_id"]: event.state["call_id"] for event in run.of("approval_requested")}
     for event in run.of("approval_decided"):
         changed = event.state.get("input")
-        if changed is not None and asked[event.state["approval_id"]] == returned["call_id"]:
+        if changed is not None and asked.get(event.state["approval_id"]) == returned["call_id"]:
             ran_with = msgspec.json.encode(changed).decode()
             return returned | {"output": f"{_CHANGED} It ran with {ran_with}.\n{returned['output']}"}
     return returned

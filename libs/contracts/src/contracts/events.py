@@ -1,7 +1,8 @@
 """The stored events: the facts of a conversation, in order, and the only truth of the service.
 
 A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast.
-New optional fields may be added to a version (docs/design.md 4).
+New optional fields may be added to a version (docs/design.md 4), if a reader who passes over them still does
+the right thing; what changes the meaning of an event is a new tag.
 """
 
 from typing import Any, Literal
@@ -218,16 +219,13 @@ class InputAsked(Elicitation, frozen=True, kw_only=True):
         )
 
 
-class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested.v1"):
-    """A person is to decide about a tool call; from now on nobody works on the run.
+class DecisionRequested(Fact, frozen=True, kw_only=True):
+    """A person is to decide, and from now on nobody works on the run.
 
     It is appended once the round's other calls have returned, with those of all its calls that wait.
     `input_sha256`, in hexadecimal, is of the call's input in canonical JSON (`wire.encode_canonical`).
     `server` and `tool` say where the tool is. The rest is how the agent was configured: at `expires_at` (ISO
     8601 UTC) it is too late to decide.
-
-    With `asked` the call was made, and its tool asks: approved is answered with the decision's input, denied
-    is declined, and the call is made again.
     """
 
     approval_id: str
@@ -241,7 +239,22 @@ class ApprovalRequested(Fact, frozen=True, kw_only=True, tag="approval_requested
     approvers: Approvers = "account"
     on_expiry: OnExpiry = "continue"
     on_new_message: OnNewMessage = "refuse"
-    asked: InputAsked | None = None
+
+
+class ApprovalRequested(DecisionRequested, frozen=True, kw_only=True, tag="approval_requested.v1"):
+    """A person is to decide whether a tool call may run.
+
+    Earlier releases stored what a tool asks under this tag, with `asked`: it is read as ElicitationRequested.
+    """
+
+
+class ElicitationRequested(DecisionRequested, frozen=True, kw_only=True, tag="elicitation_requested.v1"):
+    """A tool was called, and asks a person for input (MCP's elicitation).
+
+    Approved is answered with the decision's input, denied is declined, and the call is made again.
+    """
+
+    asked: InputAsked
 
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True, tag="approval_decided.v1"):
@@ -324,6 +337,7 @@ Event = (
     | ReplyLost
     | ToolCalled
     | ApprovalRequested
+    | ElicitationRequested
     | ApprovalDecided
     | ToolReturned
     | RunCompleted
@@ -346,6 +360,7 @@ EVENTS: tuple[type[Fact], ...] = (
     ReplyLost,
     ToolCalled,
     ApprovalRequested,
+    ElicitationRequested,
     ApprovalDecided,
     ToolReturned,
     RunCompleted,

@@ -5,6 +5,7 @@ ConversationsError
 ├── VersionConflict
 ├── UnstorableEvent
 ├── UnreadableEvent
+│   └── UnknownEvent
 ├── WaitingLineFull
 ├── WaiterLost
 └── RebuildUnderWay
@@ -47,6 +48,10 @@ class UnreadableEvent(ConversationsError):  # noqa: N818 - it is the event that 
         super().__init__(f"{topic}: {reason}")
         self.topic = topic
         self.reason = reason
+
+
+class UnknownEvent(UnreadableEvent):
+    """An event whose tag this program does not know: a newer release stored it, and can read it."""
 
 
 class WaitingLineFull(ConversationsError):  # noqa: N818 - a state, not a mistake

@@ -71,11 +71,12 @@ def _data_of(
                 if isinstance(event, events.RunFailed):
                     more["error"] = RunFailure(code=event.code, message=event.message)
             return RunData(trace_id=event.trace_id, **place, **more)
-        case events.ApprovalRequested():
+        case events.ApprovalRequested() | events.ElicitationRequested():
             if is_full:
                 names = ("agent_id", "server", "tool", "expires_at")
                 more = {name: getattr(event, name) for name in names}
-                more["elicitation"] = None if event.asked is None else event.asked.elicitation
+                if isinstance(event, events.ElicitationRequested):
+                    more["elicitation"] = event.asked.elicitation
             return ApprovalData(trace_id=event.trace_id, approval_id=event.approval_id, **place, **more)
         case events.ApprovalDecided():
             if is_full:

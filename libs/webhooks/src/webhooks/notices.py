@@ -9,6 +9,7 @@ from contracts.webhooks import EventType
 _KINDS: tuple[type[events.Fact], ...] = (
     events.ConversationStarted,
     events.ApprovalRequested,
+    events.ElicitationRequested,
     events.ApprovalDecided,
     events.RunCompleted,
     events.RunFailed,
@@ -56,7 +57,7 @@ def _type_of(event: events.Event) -> EventType | None:
             return "run.failed"
         case events.RunCancelled():
             return "run.cancelled"
-        case events.ApprovalRequested():
+        case events.ApprovalRequested() | events.ElicitationRequested():
             return "approval.requested"
         case events.ApprovalDecided():
             return "approval.expired" if event.decision == "expired" else "approval.decided"

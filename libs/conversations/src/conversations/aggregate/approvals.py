@@ -73,18 +73,20 @@ def requested(
     approval_id: str,
     now: str,
     asked: events.InputAsked | None = None,
-) -> events.ApprovalRequested:
+) -> events.ApprovalRequested | events.ElicitationRequested:
     """The question about a call of round `number`, or of its tool."""
-    return events.ApprovalRequested(
-        trace_id=run.trace_id,
-        at=now,
-        approval_id=approval_id,
-        call_id=call.call_id,
-        round=number,
-        input_sha256=hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
-        asked=asked,
+    fields: dict[str, Any] = {
+        "trace_id": run.trace_id,
+        "at": now,
+        "approval_id": approval_id,
+        "call_id": call.call_id,
+        "round": number,
+        "input_sha256": hashlib.sha256(wire.encode_canonical(call.input)).hexdigest(),
         **msgspec.structs.asdict(terms),
-    )
+    }
+    if asked is None:
+        return events.ApprovalRequested(**fields)
+    return events.ElicitationRequested(asked=asked, **fields)
 
 
 def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecided:

@@ -20,7 +20,7 @@ class Approval(msgspec.Struct, frozen=True):
     that found it decided, 0 before there is one, and `resumed_at` when that began.
     """
 
-    requested: events.ApprovalRequested
+    requested: events.ApprovalRequested | events.ElicitationRequested
     decided: events.ApprovalDecided | None = None
     resumed: int = 0
     resumed_at: str = ""
@@ -34,7 +34,7 @@ class Approval(msgspec.Struct, frozen=True):
     @property
     def asked(self) -> events.InputAsked | None:
         """What the tool asks for, None where a person is asked whether the call may run."""
-        return self.requested.asked
+        return self.requested.asked if isinstance(self.requested, events.ElicitationRequested) else None
 
     @property
     def response(self) -> InputResponse | None:
@@ -134,7 +134,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return decided if decided is not None and decided.decision == "approved" else None
 
 
-def asked_about(calls: tuple[Call, ...], event: events.ApprovalRequested) -> tuple[Call, ...]:
+def asked_about(
+    calls: tuple[Call, ...], event: events.ApprovalRequested | events.ElicitationRequested
+) -> tuple[Call, ...]:
     """A round's calls, once this was asked. All that is asked before anything is decided is of one wait."""
     earlier = [each for call in calls for each in call.approvals]
     if event.approval_id in (each.id for each in earlier):

@@ -21,7 +21,8 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import Form, ToolCall
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 
 
 def rendered(run: Run, form: Form, conversation_id: str) -> bytes:

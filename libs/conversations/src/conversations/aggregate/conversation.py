@@ -4,7 +4,7 @@ A conversation is a row of runs: each a user's message, the rounds of model and 
 end. `evolve` is total: an event that fits no run changes the version alone, so every stored log loads.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, assert_never
@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.values import Cut, Form, Message, ShownMessage, Source, Usage
-from conversations.aggregate.calls import Call, asked_about, decided_about, taken_up
+from conversations.aggregate.calls import Call, decided_about, taken_up
+from conversations.aggregate.rounds import (
+    Round,
+    with_call,
+    with_call_fields,
+    with_fields,
+    with_last,
+    with_request,
+)
 
 RunState = Literal["running", "completed", "failed", "cancelled"]
 
@@ -29,19 +37,6 @@ _CUTS: dict[str, Cut] = {
 MAX_EVENTS = 100_000
 MAX_BYTES = 64 * 1024 * 1024
 """Of the stored events of a conversation. A run that has begun may go beyond it; no other begins then."""
-
-
-class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call and the tools that it asked for; `blocks` is None while no whole reply is recorded."""
-
-    number: int
-    text: str = ""
-    cuts: tuple[int, ...] = ()
-    blocks: tuple[dict[str, Any], ...] | None = None
-    stop_reason: str | None = None
-    provider: str = "anthropic"
-    usage: Usage = Usage()
-    calls: tuple[Call, ...] = ()
 
 
 class Run(events.AgentFacts, frozen=True, kw_only=True):
@@ -176,6 +171,7 @@ RunEvent = (
     | events.ReplyLost
     | events.ToolCalled
     | events.ApprovalRequested
+    | events.ElicitationRequested
     | events.ApprovalDecided
     | events.ToolReturned
     | events.RunCompleted
@@ -270,10 +266,8 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
                 attempts_without_progress=0,
             )
         case events.Delta():
-            change = _changer(text=event.text, cuts=event.cuts)
-            return replace(
-                run, rounds=_with_round(run.rounds, event.round, change), attempts_without_progress=0
-            )
+            rounds = with_fields(run.rounds, event.round, text=event.text, cuts=event.cuts)
+            return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.ModelReplied():
             return _replied(run, event)
         case events.ReplyLost():
@@ -291,17 +285,15 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
                 attempt=run.attempt,
                 needs_approval=event.needs_approval,
             )
-            return replace(run, rounds=_with_round(run.rounds, event.round, lambda each: _asked(each, call)))
-        case events.ApprovalRequested():
-            rounds = _with_round(run.rounds, event.round, partial(_asked_about, event=event))
-            return replace(run, rounds=rounds, attempts_without_progress=0)
+            return replace(run, rounds=with_call(run.rounds, event.round, call))
+        case events.ApprovalRequested() | events.ElicitationRequested():
+            return replace(run, rounds=with_request(run.rounds, event), attempts_without_progress=0)
         case events.ApprovalDecided():
             return _decided(run, event)
         case events.ToolReturned():
-            returned = _with_call(
-                run, event.round, event.call_id, output=event.output, is_error=event.is_error, ms=event.ms
-            )
-            return replace(returned, attempts_without_progress=0)
+            output = {"output": event.output, "is_error": event.is_error, "ms": event.ms}
+            rounds = with_call_fields(run.rounds, event.round, event.call_id, **output)
+            return replace(run, rounds=rounds, attempts_without_progress=0)
         case events.MessageSaved():
             return replace(run, reply=event.message(conversation_id))
         case events.RunCompleted():
@@ -324,7 +316,7 @@ def _evolve_run(conversation_id: str, run: Run, event: RunEvent) -> Run:
 def _started(run: Run, event: events.RunStarted) -> Run:
     return replace(
         run,
-        rounds=_with_last(run.rounds, partial(taken_up, event=event)),
+        rounds=with_last(run.rounds, partial(taken_up, event=event)),
         attempt=event.attempt,
         attempts_without_progress=1 if event.offset > run.offset else run.attempts_without_progress + 1,
         offset=max(run.offset, event.offset),
@@ -344,21 +336,12 @@ def _decided(run: Run, event: events.ApprovalDecided) -> Run:
     asked = next((each.requested for each in waiting if each.id == event.approval_id), None)
     if asked is None:
         return run
-    run = replace(run, rounds=_with_last(run.rounds, partial(decided_about, event=event)))
+    run = replace(run, rounds=with_last(run.rounds, partial(decided_about, event=event)))
     if run.pending:
         return run
     began, ended = (datetime.fromisoformat(at) for at in (asked.at, event.at))
     paused = run.paused_seconds + max(0.0, (ended - began).total_seconds())
     return replace(run, paused_seconds=paused, attempts_without_progress=0)
-
-
-def _with_last(
-    rounds: tuple[Round, ...], change: Callable[[tuple[Call, ...]], tuple[Call, ...]]
-) -> tuple[Round, ...]:
-    """The rounds with the calls of the last one changed, where it has any."""
-    if not rounds or not rounds[-1].calls:
-        return rounds
-    return (*rounds[:-1], replace(rounds[-1], calls=change(rounds[-1].calls)))
 
 
 def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, Any]:
@@ -367,46 +350,11 @@ def agent_facts(recorded: events.AgentFacts | events.RunStarted) -> dict[str, An
 
 
 def _replied(run: Run, event: events.ModelReplied) -> Run:
-    change = _changer(
-        blocks=event.blocks, stop_reason=event.stop_reason, provider=event.provider, usage=event.usage
-    )
+    names = ("blocks", "stop_reason", "provider", "usage")
+    reply = {name: getattr(event, name) for name in names}
     return replace(
         run,
-        rounds=_with_round(run.rounds, event.round, change),
+        rounds=with_fields(run.rounds, event.round, **reply),
         usage=run.usage + event.usage,
         attempts_without_progress=0,
     )
-
-
-def _changer(**fields: Any) -> Callable[[Round], Round]:
-    return lambda each: replace(each, **fields)
-
-
-def _with_round(
-    rounds: tuple[Round, ...], number: int, change: Callable[[Round], Round]
-) -> tuple[Round, ...]:
-    """The rounds with number `number` changed; a new one is begun behind the last."""
-    for index in range(len(rounds) - 1, -1, -1):
-        if rounds[index].number == number:
-            return (*rounds[:index], change(rounds[index]), *rounds[index + 1 :])
-    return (*rounds, change(Round(number=number)))
-
-
-def _asked_about(asking: Round, event: events.ApprovalRequested) -> Round:
-    return replace(asking, calls=asked_about(asking.calls, event))
-
-
-def _asked(asking: Round, call: Call) -> Round:
-    if any(known.call_id == call.call_id for known in asking.calls):
-        return asking
-    return replace(asking, calls=(*asking.calls, call))
-
-
-def _with_call(run: Run, number: int, call_id: str, **fields: Any) -> Run:
-    """The run with fields of one call changed."""
-
-    def change(each: Round) -> Round:
-        calls = tuple(replace(call, **fields) if call.call_id == call_id else call for call in each.calls)
-        return replace(each, calls=calls)
-
-    return replace(run, rounds=_with_round(run.rounds, number, change))

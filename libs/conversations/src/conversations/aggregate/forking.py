@@ -140,7 +140,7 @@ def _copied(event: events.Event, conversation_id: str) -> events.Event:
             return replace(copy, message_id=ids.reply_id(trace_id))
         case events.MessageSaved():
             return replace(copy, message_id=ids.uuid_of(_digest(conversation_id, copy.message_id)))
-        case events.ApprovalRequested() | events.ApprovalDecided():
+        case events.ApprovalRequested() | events.ElicitationRequested() | events.ApprovalDecided():
             return replace(copy, approval_id=ids.uuid_of(_digest(conversation_id, copy.approval_id)))
         case events.RunStarted():
             return replace(copy, shown_sha256=None)

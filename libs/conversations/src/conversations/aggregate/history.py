@@ -14,7 +14,8 @@ from contracts.values import ShownMessage
 from conversations.aggregate.approvals import NOT_RUN
 from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import Compact, Opening, opening_of, place_of
-from conversations.aggregate.conversation import Conversation, Round, Run
+from conversations.aggregate.conversation import Conversation, Run
+from conversations.aggregate.rounds import Round
 
 Block = dict[str, Any]
 Message = dict[str, Any]

@@ -11,14 +11,8 @@ from contracts.messages import ChatRequested
 from contracts.values import ApprovalNeeded, Usage
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Call
-from conversations.aggregate.conversation import (
-    MAX_BYTES,
-    MAX_EVENTS,
-    Conversation,
-    Round,
-    Run,
-    agent_facts,
-)
+from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, Run, agent_facts
+from conversations.aggregate.rounds import Round
 
 MAX_ATTEMPTS_WITHOUT_PROGRESS = 5
 
@@ -293,7 +287,7 @@ class RunTools(msgspec.Struct, frozen=True):
 class AskApproval(msgspec.Struct, frozen=True):
     """Append an ApprovalRequested for each of these calls of the round; then the run waits.
 
-    Where a tool asks a person, these are asked about with it.
+    Where a tool asks a person (ElicitationRequested), these are asked about with it.
     """
 
     round: int

@@ -10,14 +10,26 @@ from typing import Any
 import msgspec
 
 from contracts import events, wire
-from conversations.errors import UnreadableEvent
+from conversations.errors import UnknownEvent, UnreadableEvent
 
 JSON = dict[str, Any]
 Upcast = Callable[[JSON], JSON]
 
-UPCASTS: Mapping[str, Upcast] = {}
-"""By the tag that they read: each gives the JSON of the next version, its new `type` included."""
 
+def _elicitation(state: JSON) -> JSON:
+    """What a tool asks had the tag of an approval, with `asked`, which is null in an approval itself."""
+    if state.get("asked") is None:
+        return state
+    return state | {"type": events.tag_of(events.ElicitationRequested)}
+
+
+UPCASTS: Mapping[str, Upcast] = {events.tag_of(events.ApprovalRequested): _elicitation}
+"""By the tag that they read: each gives the JSON of the next version, its new `type` included.
+
+One that leaves `type` as it is leaves the event as it is.
+"""
+
+_TAGS = frozenset(events.tag_of(each) for each in events.EVENTS)
 
 UNREADABLE = "The conversation holds something that this version of the service cannot read."
 
@@ -47,7 +59,9 @@ def stored(new: Iterable[events.Event]) -> list[tuple[str, bytes]]:
 
 
 def event_of(topic: str, state: bytes, upcasts: Mapping[str, Upcast] = UPCASTS) -> events.Event:
-    """The event that was stored, brought to its newest version. Raises UnreadableEvent."""
+    """The event that was stored, brought to its newest version. Raises UnknownEvent, UnreadableEvent."""
+    if topic not in _TAGS and topic not in upcasts:
+        raise UnknownEvent(topic, "this release does not know it")
     try:
         if topic in upcasts:
             state = wire.encode(_upcast(msgspec.json.decode(state, type=JSON), upcasts))
@@ -93,6 +107,8 @@ def event_name(topic: str) -> str:
 
 
 def _upcast(state: JSON, upcasts: Mapping[str, Upcast]) -> JSON:
-    while state["type"] in upcasts:
-        state = upcasts[state["type"]](state)
+    while (upcast := upcasts.get(state["type"])) is not None:
+        before, state = state["type"], upcast(state)
+        if state["type"] == before:
+            break
     return state

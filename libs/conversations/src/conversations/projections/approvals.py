@@ -43,9 +43,9 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         match fact.event:
             case events.ToolCalled(needs_approval=True) as call:
                 _row(rows, fact, call.call_id).update(name=call.name, input=wire.encode(call.input).decode())
-            case events.ApprovalRequested(asked=None) as question:
+            case events.ApprovalRequested() as question:
                 _row(rows, fact, question.call_id).update(_of(question))
-            case events.ApprovalRequested(asked=events.InputAsked() as call) as question:
+            case events.ElicitationRequested(asked=call) as question:
                 row = _row(rows, fact, f"{question.call_id}#{question.approval_id}")
                 row.update(_of(question), name=call.name, input=wire.encode(call.input).decode())
             case events.ApprovalDecided() as decision:
@@ -60,7 +60,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
     return [*put(_UPSERT, list(rows.values())), *put(_DECIDE, decided), *remove(_DELETE, erased)]
 
 
-def _of(question: events.ApprovalRequested) -> dict[str, object]:
+def _of(question: events.DecisionRequested) -> dict[str, object]:
     return {
         "approval_id": question.approval_id,
         "agent_id": question.agent_id,
@@ -84,10 +84,16 @@ def _row(rows: dict[tuple[str, str], dict[str, object]], fact: LoggedFact, call_
 
 PROJECTION = Projection(
     name="approvals",
-    version=1,
+    version=2,
     tables=_TABLES,
     takes=frozenset(
-        {events.ToolCalled, events.ApprovalRequested, events.ApprovalDecided, events.ConversationErased}
+        {
+            events.ToolCalled,
+            events.ApprovalRequested,
+            events.ElicitationRequested,
+            events.ApprovalDecided,
+            events.ConversationErased,
+        }
     ),
     changes=_changes,
 )

@@ -10,6 +10,7 @@ from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
 from conversations.database import FOUND_TEXT, using
 from conversations.errors import UnreadableEvent
+from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
 from runtime.logs import get_logger
@@ -20,9 +21,11 @@ CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTAB
     AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'approval_id' $$;
 """
 
+_IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"
+
 INDEXES: dict[str, LiteralString] = {
-    "conversation_events_approval_idx": """
-    ON conversation_events (approval_of_event(state)) WHERE topic = 'approval_requested.v1'
+    "conversation_events_decision_idx": f"""
+    ON conversation_events (approval_of_event(state)) WHERE {_IS_REQUEST}
 """,
 }
 
@@ -100,7 +103,7 @@ async def list_approvals(
     }
     async with using(pool) as conn:
         rows = await (await conn.execute(_LIST, named)).fetchall()
-    listed = [(row[5], _readable(row)) for row in rows]
+    listed = [(row[6], _readable(row)) for row in rows]
     return [
         approval
         for approval_id, known in listed
@@ -118,27 +121,27 @@ async def _logged(pool: Pool, approval_id: str) -> http.Approval | None:
 
 
 def _readable(row: Sequence[Any]) -> http.Approval | None:
-    given, requested, decided, *others = row
+    given, topic, state, decided, *others = row
     if given is None or None in others:
         return None
     try:
-        return _listed(given, requested, decided, *others)
-    except (msgspec.DecodeError, ValueError):
+        return _listed(given, None if topic is None else mapper.event_of(topic, state), decided, *others)
+    except (UnreadableEvent, msgspec.DecodeError, ValueError):
         return None
 
 
 def _listed(
-    given: str, requested: str | None, decided: str | None, name: str, server: str, *row: str
+    given: str, requested: events.Event | None, decided: str | None, name: str, server: str, *row: str
 ) -> http.Approval:
-    texts = (requested, decided)
-    question, event = (None if text is None else wire.decode_event(text.encode()) for text in texts)
-    asked = question.asked if isinstance(question, events.ApprovalRequested) else None
+    event = None if decided is None else wire.decode_event(decided.encode())
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     return http.Approval(
         **fields,
         tool=http.ApprovalTool(name=name, server=server),
         input=msgspec.json.decode(given),
-        elicitation=None if asked is None else asked.elicitation,
+        elicitation=requested.asked.elicitation
+        if isinstance(requested, events.ElicitationRequested)
+        else None,
         decision=_made(event) if isinstance(event, events.ApprovalDecided) else None,
     )
 
@@ -147,19 +150,18 @@ _COLUMNS = ("id", "conversation_id", "trace_id", "agent_id", "requested_at", "ex
 
 _FIND: LiteralString = f"""
 SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' FROM conversation_events
- WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = %s AND {FOUND_TEXT}
+ WHERE {_IS_REQUEST} AND approval_of_event(state) = %s AND {FOUND_TEXT}
 """  # noqa: S608 - a constant
 
 # What a tool has asked for the log has alone; the rows of a page are few.
 _LIST: LiteralString = f"""
-SELECT input,
-       CASE WHEN call_id LIKE '%%#%%' THEN (
-           SELECT convert_from(state, 'UTF8') FROM conversation_events
-            WHERE topic = 'approval_requested.v1' AND approval_of_event(state) = approval_id
-              AND {FOUND_TEXT}) END,
-       decided, name, server, approval_id, conversation_id, trace_id, agent_id, requested_at,
-       expires_at, status
+SELECT input, requested.topic, requested.state, decided, name, server, approval_id, conversation_id, trace_id,
+       agent_id, requested_at, expires_at, status
   FROM approvals
+  LEFT JOIN LATERAL (
+       SELECT topic, state FROM conversation_events
+        WHERE {_IS_REQUEST} AND approval_of_event(state) = approval_id AND {FOUND_TEXT} LIMIT 1
+       ) AS requested ON call_id LIKE '%%#%%'
  WHERE approval_id IS NOT NULL
    AND (%(account)s::text IS NULL OR account_id = %(account)s)
    AND (%(status)s::text IS NULL OR status = %(status)s)

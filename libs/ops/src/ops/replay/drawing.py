@@ -9,7 +9,8 @@ from rich.text import Text
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
 from conversations.aggregate.calls import Approval, Call
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from conversations.queries.time_travel import Past
 from ops.chat.safe import clean, compact, one_line
 

@@ -14,8 +14,9 @@ from contracts.ids import is_trace_id, is_uuid
 from contracts.values import Form, Role, Source, Usage
 from conversations.aggregate.calls import Call
 from conversations.aggregate.compaction import opening_of, place_of
-from conversations.aggregate.conversation import Conversation, Round, Run, fold
+from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.aggregate.history import Message, prompt_for
+from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message

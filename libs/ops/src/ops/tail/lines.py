@@ -113,8 +113,9 @@ def _words(event: events.Event) -> str:
         case events.ToolCalled():
             return f"{event.name}({compact(event.input, _CONTENT_WIDTH)})"
         case events.ApprovalRequested():
-            asks = "" if event.asked is None else f" asks: {event.asked.message}"
-            return f"{event.server}/{event.tool}{asks}, until {event.expires_at}"
+            return f"{event.server}/{event.tool}, until {event.expires_at}"
+        case events.ElicitationRequested():
+            return f"{event.server}/{event.tool} asks: {event.asked.message}, until {event.expires_at}"
         case events.ApprovalDecided():
             return f"{event.decision} by {event.by.kind} {event.by.id}"
         case events.ToolReturned():

@@ -25,7 +25,8 @@ from contracts.updates import (
 from contracts.values import Cut, Message, Source, Usage
 from conversations.aggregate import approvals
 from conversations.aggregate.canonical_stream import end_of, replayed
-from conversations.aggregate.conversation import Round, Run
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from gateway.runs.progress import TextProgress, ToolProgress
 
 _HELD_FRAMES = 20_000

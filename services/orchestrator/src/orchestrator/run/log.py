@@ -16,7 +16,7 @@ from runtime import failpoints
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
 _NOTE_SECONDS = 1.0
-_LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.ApprovalRequested
+_LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.DecisionRequested
 """Behind these nobody works on the run."""
 
 
