@@ -80,14 +80,21 @@ def start(
 
 
 async def started(
-    service: str, *arguments: str, env: Mapping[str, str], stdout: int = 1, stderr: int = 2
+    service: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    stdout: int = 1,
+    stderr: int = 2,
+    code: str | None = None,
 ) -> ForkedProcess:
     """The same while the event loop goes on.
 
     The first fork of a service waits for its import, on a loaded machine for longer than others on the loop
     may hold a connection: each use of one has a deadline, which is noticed behind the wait.
     """
-    return await asyncio.to_thread(start, service, *arguments, env=env, stdout=stdout, stderr=stderr)
+    return await asyncio.to_thread(
+        start, service, *arguments, env=env, stdout=stdout, stderr=stderr, code=code
+    )
 
 
 class _Forker:

@@ -40,15 +40,19 @@ class Orchestrator:
 
 
 @contextlib.asynccontextmanager
-async def orchestrator(settings: Settings, name: str, **environment: str) -> AsyncIterator[Orchestrator]:
-    """One that is ready."""
-    async with starting(settings, name, **environment) as process:
+async def orchestrator(
+    settings: Settings, name: str, *, code: str | None = None, **environment: str
+) -> AsyncIterator[Orchestrator]:
+    """One that is ready; of a program of its own where `code` is given."""
+    async with starting(settings, name, code=code, **environment) as process:
         await process.ready()
         yield process
 
 
 @contextlib.asynccontextmanager
-async def starting(settings: Settings, name: str, **environment: str) -> AsyncIterator[Orchestrator]:
+async def starting(
+    settings: Settings, name: str, *, code: str | None = None, **environment: str
+) -> AsyncIterator[Orchestrator]:
     """One that may become ready or not."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
@@ -57,6 +61,7 @@ async def starting(settings: Settings, name: str, **environment: str) -> AsyncIt
                 *("orchestrator", "--name", name, "--run-dir", folder),
                 env=os.environ | _environment(settings) | environment,
                 stderr=output.fileno(),
+                code=code,
             )
         try:
             yield Orchestrator(process, log)

@@ -18,7 +18,7 @@ from bus.commands import (
 from bus.dead_letters import Exhausted
 from bus.delivery import Delivery
 from bus.eraser import Eraser
-from bus.errors import BusUnavailable, FeedConflict
+from bus.errors import BusUnavailable, Declined, FeedConflict
 from bus.feed import Feed
 from bus.follow import EventSelection
 from bus.positions import FeedEnd
@@ -31,6 +31,7 @@ __all__ = [
     "Backlog",
     "Bus",
     "BusUnavailable",
+    "Declined",
     "Delivery",
     "Eraser",
     "EventSelection",

@@ -11,3 +11,7 @@ class FeedConflict(Exception):  # noqa: N818 - the same
     def __init__(self, sequence: int) -> None:
         super().__init__(f"EVENTS does not end at sequence {sequence}")
         self.sequence = sequence
+
+
+class Declined(Exception):  # noqa: N818 - no failure
+    """A handler of requests leaves one to another server of its group: who asks is to ask again."""

@@ -8,7 +8,7 @@ import nats.errors
 
 from bus import headers
 from bus.connection import Connection
-from bus.errors import BusUnavailable
+from bus.errors import BusUnavailable, Declined
 from bus.subscription import Subscription
 from contracts import wire
 from contracts.bus_message import BusMessage
@@ -39,7 +39,10 @@ class Rpc:
                 try:
                     body = await handle(data)
                 except Exception as error:
-                    log.exception("serve_failed")
+                    if isinstance(error, Declined):
+                        log.warning("request_declined", reason=str(error))
+                    else:
+                        log.exception("serve_failed")
                     body, failed = b"", headers.block({FAILED_HEADER: type(error).__name__})
                 try:
                     await self._connection.publish(reply, body, block=failed)

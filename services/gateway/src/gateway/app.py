@@ -8,7 +8,7 @@ from litestar.exceptions import HTTPException
 
 from bus import BusUnavailable
 from contracts import wire
-from conversations.errors import StoreUnavailable
+from conversations.errors import StoreUnavailable, UnknownEvent
 from gateway.admin.handlers import router
 from gateway.http.exchange import ClientGone
 from gateway.http.middleware import Door
@@ -36,6 +36,7 @@ def build(parts: Parts) -> Door:
             Refusal: lambda _, refusal: Problem(refusal),
             ClientGone: lambda _, __: Nothing(None),
             **dict.fromkeys((BusUnavailable, StoreUnavailable, DatabaseUnavailable), _part_is_away),
+            UnknownEvent: _of_a_newer_release,
             HTTPException: _router_error,
             Exception: _failure,
         },
@@ -64,6 +65,12 @@ def _part_is_away(_request: AnyRequest, away: Exception) -> Response[None]:
     """NATS or Postgres does not answer: 503 for whoever asks, wherever it shows."""
     logs.get_logger("gateway").warning("unavailable", reason=str(away))
     return Problem(Refusal("overloaded", "A part of the service does not answer."))
+
+
+def _of_a_newer_release(_request: AnyRequest, error: Exception) -> Response[None]:
+    """503, so that the request is repeated: another gateway may be of the release that can read it."""
+    logs.get_logger("gateway").warning("event_unknown", reason=str(error))
+    return Problem(Refusal("overloaded", "This was stored by a newer release of the service. Try again."))
 
 
 def _failure(_request: AnyRequest, error: Exception) -> Response[None]:

@@ -9,6 +9,7 @@ from contracts import http
 from contracts.examples import TRACE
 from contracts.messages import CancelRequested
 from conversations.aggregate.turn import CANCELLED, ask_again
+from conversations.errors import UnreadableEvent
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
@@ -56,10 +57,14 @@ async def cancel(
 async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
     """Have a worker end a run that waits for a person: none is at it, to hear that it is cancelled.
 
-    Behind the cancellation: a run that begins to wait only now finds that. Raises BusUnavailable,
-    StoreUnavailable.
+    Behind the cancellation: a run that begins to wait only now finds that. One with an event that cannot be
+    decoded may wait too: a worker finds out. Raises BusUnavailable, StoreUnavailable.
     """
-    conversation = await parts.log.readable_conversation(conversation_id)
+    whole = True
+    try:
+        conversation = await parts.log.conversation(conversation_id)
+    except UnreadableEvent:
+        whole, conversation = False, await parts.log.readable_conversation(conversation_id)
     run = conversation.run(trace_id)
-    if run is not None and run.pending:
+    if run is not None and run.state == "running" and (run.pending or not whole):
         await parts.bus.queues.request_chat(ask_again(conversation, run, CANCELLED + run.attempt))

@@ -3,7 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from conversations.errors import StoreUnavailable, UnreadableEvent, VersionConflict, WaiterLost
+from conversations.errors import (
+    StoreUnavailable,
+    UnknownEvent,
+    UnreadableEvent,
+    VersionConflict,
+    WaiterLost,
+)
 from orchestrator.opening.slots import NoSlotYet
 from orchestrator.opening.taking import LeaseHeld
 from orchestrator.parts import Parts
@@ -18,6 +24,7 @@ _LEASED_SECONDS = (1.0, 1.0, 2.0, 2.0, 2.0)
 _LEASED_LATER_SECONDS = 15.0
 _EXPIRED_SECONDS = 3.0
 _EXPIRED_DELIVERIES = 25
+_SOON_DELIVERIES = 20
 
 
 @asynccontextmanager
@@ -36,6 +43,8 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
         await _put_back(parts, received, "no_slot", _LOST_SECONDS)
     except (VersionConflict, WaiterLost):
         await _put_back(parts, received, "lost", _LOST_SECONDS)
+    except UnknownEvent as error:
+        await _put_back(parts, received, str(error), _unknown_delay(parts, deliveries))
     except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:
         await _put_back(parts, received, str(error), _away_delay(parts, deliveries))
     except Exception:  # noqa: BLE001 - the outermost frame of a request
@@ -69,6 +78,12 @@ async def _leased_delay(parts: Parts, received: Received) -> float:
     except StoreUnavailable:
         held = True
     return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS
+
+
+def _unknown_delay(parts: Parts, deliveries: int) -> float:
+    """Soon at first: while a newer release replaces this one, one of its workers takes the next delivery."""
+    seconds = parts.timings.put_back_seconds
+    return seconds[0] if deliveries <= _SOON_DELIVERIES else seconds[-1]
 
 
 def _away_delay(parts: Parts, deliveries: int) -> float:

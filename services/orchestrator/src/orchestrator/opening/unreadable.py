@@ -1,13 +1,13 @@
 """Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
 
-Nothing can go on from what is not known, but a run's end can be stored behind it. A worker of another version
-may be able to read on: the request is left to others first, a few times.
+Nothing can go on from what is not known, but a run's end can be stored behind it. An event of an unknown tag
+was stored by a worker of a newer release, which can go on: the request is left to that for some minutes.
 """
 
 from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import evolve_all
 from conversations.aggregate.turn import NOT_FOUND, Ended, Refusal, fail
-from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator import stages
 from orchestrator.parts import Parts
@@ -16,6 +16,8 @@ from orchestrator.stages import Taken
 from runtime import logs
 
 _DELIVERIES = 3
+_UNKNOWN_DELIVERIES = 45
+"""Fewer than the 50 that a message has: about four minutes (`inbox.retry`)."""
 
 
 async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.Ended | Refusal:
@@ -23,7 +25,8 @@ async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> 
 
     Raises that error again while another worker is to have a try, and StoreUnavailable.
     """
-    if taken.delivery.attempt < _DELIVERIES:
+    most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
+    if taken.delivery.attempt < most:
         raise error
     logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
     outcome = await end_unread(parts, taken.request, taken.clock.now())

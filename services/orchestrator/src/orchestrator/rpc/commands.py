@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import assert_never
 
-from bus import BusUnavailable
+from bus import BusUnavailable, Declined
 from contracts import subjects, wire
 from contracts.messages import (
     ApprovalAnswered,
@@ -19,7 +19,7 @@ from contracts.messages import (
     ForkConversation,
 )
 from contracts.timings import COMMAND_SECONDS
-from conversations.errors import StoreUnavailable
+from conversations.errors import StoreUnavailable, UnknownEvent
 from orchestrator.parts import Parts
 from orchestrator.rpc.deciding import decide
 from orchestrator.rpc.describing import describe
@@ -41,7 +41,10 @@ class Commands:
         self._none.set()
 
     async def handle(self, data: bytes) -> bytes:
-        """Take one command to its end. Raises msgspec.DecodeError for what is none."""
+        """Take one command to its end.
+
+        Raises msgspec.DecodeError for what is none, Declined where a worker of a newer release is to take it.
+        """
         command = wire.decode_command(data)
         with (
             self._counted(),
@@ -67,6 +70,8 @@ class Commands:
         except (StoreUnavailable, BusUnavailable, TimeoutError) as error:
             logs.get_logger("commands").warning("not_obeyed", reason=str(error))
             return _unavailable(command)
+        except UnknownEvent as error:
+            raise Declined(str(error)) from error
 
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import DECIDED, ask_again
 from conversations.database import server_now
-from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from directory.agents import AgentConfig
 from orchestrator.parts import Parts
 from orchestrator.run.log import run_of
@@ -30,7 +30,10 @@ _AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked abo
 
 
 async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
-    """Decide, if nobody has; safe to repeat. Raises StoreUnavailable."""
+    """Decide, if nobody has; safe to repeat.
+
+    Raises StoreUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    """
     try:
         while True:
             conversation = await parts.store.load(command.conversation_id)
@@ -38,6 +41,8 @@ async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
                 return await _decide(parts, command, conversation)
             except VersionConflict:
                 continue
+    except UnknownEvent:
+        raise
     except (DatabaseUnavailable, UnreadableEvent, ToolsUnavailable):
         return _AWAY
 

@@ -13,7 +13,7 @@ from contracts import events
 from contracts.messages import ForkAnswered, ForkConversation
 from conversations.aggregate import forking
 from conversations.database import server_now
-from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
@@ -27,7 +27,10 @@ ABANDONED_SECONDS = 60.0
 
 
 async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
-    """Obey it once, however often it is given. Raises StoreUnavailable."""
+    """Obey it once, however often it is given.
+
+    Raises StoreUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    """
     log = Log(parts.pool)
     while True:
         try:
@@ -37,6 +40,8 @@ async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
             source, now = await log.rows(command.source_id), await server_now(parts.pool)
             # In a thread: it may be thousands of events.
             decided = await asyncio.to_thread(_decided, stored, source, command, now)
+        except UnknownEvent:
+            raise
         except UnreadableEvent as error:
             get_logger("commands").warning("fork_unreadable", reason=str(error))
             return ForkAnswered(outcome="unreadable")

@@ -1,0 +1,60 @@
+"""A gateway of this release with a run that holds an event of a newer release's new tag."""
+
+import uuid
+
+import pytest
+
+from contracts import ids, messages
+from contracts.events import ApprovalRequested
+from conversations.aggregate.turn import CANCELLED
+from conversations.event_store import mapper
+from conversations.event_store.store import ConversationStore
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Accounts
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("EVENTS-NEWER")
+
+NEW = ("unheard_of.v9", b'{"type":"unheard_of.v9"}')
+
+
+async def waiting(
+    store: ConversationStore, accounts: Accounts, *more: tuple[str, bytes]
+) -> tuple[messages.ChatRequested, str]:
+    """A run whose approval this release knows, and what else it waits for: its request, the approval's id."""
+    request = stored.request(accounts.free, message=uuid.uuid4().hex)
+    asked = ApprovalRequested(
+        trace_id=request.trace_id,
+        at=stored.AT,
+        approval_id=ids.new_id(),
+        call_id="call",
+        round=1,
+        input_sha256="",
+        expires_at=stored.AT,
+        agent_id=request.agent_id,
+        server="shop",
+        tool="find",
+    )
+    await stored.write(store, request)
+    await store.append_stored(request.conversation_id, 3, [*mapper.stored([asked]), *more])
+    return request, asked.approval_id
+
+
+async def test_what_another_gateway_may_be_able_to_read_is_asked_for_again(
+    client: Client, store: ConversationStore, accounts: Accounts
+) -> None:
+    _, approval_id = await waiting(store, accounts, NEW)
+    problem = check_problem(await client.get(f"/v1/approvals/{approval_id}"), 503, "overloaded")
+    assert "newer release" in problem["detail"]
+
+
+async def test_a_cancellation_of_a_run_that_may_wait_is_left_to_a_worker(
+    client: Client, worker: Worker, store: ConversationStore, accounts: Accounts
+) -> None:
+    request, _ = await waiting(store, accounts, NEW)
+    response = await client.post(f"/v1/chat/{request.trace_id}/cancel", content=b"", content_type=None)
+    assert response.status_code == 202
+    turn = await worker.next(request.message)
+    assert turn.request.trace_id == request.trace_id
+    assert turn.request.attempt == CANCELLED + 1
