@@ -1,7 +1,8 @@
 """The aggregate of the event store, pure.
 
 - `conversation`: the state, and `evolve`, the only thing that changes it
-- `rounds`, `calls`: the rounds of its runs and their tool calls; `approvals`: the rules by which persons decide about them
+- `rounds` of its runs, and the tool `calls` in them
+- `approvals`: the rules by which persons decide about calls
 - `turn`: the rules: how a request begins or goes on, what comes next, how a run ends
 - `history`: what the model sees, kept by `kept_histories`; `canonical_stream`: what readers of a run are sent
 - `run_usage`: what runs cost; `description`: the rules of title and metadata
