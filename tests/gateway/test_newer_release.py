@@ -1,15 +1,17 @@
 """A gateway of this release with a run that holds an event of a newer release's new tag."""
 
+import asyncio
+import json
 import uuid
 
 import pytest
 
-from contracts import ids, messages
+from contracts import frames, ids, messages
 from contracts.events import ApprovalRequested
 from conversations.aggregate.turn import CANCELLED
 from conversations.event_store import mapper
 from conversations.event_store.store import ConversationStore
-from tests.gateway import stored
+from tests.gateway import event_streams, stored
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.worker import Worker
@@ -58,3 +60,21 @@ async def test_a_cancellation_of_a_run_that_may_wait_is_left_to_a_worker(
     turn = await worker.next(request.message)
     assert turn.request.trace_id == request.trace_id
     assert turn.request.attempt == CANCELLED + 1
+
+
+async def test_who_follows_a_run_is_sent_elsewhere_when_it_waits_for_what_only_a_newer_release_knows(
+    client: Client, worker: Worker, store: ConversationStore
+) -> None:
+    message = uuid.uuid4().hex
+    waiting = asyncio.create_task(client.chat(message))
+    turn = await worker.next(message)
+    await stored.write(store, turn.request)
+    await turn.accept()
+    stream = await event_streams.open_events(client, turn.request.trace_id)
+    await store.append_stored(turn.request.conversation_id, 3, [NEW])
+    await turn.say(frames.Paused(seq=turn.number(), attempt=1))
+    async with asyncio.timeout(20):
+        check_problem(await waiting, 503, "overloaded")
+        await stream.rest()
+    place, last = event_streams.parsed(stream.bytes)[-1]
+    assert (place, json.loads(last)["code"]) == (None, "overloaded")  # to go on from the event before

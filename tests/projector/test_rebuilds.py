@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from contracts import events
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
@@ -13,7 +14,8 @@ from conversations.projections.rebuilding import alone
 from conversations.projections.registry import PROJECTIONS
 from projector.rebuilds import Rebuilds
 from runtime.postgres import Pool, connection
-from tests.conversations.given import began, turn
+from tests.conversations.given import asked, began, started, turn
+from tests.conversations.test_approvals import called, elicitation
 
 pytestmark = pytest.mark.requirement("REBUILD")
 
@@ -91,3 +93,31 @@ async def test_while_another_process_builds_it_waits(
         assert await texts(pool) == ["as it was", "as it was"]
     await running
     assert await texts(pool) == ["Hello", "Hi"]
+
+
+@pytest.mark.requirement("EVENTS-NEWER")
+async def test_what_an_earlier_release_parked_or_wrote_in_part_of_a_tools_question_is_built_again(
+    store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
+) -> None:
+    asks = events.InputAsked(message="Why?", name="cancel_order", input={"order_id": "ORD-1"}, key="a")
+    thread = Conversation(conversation_id=new_id())
+    await store.append(thread, [began(), asked(), started(), *called(), elicitation(asks)])
+    await followed(Follower(pool, log, PROJECTIONS))
+    whole = await approvals(pool)
+    assert [row[:2] for row in whole] == [("cancel_order", "pending")]
+    async with connection(pool) as conn:
+        await conn.execute("UPDATE approvals SET name = NULL, call_id = 'c2'")
+        await conn.execute(
+            "INSERT INTO parked_events (projection, position, conversation_id, reason)"
+            " VALUES ('approvals', 1, 'c', 'unknown')"
+        )
+        await conn.execute("UPDATE projection_positions SET version = 1 WHERE name = 'approvals'")
+    await Rebuilds(migrated_database_url, pool, PROJECTIONS, lambda: None).run()
+    assert await approvals(pool) == whole
+    async with connection(pool) as conn:
+        assert await (await conn.execute("SELECT * FROM parked_events")).fetchall() == []
+
+
+async def approvals(pool: Pool) -> list[tuple[str, ...]]:
+    async with connection(pool) as conn:
+        return await (await conn.execute("SELECT name, status, call_id, input FROM approvals")).fetchall()

@@ -56,7 +56,7 @@ def _approvals(runs: Iterable[Run], waited: Mapping[str, Event]) -> Iterator[byt
     for run in runs:
         inputs = {event.state["call_id"]: event.state["input"] for event in run.of("tool_called")}
         for event in run.of("approval_decided"):
-            if event.state["decision"] == "approved":
+            if event.state["decision"] == "approved" and event.state["approval_id"] in call_of:
                 changed = event.state.get("input")
                 yield _canonical(changed or inputs[call_of[event.state["approval_id"]]])
 

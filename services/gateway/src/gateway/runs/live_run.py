@@ -26,6 +26,11 @@ _WAITING_UPDATES = 256
 _WAITING_CHARACTERS = 64 * 1024
 
 TOO_LONG = Broken("deadline_exceeded", "The run took too long.", local=True)
+_ELSEWHERE = Broken(
+    "overloaded",
+    "What the run waits for was stored by a newer release of the service. Try again.",
+    local=True,
+)
 
 
 class LiveRun(Followed):
@@ -209,6 +214,8 @@ class LiveRun(Followed):
             self._put(self._view.feed_erased())
         elif not ended or (run is not None and (run.state != "running" or run.pending)):
             self._put(self._view.feed_log(run))
+            if self._view.paused and not self._log.whole:
+                self.interrupt(_ELSEWHERE)  # another gateway may be able to read what it waits for
         return True
 
     def _repaired(self, task: "asyncio.Task[None]") -> None:

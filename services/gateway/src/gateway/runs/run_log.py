@@ -14,7 +14,7 @@ class RunLog:
     """Keeps what it has read, so that each look costs only what is new in the run, and nothing at its end.
 
     `after_version`: where in the conversation the run begins, 0 where that is to be looked up. `erased` is
-    set once the conversation was found to be.
+    set once the conversation was found to be, `whole` is not where an event of the run cannot be decoded.
     """
 
     def __init__(self, log: Log, conversation_id: str, trace_id: str, after_version: int = 0) -> None:
@@ -23,7 +23,7 @@ class RunLog:
         self._trace_id = trace_id
         self._version = after_version
         self._conversation = Conversation(conversation_id=conversation_id)
-        self._whole = True
+        self.whole = True
 
     async def read(self) -> Run | None:
         """The run up to now; None if the log has none. Raises StoreUnavailable.
@@ -42,7 +42,7 @@ class RunLog:
             whole = whole and is_whole
         if rows:
             self._version = rows[-1].version
-        self._whole = self._whole and whole
+        self.whole = self.whole and whole
         self.erased = self.erased or any(isinstance(event, events.ConversationErased) for event in new)
         own = [event for event in new if event.trace_id == self._trace_id]
         self._conversation = evolve_all(self._conversation, own)
@@ -51,7 +51,7 @@ class RunLog:
     def _run(self) -> Run | None:
         """Without its text, but for its reply, where an event that cannot be decoded may hold some."""
         run = self._conversation.run(self._trace_id)
-        if run is None or self._whole:
+        if run is None or self.whole:
             return run
         known = (Round(number=1, text=run.reply.content),) if run.reply is not None else ()
         return replace(run, rounds=known, sources=None)

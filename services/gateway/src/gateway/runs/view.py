@@ -41,13 +41,15 @@ class View:
     A view that is not `streaming` is only after the end: its reader is told no Text, so none can be wrong.
     With `outputs` a tool's return is told with its output, which only the log has.
     `publication`: how often the request was published by now; what became of earlier ones does not count.
-    `refused`: a worker has ended it before its start, and it never begins.
+    `refused`: a worker has ended it before its start, and it never begins. `paused`: its attempt has ended to
+    wait for a person.
     """
 
     def __init__(self, *, streaming: bool = True, outputs: bool = False, publication: int = 1) -> None:
         self.started = False
         self.ended = False
         self.refused = False
+        self.paused = False
         self.wants_repair = False
         self.wants_log = False
         self._streaming = streaming
@@ -77,7 +79,7 @@ class View:
                 self._start(updates)
                 self._apply(frame, updates)
             case frames.Paused() if not frame.seq:
-                self.wants_log = True
+                self.paused = self.wants_log = True
             case frames.Queued() | frames.Refused() if self.started or self._is_earlier(frame):
                 pass
             case frames.Queued():
@@ -162,7 +164,7 @@ class View:
 
     def _take_numbered(self, frame: frames.Frame, updates: list[Update]) -> None:
         if frame.attempt > self._attempt:
-            self._attempt, self._next = frame.attempt, 1
+            self._attempt, self._next, self.paused = frame.attempt, 1, False
             self._held.clear()
             self._later.clear()
         if frame.seq > self._next and self._streaming:
@@ -211,6 +213,7 @@ class View:
                     self._take_sources(update.sources, updates)
                 case Started():
                     self._start(updates)
+        self.paused = known.paused
         if known._completed is not None:
             self._completed, self.wants_log = known._completed, True
         if (known._attempt, known._next) > (self._attempt, self._next):
@@ -252,7 +255,7 @@ class View:
             case frames.Completed():
                 self._complete(frame, updates)
             case frames.Paused():
-                self.wants_log = True
+                self.paused = self.wants_log = True
             case frames.Failed():
                 self._end(Broken(frame.code, frame.message), updates)
             case _:
