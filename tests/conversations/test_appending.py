@@ -9,6 +9,7 @@ import pytest
 from eventsourcing.persistence import DataError, IntegrityError, PersistenceError, StoredEvent
 
 from contracts.ids import new_id
+from conversations.database import APPEND_LOCK
 from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
@@ -92,3 +93,39 @@ async def _raised(call: Coroutine[Any, Any, None]) -> type[Any] | None:
     except (PersistenceError, UnstorableEvent, VersionConflict) as error:
         return type(error)
     return None
+
+
+async def test_a_small_append_waits_for_one_large_one_at_most(
+    migrated_database_url: str, store: ConversationStore
+) -> None:
+    """All wait behind one that is under way. The positions tell in which order they were stored."""
+    large, small = b'{"text":"' + b"x" * 900_000 + b'"}', b"{}"
+    async with await psycopg.AsyncConnection.connect(migrated_database_url) as other:
+        await other.execute(f"SELECT pg_advisory_xact_lock({APPEND_LOCK})".encode())
+        appends = [asyncio.create_task(store.append_stored(new_id(), 0, [("first.v1", small)]))]
+        await _until_one_waits_for_the_lock(other)
+        appends += [
+            asyncio.create_task(store.append_stored(new_id(), 0, [(topic, state)]))
+            for topic, state in [("large.v1", large), ("small.v1", small)] * 4
+        ]
+        await asyncio.sleep(0)
+        await other.rollback()
+        await asyncio.gather(*appends)
+        rows = await (await other.execute(_IN_ORDER)).fetchall()
+    assert [topic for topic, _ in rows] == ["first.v1", *["small.v1"] * 4, *["large.v1"] * 4]
+    assert len({transaction for _, transaction in rows}) == 6, "the small ones went together, the large alone"
+
+
+async def _until_one_waits_for_the_lock(conn: psycopg.AsyncConnection[Any]) -> None:
+    while await (await conn.execute(_WAITS)).fetchone() != (True,):  # noqa: ASYNC110 - a server's state
+        await asyncio.sleep(0.01)
+
+
+_WAITS = """
+SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database ON database = pg_database.oid
+                WHERE locktype = 'advisory' AND NOT granted AND datname = current_database())
+"""
+_IN_ORDER = """
+SELECT topic, xmin::text FROM conversation_events
+ WHERE topic IN ('first.v1', 'small.v1', 'large.v1') ORDER BY notification_id
+"""
