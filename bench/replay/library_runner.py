@@ -39,7 +39,8 @@ class _TaggedMapper(Mapper[str]):
     """Our tags and JSON in place of class paths."""
 
     def to_domain_event(self, stored_event: StoredEvent) -> Any:
-        return str(stored_event.originator_id), mapper.event_of(stored_event.topic, stored_event.state)
+        event = mapper.event_of(stored_event.topic, stored_event.state)
+        return str(stored_event.originator_id), event, len(stored_event.state)
 
 
 class _Log(Application[str]):
@@ -58,11 +59,11 @@ class _Tables(PostgresTrackingRecorder):
         super().__init__(*arguments, **named)
         self._accounts: dict[str, str] = {}
 
-    def take(self, conversation_id: str, event: events.Event, tracking: Tracking) -> None:
+    def take(self, conversation_id: str, event: events.Event, tracking: Tracking, size: int) -> None:
         if isinstance(event, events.ConversationStarted | events.ConversationErased):
             self._accounts[conversation_id] = event.account_id
         account_id = self._accounts.get(conversation_id, "unknown")
-        fact = LoggedFact(tracking.notification_id, conversation_id, account_id, event)
+        fact = LoggedFact(tracking.notification_id, conversation_id, account_id, event, size)
         with self.datastore.transaction(commit=True) as cursor:
             self._insert_tracking(cursor, tracking)
             for each in PROJECTIONS:
@@ -78,8 +79,8 @@ class _Views(Projection[_Tables]):
     topics = _TOPICS
 
     def process_event(self, domain_event: Any, tracking: Tracking) -> None:
-        conversation_id, event = domain_event
-        self.view.take(conversation_id, event, tracking)
+        conversation_id, event, size = domain_event
+        self.view.take(conversation_id, event, tracking, size)
 
 
 def _environment(database_url: str) -> dict[str, str]:

@@ -246,6 +246,8 @@ TABLES: dict[str, Callable[[], object]] = {
             failed=12,
             cancelled=3,
             lines=(),
+            stored_bytes=734_003_200,
+            storage_limit=1_073_741_824,
         ),
     ),
     "usage-of-account": lambda: show_lines([_LINE]),

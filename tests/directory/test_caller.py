@@ -43,6 +43,7 @@ async def test_a_key_leads_to_its_account_plan_and_agent(
         tokens_per_month=50_000_000,
         form2_streaming=True,
         max_message_bytes=262_144,
+        storage_bytes=100 * 2**30,
     )
     assert summary is not None
     assert summary.agent_id == agent

@@ -99,23 +99,25 @@ async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
 
 
 _PLAN = """
-SELECT name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes
+SELECT name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
+       storage_bytes
   FROM plans"""
 
 _ACCOUNTS_ON = "SELECT count(*) OVER (), name FROM accounts WHERE plan = %s ORDER BY account_id LIMIT %s"
 
 _INSERT = """
 INSERT INTO plans
-    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes)
+    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
+     storage_bytes)
 VALUES
     (%(name)s, %(requests_per_minute)s, %(concurrent_runs)s, %(tokens_per_month)s, %(form2_streaming)s,
-     %(max_message_bytes)s)
+     %(max_message_bytes)s, %(storage_bytes)s)
 ON CONFLICT DO NOTHING
 """
 
 _UPDATE = """
 UPDATE plans SET requests_per_minute = %(requests_per_minute)s, concurrent_runs = %(concurrent_runs)s,
        tokens_per_month = %(tokens_per_month)s, form2_streaming = %(form2_streaming)s,
-       max_message_bytes = %(max_message_bytes)s
+       max_message_bytes = %(max_message_bytes)s, storage_bytes = %(storage_bytes)s
  WHERE name = %(name)s
 """

@@ -11,9 +11,11 @@ from administration.errors import outcomes
 from administration.parameters import Month
 from contracts.admin_errors import Invalid, NotFound, Unavailable
 from conversations.event_store.log import Log
+from conversations.projections.storage import NOTHING, Stored, stored_by_account, stored_of
 from conversations.projections.usage import UsageLine, lines_of
 from conversations.queries import month_usage
 from conversations.queries.month_usage import MonthSpent, RunTokens
+from directory.plans import Plan
 from limits import KeptMonth, Limiter, RedisUnavailable
 
 MAX_DIFFERENCES = 20
@@ -24,7 +26,8 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     """`tokens` of all `runs` of an account that ended in `month` ("2026-11", UTC); `limit` is the plan's.
 
-    `lines` are by day, agent and model.
+    `lines` are by day, agent and model. What is stored is what the account has in the log now, whatever the
+    month: `stored_bytes` of JSON in so many events and conversations; `storage_limit` is the plan's.
     """
 
     account_id: str
@@ -35,6 +38,10 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     cancelled: int
     lines: tuple[UsageLine, ...]
+    conversations: int = 0
+    stored_events: int = 0
+    stored_bytes: int = 0
+    storage_limit: int | None = None
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,23 +84,26 @@ async def of_month(admin: Admin, account_id: str, month: Month | None = None) ->
     with outcomes():
         month = _checked(month) or await month_usage.this_month(admin.pool)
         lines = await lines_of(admin.pool, month, account.id)
-    return _added_up(account.id, month, lines, await _limit(admin, account.id), listed=True)
+        stored = await stored_of(admin.pool, account.id)
+    return _added_up(account.id, month, lines, stored, await _plan(admin, account.id), listed=True)
 
 
 async def all_accounts(admin: Admin, month: Month | None = None) -> tuple[MonthUsage, ...]:
-    """What each account has spent in a month, the one with the most first.
+    """What each account has spent in a month and has stored, the one with the most tokens first.
 
-    Every account that has spent something, the one with the most first, without `lines`.
+    Every account that has spent or stored something, without `lines`.
 
     Accounts that were deleted since are among them. Raises Invalid, Unavailable.
     """
     with outcomes():
         month = _checked(month) or await month_usage.this_month(admin.pool)
         lines = await lines_of(admin.pool, month)
-    found = [
-        _added_up(account_id, month, list(own), await _limit(admin, account_id), listed=False)
-        for account_id, own in groupby(lines, key=lambda line: line.account_id)
-    ]
+        stored = await stored_by_account(admin.pool)
+    spent = {account_id: list(own) for account_id, own in groupby(lines, key=lambda line: line.account_id)}
+    found = []
+    for each in spent.keys() | stored.keys():
+        own, taken, plan = spent.get(each, []), stored.get(each, NOTHING), await _plan(admin, each)
+        found.append(_added_up(each, month, own, taken, plan, listed=False))
     return tuple(sorted(found, key=lambda each: (-each.tokens, each.account_id)))
 
 
@@ -178,26 +188,29 @@ async def _kept(limiter: Limiter, account_id: str) -> KeptMonth | None:
         return None
 
 
-async def _limit(admin: Admin, account_id: str) -> int | None:
+async def _plan(admin: Admin, account_id: str) -> Plan | None:
     try:
-        account = await accounts.get(admin, account_id)
-        return (await plans.get(admin, account.plan)).tokens_per_month
+        return await plans.get(admin, (await accounts.get(admin, account_id)).plan)
     except NotFound:
         return None
 
 
 def _added_up(
-    account_id: str, month: str, lines: list[UsageLine], limit: int | None, *, listed: bool
+    account_id: str, month: str, lines: list[UsageLine], stored: Stored, plan: Plan | None, *, listed: bool
 ) -> MonthUsage:
     return MonthUsage(
         account_id=account_id,
         month=month,
         tokens=sum(line.total for line in lines),
-        limit=limit,
+        limit=None if plan is None else plan.tokens_per_month,
         runs=sum(line.runs for line in lines),
         failed=sum(line.failed for line in lines),
         cancelled=sum(line.cancelled for line in lines),
         lines=tuple(lines) if listed else (),
+        conversations=stored.conversations,
+        stored_events=stored.events,
+        stored_bytes=stored.bytes,
+        storage_limit=None if plan is None else plan.storage_bytes,
     )
 
 

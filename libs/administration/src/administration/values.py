@@ -20,6 +20,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 PlanName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$(?!\n)")]
 Url = Annotated[str, msgspec.Meta(max_length=2048)]
 Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
@@ -76,6 +77,7 @@ class NewPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tokens_per_month: Tokens | None = None
     form2_streaming: bool = True
     max_message_bytes: Count | None = None
+    storage_bytes: Bytes | None = None
 
 
 class PlanChanges(changes_of(NewPlan, "name")):  # type: ignore[misc] # as above

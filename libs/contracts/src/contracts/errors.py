@@ -21,6 +21,8 @@ _ROWS = (
     Code("invalid_api_key", 401, "Invalid API key", "The key is unknown, revoked or disabled."),
     Code("invalid_admin_token", 401, "No valid admin token", "Send Authorization: Bearer and the token."),
     Code("plan_upgrade_required", 403, "The plan does not include this", "Upgrade, or use another form."),
+    # Not 409 or 429, which clients try again by themselves.
+    Code("storage_full", 403, "The account may store no more", "Delete conversations, or upgrade."),
     Code("agent_not_found", 404, "No such agent", "Check X-Agent-Id: the account has no such agent."),
     Code("conversation_not_found", 404, "No such conversation", "Leave conversation_id out to start one."),
     Code("not_found", 404, "Not found", "Check the address."),

@@ -19,6 +19,7 @@ from conversations.projections import (
     open_runs,
     runs,
     shadow,
+    storage,
     tools,
     usage,
 )
@@ -125,6 +126,8 @@ STEPS = (
     erased_rows.TABLES,
     find_run.OPEN_AND_VISIBLE,
     unfinished_forks.TABLES,
+    storage.PROJECTION.tables,
+    shadow.STORAGE,
 )
 
 

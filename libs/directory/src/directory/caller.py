@@ -118,8 +118,8 @@ def _uuid(agent_id: str | None) -> str | None:
 
 def _found(row: tuple[Any, ...]) -> Found:
     _, account_id, key_id, now = row[:4]
-    caller = Caller(account_id=account_id, plan=plan_from(row[4:10]), key_id=key_id, now=now)
-    agent_id, version, name, model, retrieves = row[10:]
+    caller = Caller(account_id=account_id, plan=plan_from(row[4:11]), key_id=key_id, now=now)
+    agent_id, version, name, model, retrieves = row[11:]
     if agent_id is None:
         return caller, None
     return caller, AgentSummary(
@@ -131,7 +131,7 @@ _RESOLVE = """
 SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
        p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes,
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        g.agent_id, v.version, v.name, v.model, v.retrieves
 FROM unnest({}::bytea[], {}::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
 JOIN api_keys k ON k.key_hash = asked.key_hash

@@ -105,6 +105,14 @@ REVOKE INSERT ON audit_log FROM agentchat_service;
 GRANT INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
 """
 
+# What accounts may have stored. Plans of a system that has accounts already stay without a bound.
+_STORAGE = """
+ALTER TABLE plans ADD COLUMN storage_bytes bigint CHECK (storage_bytes >= 0);
+UPDATE plans SET storage_bytes = bound.bytes
+  FROM (VALUES ('Starter', 1073741824), ('Pro', 107374182400)) AS bound (name, bytes)
+ WHERE plans.name = bound.name AND NOT EXISTS (SELECT FROM accounts);
+"""
+
 STEPS = (
     _TABLES,
     _GRANTS,
@@ -115,6 +123,7 @@ STEPS = (
     tool_authorizations.TABLE,
     _AUDIT_DRAWN,
     tool_authorizations.OWN_REDIRECT,
+    _STORAGE,
 )
 
 

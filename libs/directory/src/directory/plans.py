@@ -17,6 +17,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_month: int | None
     form2_streaming: bool
     max_message_bytes: int | None
+    storage_bytes: int | None = None
 
 
 async def plan_of(pool: Pool, account_id: str) -> Plan | None:
@@ -33,6 +34,6 @@ def plan_from(row: Sequence[Any]) -> Plan:
 
 _PLAN_OF = """
 SELECT p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
-       p.form2_streaming, p.max_message_bytes
+       p.form2_streaming, p.max_message_bytes, p.storage_bytes
 FROM accounts a JOIN plans p ON p.name = a.plan WHERE a.account_id = %s
 """

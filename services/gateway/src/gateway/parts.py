@@ -13,6 +13,7 @@ from directory.named import AgentNames
 from directory.secrets import Sealer
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.key_checks import KeyChecks
+from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.door import AdminDoor
 from gateway.http.peers import Network
@@ -53,6 +54,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     key_checks: KeyChecks
     trusted_proxies: tuple[Network, ...]
     limiter: Limiter
+    storage: StorageBounds
     bus: Bus
     log: Log
     runs: Runs

@@ -17,6 +17,7 @@ from gateway.access import admission
 from gateway.access.account_bounds import AccountBounds
 from gateway.access.key_checks import KeyChecks
 from gateway.access.month_counts import MonthCounts
+from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.door import opened
 from gateway.http.peers import networks_of
@@ -54,6 +55,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
         agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
+        storage = await enter(contextlib.aclosing(StorageBounds(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
         await enter(runs.ticking())
@@ -66,6 +68,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             key_checks=KeyChecks(pool),
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
+            storage=storage,
             bus=bus,
             log=conversation_log,
             runs=runs,

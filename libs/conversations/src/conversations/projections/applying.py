@@ -113,7 +113,8 @@ def _hand_out(
     try:
         if account_id is None:
             raise UnreadableEvent(entry.topic, "nothing says whose its conversation is")  # noqa: TRY301
-        fact = LoggedFact(entry.position, entry.conversation_id, account_id, entry.event)
+        size = len(entry.state)
+        fact = LoggedFact(entry.position, entry.conversation_id, account_id, entry.event, size)
     except UnreadableEvent as error:
         for each in takers:
             batches[each.name].unreadable.append((entry, error))

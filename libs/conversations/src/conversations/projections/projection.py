@@ -8,12 +8,13 @@ from contracts import events, wire
 
 
 class LoggedFact(msgspec.Struct, frozen=True):
-    """An event with its place in the log and the account that its conversation belongs to."""
+    """An event with its place in the log, the account of its conversation, and its bytes as stored."""
 
     position: int
     conversation_id: str
     account_id: str
     event: events.Event
+    size: int
 
 
 Statement = tuple[str, Sequence[object]]

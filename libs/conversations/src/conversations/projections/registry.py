@@ -1,6 +1,15 @@
 """Every read model of this program."""
 
-from conversations.projections import approvals, conversations, messages, open_runs, runs, tools, usage
+from conversations.projections import (
+    approvals,
+    conversations,
+    messages,
+    open_runs,
+    runs,
+    storage,
+    tools,
+    usage,
+)
 
 PROJECTIONS = (
     conversations.PROJECTION,
@@ -10,4 +19,5 @@ PROJECTIONS = (
     runs.PROJECTION,
     tools.PROJECTION,
     approvals.PROJECTION,
+    storage.PROJECTION,
 )

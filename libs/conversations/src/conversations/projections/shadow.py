@@ -145,6 +145,8 @@ REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
 """
 """What the steps above did for those that were there before."""
 
+STORAGE = APPROVALS.replace("approvals", "storage")
+
 
 def stored_as(projection: Projection, schema: Schema) -> str:
     """The name of its position, and of what it parks."""

@@ -36,8 +36,11 @@ _COLUMNS: dict[type, str] = {
     UnfinishedErasure: "conversation_id rows_left copies_left",
     Key: "id name last4 disabled last_used_at revoked_at",
     KnowledgeBase: "id name language disabled documents chunks account_id",
-    MonthUsage: "account_id tokens limit runs failed cancelled",
-    Plan: "name requests_per_minute concurrent_runs tokens_per_month form2_streaming max_message_bytes",
+    MonthUsage: "account_id tokens limit runs failed cancelled stored_bytes storage_limit",
+    Plan: (
+        "name requests_per_minute concurrent_runs tokens_per_month storage_bytes form2_streaming"
+        " max_message_bytes"
+    ),
     ShownServer: "name url disabled allowed_tools require_approval",
 }
 """Of lists; those of other types have all fields. The rest is in `show` and `--json`."""

@@ -39,7 +39,7 @@ def usage(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens and runs of a month: of every account, or of one in detail.
+    """Show the tokens and runs of a month, and what is stored: of every account, or of one in detail.
 
     --verify works on the database itself.
     """
@@ -80,6 +80,11 @@ def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> No
     show_lines(found.lines)
     limit = "no limit" if found.limit is None else f"of {found.limit:,}"
     sys.stdout.write(f"{found.month}: {found.tokens:,} tokens ({limit}) in {found.runs:,} runs\n")
+    limit = "no limit" if found.storage_limit is None else f"of {found.storage_limit:,}"
+    sys.stdout.write(
+        f"stored: {found.stored_bytes:,} bytes ({limit})"
+        f" in {found.stored_events:,} events of {found.conversations:,} conversations\n"
+    )
 
 
 async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[Verified]:

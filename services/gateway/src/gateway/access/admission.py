@@ -1,7 +1,7 @@
 """The plan's limits at the door, and the headers that tell of them.
 
 Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
-policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens).
+policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens), "storage" (bytes).
 """
 
 import contextlib
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
+from gateway.access.storage import StorageBounds, refuse_full
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
@@ -79,19 +80,22 @@ class Slot:
 
 @contextlib.asynccontextmanager
 async def admission(
-    exchange: Exchange, limiter: Limiter, caller: Caller, *, repeats: bool = False
+    exchange: Exchange, limiter: Limiter, storage: StorageBounds, caller: Caller, *, repeats: bool = False
 ) -> AsyncIterator[Slot]:
     """Take a token of the rate and a slot, which is freed behind the block unless it was handed over.
 
-    One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After. A slot
-    that nobody frees ends with its lease, within a minute.
+    One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After, 403
+    where the account may store no more. A slot that nobody frees ends with its lease, within a minute.
     """
     plan, lease = caller.plan, 0 if repeats else ADMIT_LEASE_SECONDS
+    left = await storage.left(caller)
     admission = await limiter.admit(caller.account_id, plan, exchange.trace_id, slot_ttl_s=lease)
-    exchange.headers += _headers(plan, admission)
+    exchange.headers += _headers(plan, admission, left)
     await _check(limiter, caller.account_id, admission)
     slot = Slot(limiter, caller, None if repeats else exchange.trace_id)
     try:
+        if not repeats:
+            refuse_full(caller, left)
         yield slot
     finally:
         if not slot.handed_over:
@@ -107,10 +111,15 @@ async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: Ba
         raise await _refused(limiter, caller.account_id, "rate_limited", wait)
 
 
-@described("rate_limited")
-async def within_write_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard, behind that of the key: a token of the account's writes is taken. Raises Refusal: 429."""
-    await _write(parts_of(connection).limiter, connection.auth)
+@described("rate_limited", "storage_full")
+async def within_write_bounds(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard, behind that of the key: a token of the account's writes is taken, and there is room for one.
+
+    Raises Refusal: 429, 403.
+    """
+    parts = parts_of(connection)
+    await _write(parts.limiter, connection.auth)
+    await parts.storage.check(connection.auth)
 
 
 async def _write(limiter: Limiter, caller: Caller) -> None:
@@ -135,8 +144,10 @@ async def _refused(
     return Refusal(code, detail, retry_after=retry_after)
 
 
-def _headers(plan: Plan, admission: Admission) -> list[tuple[bytes, bytes]]:
-    """Nothing is said of a number that the plan does not have; "month" has no state while nobody knows it."""
+def _headers(plan: Plan, admission: Admission, storage_left: int | None) -> list[tuple[bytes, bytes]]:
+    """Nothing is said of a number that the plan does not have; "month" and "storage" have no state while
+    nobody knows it.
+    """
     policies: list[str] = []
     states: list[str] = []
     if plan.requests_per_minute is not None:
@@ -149,11 +160,15 @@ def _headers(plan: Plan, admission: Admission) -> list[tuple[bytes, bytes]]:
         policies.append(f'"month";q={plan.tokens_per_month};qu="tokens"')
         if admission.tokens_remaining is not None:
             states.append(f'"month";r={admission.tokens_remaining};t={admission.month_reset_s}')
+    if plan.storage_bytes is not None:
+        policies.append(f'"storage";q={plan.storage_bytes};qu="bytes"')
+        if storage_left is not None:
+            states.append(f'"storage";r={storage_left}')
     lines = ((b"ratelimit-policy", policies), (b"ratelimit", states))
     return [(name, ", ".join(items).encode()) for name, items in lines if items]
 
 
-@described("rate_limited", "quota_exceeded", headers=RATE_LIMIT_HEADERS)
+@described("rate_limited", "quota_exceeded", "storage_full", headers=RATE_LIMIT_HEADERS)
 async def admit(parts: Parts, exchange: Exchange, caller: Caller, *, repeats: bool) -> Slot:
-    """Hold a place for the request until it has been answered, as `admission`. Raises Refusal: 429."""
-    return await exchange.enter(admission(exchange, parts.limiter, caller, repeats=repeats))
+    """Hold a place for the request until it has been answered, as `admission`. Raises Refusal: 429, 403."""
+    return await exchange.enter(admission(exchange, parts.limiter, parts.storage, caller, repeats=repeats))

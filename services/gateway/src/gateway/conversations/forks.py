@@ -14,7 +14,7 @@ from conversations.projections.conversations import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
-from gateway.access.admission import within_write_rate
+from gateway.access.admission import within_write_bounds
 from gateway.chat.idempotency import key_of
 from gateway.conversations.rows import EXAMPLE_FORK
 from gateway.conversations.threads import VERSION, ConversationId, ShownThread, shown
@@ -64,7 +64,7 @@ _BODY = {
     summary="Begin a new conversation with what another one has.",
     description="It has copies, with ids of their own: either can be deleted without the other.",
     response_description="The new conversation.",
-    guards=[within_write_rate, within_reads_at_once],
+    guards=[within_write_bounds, within_reads_at_once],
 )
 @described(
     *("conversation_not_found", "conversation_busy", "conversation_too_large"),

@@ -17,7 +17,7 @@ from conversations.projections.conversations import ConversationRow, conversatio
 from conversations.queries import threads
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
-from gateway.access.admission import within_read_rate, within_write_rate
+from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key, provide_caller
 from gateway.chat.idempotency import key_of
 from gateway.conversations import description, filters
@@ -103,7 +103,7 @@ async def get_conversation(
     summary="Set the title and the metadata of a conversation.",
     description="A run under way goes on. The answer is the conversation as it then is.",
     response_description="The conversation.",
-    guards=[within_write_rate, within_reads_at_once],
+    guards=[within_write_bounds, within_reads_at_once],
 )
 @described(
     *("conversation_not_found", "conversation_full", "unsupported_media_type", "message_too_large"),

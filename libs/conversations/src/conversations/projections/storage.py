@@ -1,0 +1,116 @@
+"""The read model `storage`: what each conversation takes in the log, added up by account on request.
+
+One row a conversation, so that its erasure takes out exactly what was counted of it, however much of it had
+been read by then. There is no row an account: a verification or a deletion in pieces leaves rows of single
+conversations out, and a sum has to follow. A row is updated in place (no index holds what changes).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from contracts import events
+from conversations.database import unbounded, using
+from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
+from runtime.postgres import Pool
+
+_TABLES = """
+CREATE TABLE storage (
+    conversation_id text PRIMARY KEY,
+    account_id text NOT NULL,
+    events bigint NOT NULL,
+    bytes bigint NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX storage_account_idx ON storage (account_id);
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON storage TO agentchat_service;
+"""
+
+
+_SUM_SECONDS = 60.0
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What the log has of an account: `bytes` are those of its events' JSON, of copies in forks too."""
+
+    conversations: int
+    events: int
+    bytes: int
+
+
+NOTHING = Stored(conversations=0, events=0, bytes=0)
+
+
+async def stored_of(pool: Pool, account_id: str) -> Stored:
+    """What an account has stored, as far as the projector has read the log; a second for some 2,000,000
+    conversations. Raises StoreUnavailable.
+    """
+    async with using(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        row = await (await conn.execute(_OF_ACCOUNT, [account_id])).fetchone()
+    assert row is not None, "an aggregate without GROUP BY gives one row"
+    return _stored(row)
+
+
+async def stored_by_account(pool: Pool) -> Mapping[str, Stored]:
+    """The same of every account that has something, by its id. Raises StoreUnavailable."""
+    async with using(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+        await unbounded(conn)
+        rows = await (await conn.execute(_BY_ACCOUNT)).fetchall()
+    return {account_id: _stored(numbers) for account_id, *numbers in rows}
+
+
+def _stored(numbers: Sequence[int]) -> Stored:
+    conversations, stored_events, stored_bytes = numbers
+    return Stored(conversations=conversations, events=stored_events, bytes=stored_bytes)
+
+
+class _Row(msgspec.Struct):
+    """What a batch adds to one row."""
+
+    conversation_id: str
+    account_id: str
+    events: int = 0
+    bytes: int = 0
+
+
+def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
+    rows: dict[str, _Row] = {}
+    erased: set[str] = set()
+    for fact in facts:
+        if isinstance(fact.event, events.ConversationErased):
+            rows.pop(fact.conversation_id, None)
+            erased.add(fact.conversation_id)
+            continue
+        row = rows.setdefault(fact.conversation_id, _Row(fact.conversation_id, fact.account_id))
+        row.events += 1
+        row.bytes += fact.size
+    return [*put(_UPSERT, list(rows.values())), *remove(_DELETE, erased)]
+
+
+PROJECTION = Projection(
+    name="storage",
+    version=1,
+    tables=_TABLES,
+    takes=frozenset(events.EVENTS),
+    takes_inherited=True,
+    changes=_changes,
+)
+
+_UPSERT = """
+INSERT INTO storage AS kept (conversation_id, account_id, events, bytes)
+SELECT * FROM json_to_recordset(%s) AS new(
+       conversation_id text, account_id text, events bigint, bytes bigint)
+ON CONFLICT (conversation_id) DO UPDATE
+   SET events = kept.events + excluded.events, bytes = kept.bytes + excluded.bytes
+"""
+
+_DELETE = "DELETE FROM storage WHERE conversation_id = ANY(%s)"
+
+_OF_ACCOUNT = """
+SELECT count(*), coalesce(sum(events), 0)::bigint, coalesce(sum(bytes), 0)::bigint
+  FROM storage WHERE account_id = %s
+"""
+
+_BY_ACCOUNT = """
+SELECT account_id, count(*), sum(events)::bigint, sum(bytes)::bigint FROM storage GROUP BY account_id
+"""

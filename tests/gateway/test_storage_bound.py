@@ -1,0 +1,129 @@
+"""What an account's plan lets it store: refused beyond it are what writes to the log, and nothing else."""
+
+import asyncio
+import contextlib
+
+import httpx
+import pytest
+
+from contracts import ids, subjects
+from contracts.messages import DescribeAnswered, DescribeConversation, EraseAnswered, EraseConversation
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore
+from conversations.projections import storage
+from conversations.projections.follower import Follower
+from directory.caller import Caller
+from directory.plans import Plan
+from gateway.access.storage import CACHED_SECONDS, StorageBounds
+from runtime.postgres import Pool, open_pool
+from tests.administrator import put_plan
+from tests.gateway import stored
+from tests.gateway.client import Client, check_problem
+from tests.gateway.conftest import Account, make_account
+from tests.gateway.process import GatewayProcess
+from tests.gateway.test_rate_limits import states
+from tests.gateway.worker import Worker
+
+pytestmark = pytest.mark.requirement("LIMIT-STORAGE")
+
+BOUND = 5_000
+SMALL = Plan(
+    name="Small",
+    requests_per_minute=6000,
+    concurrent_runs=None,
+    tokens_per_month=None,
+    form2_streaming=True,
+    max_message_bytes=None,
+    storage_bytes=BOUND,
+)
+
+
+async def stored_for(store: ConversationStore, pool: Pool, account: Account, reply: str) -> str:
+    """A conversation with this reply, which is counted."""
+    asked = stored.request(account)
+    await stored.write(store, asked, *stored.ended(asked, reply, ids.new_id()))
+    await follow(pool)
+    return asked.conversation_id
+
+
+async def follow(pool: Pool) -> None:
+    follower = Follower(pool, Log(pool), [storage.PROJECTION])
+    while await follower.step():
+        pass
+
+
+async def test_beyond_the_bound_messages_forks_and_descriptions_are_refused_and_deleting_is_not(
+    gateway: GatewayProcess,
+    http: httpx.AsyncClient,
+    worker: Worker,
+    store: ConversationStore,
+    migrated_database_url: str,
+) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        await put_plan(pool, SMALL)
+        account = await make_account(pool, SMALL.name)
+        conversation_id = await stored_for(store, pool, account, "x" * BOUND)
+    client = Client(http, gateway.url, account.key, account.agent)
+    headers = {"X-Api-Key": account.key}
+    thread = f"{gateway.url}/v1/conversations/{conversation_id}"
+
+    refused = await client.post("/v1/chat", content=b'{"message":"Hi"}')
+    problem = check_problem(refused, 403, "storage_full")
+    assert problem["detail"] == "The plan lets the account store 5,000 bytes."
+    assert '"storage";q=5000;qu="bytes"' in refused.headers["ratelimit-policy"]
+    assert states(refused)["storage"] == {"r": 0}
+    check_problem(await http.patch(thread, json={"title": "y"}, headers=headers), 403, "storage_full")
+    check_problem(await http.post(f"{thread}/fork", headers=headers), 403, "storage_full")
+
+    assert (await http.get(f"{thread}/messages", headers=headers)).status_code == 200
+    async with worker.answering(subjects.ALL_COMMANDS, EraseConversation, EraseAnswered(outcome="erased")):
+        assert (await http.delete(thread, headers=headers)).status_code == 204
+
+
+async def test_within_the_bound_an_answer_says_how_much_is_left(
+    gateway: GatewayProcess,
+    http: httpx.AsyncClient,
+    worker: Worker,
+    store: ConversationStore,
+    migrated_database_url: str,
+) -> None:
+    async with open_pool(migrated_database_url) as pool:
+        await put_plan(pool, SMALL)
+        account = await make_account(pool, SMALL.name)
+        conversation_id = await stored_for(store, pool, account, "x" * 500)
+        taken = (await storage.stored_of(pool, account.account_id)).bytes
+    client = Client(http, gateway.url, account.key, account.agent)
+    asking = asyncio.create_task(client.post("/v1/chat", content=b'{"message":"room"}'))
+    await (await worker.next("room")).answer()
+    assert states(await asking)["storage"] == {"r": BOUND - taken}
+    described = DescribeAnswered(outcome="described", version=2)
+    async with worker.answering(subjects.ALL_COMMANDS, DescribeConversation, described):
+        answer = await http.patch(
+            f"{gateway.url}/v1/conversations/{conversation_id}",
+            json={"title": "y"},
+            headers={"X-Api-Key": account.key},
+        )
+    assert answer.status_code == 200
+
+
+async def test_what_is_stored_is_read_again_after_a_moment_and_without_a_bound_never(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    now = 0.0
+    async with contextlib.AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(open_pool(migrated_database_url))
+        await put_plan(pool, SMALL)
+        account = await make_account(pool, SMALL.name)
+        caller = Caller(account_id=account.account_id, plan=SMALL, key_id=account.key_id, now="")
+        bounds = StorageBounds(pool, lambda: now)
+        stack.push_async_callback(bounds.aclose)
+        assert await bounds.left(caller) == BOUND
+        await stored_for(store, pool, account, "x" * BOUND)
+        assert await bounds.left(caller) == BOUND
+        now += CACHED_SECONDS
+        assert await bounds.left(caller) == BOUND, "nobody waits for what is read again"
+        await asyncio.wait_for(bounds.read(account.account_id), 10)
+        assert await bounds.left(caller) == 0
+    now += CACHED_SECONDS
+    assert await bounds.left(caller) == 0, "Postgres is away: what was read last"
+    assert await StorageBounds(pool).left(caller) is None, "nothing is known, and nothing refused"
