@@ -17,6 +17,9 @@ WHOLE = (
     *("forked", "handed_over", "compacted", "elicited", "elicitation", "erased"),
 )
 
+NOT_RECORDED: frozenset[type[events.Fact]] = frozenset()
+"""Events that no history has yet, since nothing emits them."""
+
 
 class Heard(msgspec.Struct, frozen=True):
     """The body of one answer, as its caller received it."""
