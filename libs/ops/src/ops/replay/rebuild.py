@@ -19,7 +19,8 @@ from runtime.postgres import Pool
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME]...", help="conversations, messages, open_runs, usage, runs, tools; or all."
+        metavar="[NAME]...",
+        help="conversations, messages, open_runs, usage, runs, tools, approvals, storage; or all.",
     ),
 ]
 

@@ -1,0 +1,94 @@
+"""What an account has stored, on the whole system: counted, refused beyond its plan, free once deleted."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from administration import Admin, accounts, keys, plans, usage
+from administration.values import NewAccount, NewKey, PlanChanges
+from administration.versions import create_agent
+from conversations.event_store.log import Log, bytes_of
+from directory.agent_draft import AgentDraft
+from directory.plans import Plan
+from directory.secrets import Sealer
+from ops import secrets
+from runtime.postgres import connection, open_pool
+from tests.administrator import put_plan
+from tests.harness import RunningStack
+from tests.system.calling import Caller
+
+PLAN = Plan(
+    name="Stored",
+    requests_per_minute=None,
+    concurrent_runs=None,
+    tokens_per_month=None,
+    form2_streaming=True,
+    max_message_bytes=None,
+    storage_bytes=1_000_000,
+)
+LONG = "Where is my order? " * 1_000
+
+
+async def counted(admin: Admin, account_id: str, *conversation_ids: str) -> int:
+    """The bytes stored, once the read model has what the log has of these conversations."""
+    log = Log(admin.pool)
+    rows = [row for each in conversation_ids for row in await log.rows(each)]
+    async with asyncio.timeout(40):
+        while True:
+            found = await usage.of_month(admin, account_id)
+            if (found.conversations, found.stored_events) == (len(conversation_ids), len(rows)):
+                assert found.stored_bytes == bytes_of(rows)
+                return found.stored_bytes
+            await asyncio.sleep(0.05)
+
+
+async def until_full(caller: Caller) -> list[str]:
+    """Chat until it is refused, which is within seconds; the conversations begun until then."""
+    begun: list[str] = []
+    async with asyncio.timeout(40):
+        while (answer := await caller.chat("Hello.")).status_code == 200:
+            begun.append(answer.json()["message"]["conversation_id"])
+            await asyncio.sleep(0.2)
+    assert (answer.status_code, answer.json()["code"]) == (403, "storage_full")
+    return begun
+
+
+async def until_there_is_room(caller: Caller) -> str:
+    """The conversation that could be begun."""
+    async with asyncio.timeout(40):
+        while (answer := await caller.chat("Hello.")).status_code != 200:
+            assert answer.json()["code"] == "storage_full"
+            await asyncio.sleep(0.2)
+    return str(answer.json()["message"]["conversation_id"])
+
+
+@pytest.mark.requirement("LIMIT-STORAGE")
+async def test_copies_count_too_and_what_is_deleted_makes_room(
+    stack: RunningStack, http: httpx.AsyncClient
+) -> None:
+    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    async with open_pool(stack.environment.database_url) as pool:
+        admin = Admin(pool=pool, sealer=sealer, actor="tests")
+        await put_plan(pool, PLAN)
+        account = (await accounts.create(admin, NewAccount(name="Stored", plan=PLAN.name))).id
+        key = (await keys.create(admin, account, NewKey())).key
+        draft = AgentDraft(name="Echo", model="demo-echo", provider_key="offline")
+        async with connection(pool, seconds=10) as conn:
+            agent = await create_agent(conn, sealer, account, draft, actor="tests")
+        caller = Caller(http, stack.environment.base_url, key, agent)
+
+        thread = (await caller.chat(LONG)).json()["message"]["conversation_id"]
+        one = await counted(admin, account, thread)
+        forked = await http.post(f"{caller.base_url}/v1/conversations/{thread}/fork", headers=caller.headers)
+        assert forked.status_code == 201, forked.text
+        fork = forked.json()["conversation_id"]
+        both = await counted(admin, account, thread, fork)
+        assert both > 2 * one, "a copy also says what it is one of"
+
+        await plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
+        for each in (thread, fork, *await until_full(caller)):
+            url = f"{caller.base_url}/v1/conversations/{each}"
+            assert (await http.delete(url, headers=caller.headers)).status_code == 204
+        left = await until_there_is_room(caller)
+        assert await counted(admin, account, left) < one
