@@ -11,10 +11,10 @@ import pytest
 
 from contracts import ids
 from conversations.event_store.store import ConversationStore
-from gateway.http import strict_json
+from gateway.http import body_reader, strict_json
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import Exchange, Message
-from gateway.http.problems import head_of
+from gateway.http.problems import Refusal, head_of
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, slow_socket
 from tests.gateway.conftest import Accounts
@@ -85,6 +85,35 @@ async def test_one_accounts_large_bodies_do_not_keep_anothers_waiting() -> None:
     await asyncio.gather(*(read(account_id) for account_id in ["many"] * 20 + ["one"]))
     assert len(ended) == 21
     assert ended.index("one") <= 2
+
+
+async def read_large(reader: BodyReader, account_id: str | None) -> int:
+    asked = sending([b" " * 799_998 + b"{}"], reader)
+    asked.account_id = account_id
+    return await strict_json.read_json(asked, len)
+
+
+@pytest.mark.requirement("BODY-SHARES")
+@pytest.mark.parametrize("share", [0.01, 10.0])
+async def test_an_account_that_sends_too_many_bytes_waits_and_no_other_does(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_reader, "SHARE", share)  # 80 KB a second, or 80 MB
+    reader = BodyReader()
+    burst = [read_large(reader, "many") for _ in range(21)]
+    assert await asyncio.gather(*burst) == [800_000] * 21
+    later = asyncio.create_task(read_large(reader, "many"))
+    assert await asyncio.gather(*(read_large(reader, each) for each in ("one", None))) == [800_000] * 2
+    if share > 1:
+        assert await later == 800_000
+        return
+    assert not later.done()
+    later.cancel()
+    monkeypatch.setattr(body_reader, "MOST_WAIT_SECONDS", 0.0)
+    with pytest.raises(Refusal) as refused:
+        await read_large(reader, "many")
+    assert refused.value.row.code == "rate_limited"
+    assert refused.value.retry_after in range(5, 11)
 
 
 @pytest.mark.requirement("QUERY-BOUNDS")

@@ -1,4 +1,4 @@
-"""Time that accounts may take: so much a second, and a burst."""
+"""CPU time that accounts may take: so much a second, and a burst."""
 
 import time
 

@@ -16,6 +16,7 @@ from litestar.connection import ASGIConnection
 from litestar.handlers.base import BaseRouteHandler
 
 from contracts.text import is_storable
+from gateway.http.body_reader import ShareExceeded
 from gateway.http.exchange import ClientGone, Exchange, of
 from gateway.http.problems import Refusal, invalid
 from gateway.openapi.described import described
@@ -38,6 +39,9 @@ _raw_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 T = TypeVar("T")
 
 
+_MANY_BYTES = "The account sends too many bytes in large requests."
+
+
 class _WrongError(ValueError):
     """A member of an object that must not be: its name, and why."""
 
@@ -50,7 +54,7 @@ class _WrongError(ValueError):
 async def read_json(exchange: Exchange, parse: Callable[[bytes], T], max_bytes: int = MAX_BODY_BYTES) -> T:
     """What `parse` makes of this request's body, which is said to be JSON and was let pass by `check`.
 
-    Raises Refusal: 415, 413, 400; ClientGone; what `parse` raises.
+    Raises Refusal: 415, 413, 400, 429; ClientGone; what `parse` raises.
     """
 
     def read(data: bytes) -> T:
@@ -72,7 +76,10 @@ async def _read(exchange: Exchange, read: Callable[[bytes], T], max_bytes: int) 
     data = bytes(received)
     if len(data) <= LARGE_BODY_BYTES:
         return read(data)
-    return await exchange.reader.run(exchange.account_id, partial(read, data))
+    try:
+        return await exchange.reader.run(exchange.account_id, len(data), partial(read, data))
+    except ShareExceeded as exceeded:
+        raise Refusal("rate_limited", _MANY_BYTES, retry_after=exceeded.seconds) from None
 
 
 @described("message_too_large")
