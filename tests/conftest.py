@@ -176,10 +176,10 @@ def indiscreet() -> Iterator[Indiscreet]:
 
 
 @pytest.fixture(scope="session")
-async def stack(spans: Collector, indiscreet: Indiscreet) -> AsyncIterator[RunningStack]:
+async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
     """The whole system, two of each service that may run twice. Who breaks it waits until it has healed."""
     counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
-    more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint, "AGENTCHAT_MCP_ALLOW": indiscreet.host}
+    more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}
     async with running_stack(counts, more) as running:
         yield running
 

@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from ops import demo
-from ops.settings import Counts
-from tests.harness import RunningStack, running_stack
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.test_approvals import decide, read_events
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
@@ -60,15 +59,13 @@ class Town:
 
 
 @pytest.fixture(scope="module")
-async def town(http: httpx.AsyncClient) -> AsyncIterator[Town]:
-    async with AsyncExitStack() as stack:
+async def town(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Town]:
+    async with AsyncExitStack() as opened:
         restaurants = {
-            version: await stack.enter_async_context(open_restaurant(newest=version == VERSIONS[1]))
+            version: await opened.enter_async_context(open_restaurant(newest=version == VERSIONS[1]))
             for version in VERSIONS
         }
-        allowed = ",".join(f"127.0.0.1:{each.port}" for each in restaurants.values())
-        running = running_stack(Counts(gateways=2, orchestrators=2), {"AGENTCHAT_MCP_ALLOW": allowed})
-        yield Town(await stack.enter_async_context(running), restaurants, http)
+        yield Town(stack, restaurants, http)
 
 
 async def waiting(caller: Caller) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from contracts.authorizations import callback_of
 from contracts.timings import TOOL_ANSWER_SECONDS, TOOL_SECONDS, TOOL_SLACK_SECONDS
 from ops import demo
-from tests.harness import RunningStack, running_stack
+from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.tool_runner.authorization_server import Protected, protected
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
@@ -71,13 +71,11 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-async def place(http: httpx.AsyncClient) -> AsyncIterator[Place]:
-    async with AsyncExitStack() as stack:
-        shop = await stack.enter_async_context(protected())
-        slow = await stack.enter_async_context(serving(count_slowly, [tool("count", readOnlyHint=True)]))
-        allowed = {"AGENTCHAT_MCP_ALLOW": f"127.0.0.1:{shop.port},127.0.0.1:{slow.port}"}
-        running = await stack.enter_async_context(running_stack(environ=allowed))
-        yield Place(running, shop, slow, http)
+async def place(stack: RunningStack, http: httpx.AsyncClient) -> AsyncIterator[Place]:
+    async with AsyncExitStack() as opened:
+        shop = await opened.enter_async_context(protected())
+        slow = await opened.enter_async_context(serving(count_slowly, [tool("count", readOnlyHint=True)]))
+        yield Place(stack, shop, slow, http)
 
 
 @pytest.mark.requirement("TOOLS-OAUTH")
