@@ -13,12 +13,12 @@ from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
 from conversations.aggregate.conversation import Conversation
 from conversations.database import APPEND_LOCK
-from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
+from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.appending import CLOCK_SECONDS, Beginning, Condition
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.leases.leases import Lease, Leases
 from conversations.leases.waiting_line import WaitingLine
-from runtime.postgres import Pool, connection
+from runtime.postgres import DatabaseUnavailable, Pool, connection
 from tests.blocking import until_blocked_by
 from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
@@ -215,7 +215,7 @@ async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
         leases = Leases(None, "one")  # type: ignore[arg-type]  # nothing is asked of it
         assert await Asked().begin(store, leases)
         frail_postgres.freeze()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             await Asked().begin(store, leases)
         frail_postgres.thaw()
         async with asyncio.timeout(20):
@@ -226,7 +226,7 @@ async def test_a_frozen_postgres_costs_seconds_and_the_next_run_begins(
 async def _begun(request: Asked, store: ConversationStore, leases: Leases) -> bool:
     try:
         return await request.begin(store, leases) is not None
-    except StoreUnavailable:
+    except DatabaseUnavailable:
         return False
 
 

@@ -11,8 +11,7 @@ from contracts.ids import new_id
 from conversations.claims.idempotency import Claim, KeyConflict, claim_key
 from conversations.claims.table import Claims
 from conversations.claims.tries import Try, claim_try
-from conversations.errors import StoreUnavailable
-from runtime.postgres import CALL_SECONDS, Pool, connection, open_pool
+from runtime.postgres import CALL_SECONDS, DatabaseUnavailable, Pool, connection, open_pool
 
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")
 _BREAK = """
@@ -101,5 +100,5 @@ async def test_where_the_connection_breaks_nobody_is_told_that_another_has_its_k
                 while (True,) not in breaking.execute(_BREAK).fetchall():  # noqa: ASYNC110 - a table has no event
                     await asyncio.sleep(0)
         told = await asyncio.gather(*waiting, return_exceptions=True)
-    assert [type(each) for each in told] == [StoreUnavailable] * 3
+    assert [type(each) for each in told] == [DatabaseUnavailable] * 3
     assert (await _claim(claims, account, "k0")).mine

@@ -7,10 +7,9 @@ from itertools import chain, repeat
 import pytest
 
 from contracts.timings import HOLD_SECONDS, LEASE_SECONDS
-from conversations.errors import StoreUnavailable
 from conversations.leases.leases import Lease, Leases, LeaseTimings, elapsed, forget_expired_leases
 from conversations.leases.waiting_line import WaitingLine, delete_expired_waiters
-from runtime.postgres import Pool, connection, open_pool
+from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.blocking import until_blocked_by
 from tests.conversations.given import ACCOUNT, trace
 from tests.conversations.outages import there_for_long
@@ -42,7 +41,7 @@ async def test_the_lease_of_a_free_run_is_taken_with_the_servers_time(pool: Pool
 async def test_a_lease_of_which_a_stopped_process_hears_late_is_not_kept(pool: Pool) -> None:
     times = chain((0.0,), repeat(5.0))
     late = Leases(pool, "one", clock=lambda: next(times))
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(DatabaseUnavailable):
         await late.acquire(trace())
     assert not await late.alive(trace())
     assert await late.renew() == set()
@@ -104,7 +103,7 @@ async def test_a_renewal_waits_behind_no_request_that_is_taken_up(
             await one.renew()
             await age(pool, "run_leases", LEASE_SECONDS - 1)
             assert await Leases(pool, "onlooker").alive(trace())
-            with pytest.raises(StoreUnavailable):
+            with pytest.raises(DatabaseUnavailable):
                 await waiting
             assert one.readiness.is_ready
 

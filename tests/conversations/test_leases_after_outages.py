@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from contracts.timings import BREAK_SECONDS, LEASE_SECONDS
-from conversations.errors import StoreUnavailable
 from conversations.leases.availability import keep_noting, note_available
 from conversations.leases.leases import Leases
-from runtime.postgres import Pool, connection, open_pool
+from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool
 from tests.conversations.given import trace
 from tests.conversations.outages import away, there_for, there_for_long
 from tests.conversations.postgres_server import PostgresServer
@@ -122,5 +121,5 @@ async def _as_soon_as_it_answers(leases: Leases) -> object:
         while True:
             try:
                 return await leases.acquire(trace())
-            except StoreUnavailable:
+            except DatabaseUnavailable:
                 await asyncio.sleep(0.05)

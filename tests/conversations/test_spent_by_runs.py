@@ -7,7 +7,6 @@ from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.aggregate.run_usage import MAX_SPENT, spent_of
-from conversations.database import using
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
@@ -15,7 +14,7 @@ from conversations.projections.registry import PROJECTIONS
 from conversations.projections.usage import lines_of
 from conversations.projections.verifying import verify
 from conversations.queries.spent_by_runs import spent_by_runs
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, LATER, asked, began, failed, started, trace, turn
 
 pytestmark = pytest.mark.requirement("ERASE-PIECES")
@@ -30,7 +29,7 @@ async def follow(pool: Pool, log: Log) -> None:
 
 
 async def rows_in(pool: Pool, table: str, conversation_id: str) -> int:
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         query = f"SELECT count(*) FROM {table} WHERE conversation_id = %s"
         row = await (await conn.execute(query.encode(), [conversation_id])).fetchone()
     assert row is not None

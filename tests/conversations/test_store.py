@@ -12,11 +12,12 @@ from contracts import events
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation, evolve_all
-from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
+from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.cache import Cache
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import migrate
+from runtime.postgres import DatabaseUnavailable
 from tests.conversations.given import answered, asked, began, said, started, turn
 from tests.conversations.library import library_datastore
 
@@ -250,7 +251,7 @@ async def test_migrating_again_changes_nothing(migrated_database_url: str) -> No
 
 async def test_a_database_without_tables_is_said_to_be_so(database_url: str) -> None:
     async with open_store(database_url) as store:
-        with pytest.raises(StoreUnavailable, match="migrations"):
+        with pytest.raises(DatabaseUnavailable, match="migrations"):
             await store.append(new_conversation(), [began()])
 
 

@@ -12,10 +12,9 @@ from contracts.events import Event
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.database import APPEND_LOCK
-from conversations.errors import StoreUnavailable
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.event_store.writer import TRANSACTION
-from runtime.postgres import connect_options
+from runtime.postgres import DatabaseUnavailable, connect_options
 from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import asked, began, started
 from tests.conversations.postgres_server import PostgresServer
@@ -72,7 +71,7 @@ async def test_a_frozen_postgres_costs_seconds_and_the_store_recovers(frail_post
         outcomes = await asyncio.gather(
             store.append(begun, [asked("a")]), store.load(begun.conversation_id), return_exceptions=True
         )
-        assert [type(outcome) for outcome in outcomes] == [StoreUnavailable, StoreUnavailable]
+        assert [type(outcome) for outcome in outcomes] == [DatabaseUnavailable]
         assert time.monotonic() - begin < BOUND_SECONDS
         frail_postgres.thaw()
         begin = time.monotonic()
@@ -97,7 +96,7 @@ async def test_a_store_opens_before_postgres_does(frail_postgres: PostgresServer
     await frail_postgres.stop()
     async with open_store(frail_postgres.url) as store:
         begin = time.monotonic()
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(DatabaseUnavailable):
             await store.append(new_conversation(), [began()])
         assert time.monotonic() - begin < BOUND_SECONDS
         await frail_postgres.start()
@@ -112,5 +111,5 @@ async def _appended(
         while True:
             try:
                 return await store.append(conversation, new)
-            except StoreUnavailable:
+            except DatabaseUnavailable:
                 await asyncio.sleep(0.05)

@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
 
 from contracts import events
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import VersionConflict
 from conversations.event_store import log as log_module
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.writer import APPEND_SECONDS, Append
@@ -19,22 +19,21 @@ from tests.simulator.process import Process
 
 
 class SimPool:
-    """A pool of a process; `connection` and `using` make their connections of it."""
+    """A pool of a process; `connection` makes its connections of it."""
 
     def __init__(self, process: Process, postgres: Postgres) -> None:
         self.process = process
         self.postgres = postgres
 
 
-class _Using:
-    """What stands for `conversations.database.using` and `runtime.postgres.connection`."""
+class _Connection:
+    """A connection of a pool, for so many seconds."""
 
-    def __init__(self, pool: SimPool, away: Callable[[str], Exception], seconds: float) -> None:
+    def __init__(self, pool: SimPool, seconds: float) -> None:
         self._pool = pool
-        self._away = away
         self._seconds = seconds
 
-    async def __aenter__(self) -> "_Using":
+    async def __aenter__(self) -> "_Connection":
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -58,7 +57,7 @@ class _Using:
             meaning.__name__,
             effect,
             patience=self._seconds,
-            away=self._away,
+            away=DatabaseUnavailable,
         )
         return _Cursor(rows)
 
@@ -75,14 +74,9 @@ class _Cursor:
         return self._rows
 
 
-def using(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Using:
-    """As `conversations.database.using`."""
-    return _Using(pool, StoreUnavailable, seconds)
-
-
-def connection(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Using:
+def connection(pool: SimPool, *, seconds: float = CALL_SECONDS) -> _Connection:
     """As `runtime.postgres.connection`."""
-    return _Using(pool, DatabaseUnavailable, seconds)
+    return _Connection(pool, seconds)
 
 
 class SimSession:
@@ -169,7 +163,7 @@ class SimLog(Log):
         else:
             raise AssertionError(f"the simulator does not know this query: {query!r}")
         return await pool.process.call(
-            pool.process.postgres, "rows", rows, patience=CALL_SECONDS, away=StoreUnavailable
+            pool.process.postgres, "rows", rows, patience=CALL_SECONDS, away=DatabaseUnavailable
         )
 
 
@@ -210,10 +204,10 @@ class SimWriter:
                 f"append {len(append.item.stored)}",
                 lambda: self._pool.postgres.append(append.item),
                 patience=APPEND_SECONDS,
-                away=StoreUnavailable,
+                away=DatabaseUnavailable,
                 again=True,  # it finds its own events stored
             )
-        except (StoreUnavailable, VersionConflict) as error:
+        except (DatabaseUnavailable, VersionConflict) as error:
             if not append.done.done():
                 append.done.set_exception(error)
         else:

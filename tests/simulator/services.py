@@ -8,7 +8,6 @@ from bus import BusUnavailable
 from contracts.messages import CancelRequested, ChatRequested, ToolsListed
 from contracts.updates import Broken, Finished, Started, Text, Update, Waiting
 from conversations.claims.table import Claims
-from conversations.errors import StoreUnavailable
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
@@ -24,6 +23,7 @@ from orchestrator.parts import Parts
 from orchestrator.tools.listing import ToolListings
 from orchestrator.worker import _drain
 from projector.sweeper import Sweeper
+from runtime.postgres import DatabaseUnavailable
 from tests.simulator.bus import SimBus
 from tests.simulator.database import SimLog, SimPool, SimWriter
 from tests.simulator.model import (
@@ -221,7 +221,7 @@ class Gateway:
                 await self._listen(caller, run)
         except Refusal as refusal:
             caller.refused = refusal.row.code
-        except (BusUnavailable, StoreUnavailable):
+        except (BusUnavailable, DatabaseUnavailable):
             caller.refused = "overloaded"
 
     async def join(self, caller: Caller) -> None:
@@ -232,7 +232,7 @@ class Gateway:
                 caller.trace_id, caller.conversation_id or "", streaming=True, from_beginning=True
             ) as run:
                 await self._listen(caller, run)
-        except (Refusal, BusUnavailable, StoreUnavailable):  # also of one that stops
+        except (Refusal, BusUnavailable, DatabaseUnavailable):  # also of one that stops
             return
 
     async def _listen(self, caller: Caller, run: LiveRun) -> None:

@@ -88,7 +88,6 @@ def simulated() -> Iterator[None]:
     instead: dict[int, Any] = {
         id(real_time): _Time(_current),
         id(contracts.ids.new_id): lambda: _current.world.new_id(),
-        id(conversations.database.using): database.using,
         id(conversations.database.open_session): database.open_session,
         id(conversations.database.listen): database.listen,
         id(conversations.database.notifications): database.notifications,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from bus import BusUnavailable
 from contracts.admin_errors import Conflict, Unavailable
-from conversations.errors import StoreUnavailable
 from directory.errors import SealBroken
+from runtime.postgres import DatabaseUnavailable
 
 _UNOPENED = "the agent's secrets were sealed under another secret key; give its headers anew"
 
@@ -18,5 +18,5 @@ def outcomes() -> Iterator[None]:
         yield
     except SealBroken:
         raise Conflict(_UNOPENED) from None
-    except (BusUnavailable, StoreUnavailable) as error:
+    except (BusUnavailable, DatabaseUnavailable) as error:
         raise Unavailable(f"a part of the service does not answer: {error}") from error

@@ -11,9 +11,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.pq.abc import PGconn
 
-from conversations.errors import StoreUnavailable
-from runtime import postgres
-from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options
+from runtime.postgres import CALL_SECONDS, Connection, Pool, connect_options, connection
 
 EVENTS_TABLE = "conversation_events"
 
@@ -52,16 +50,6 @@ Who follows the log reads what is stored of a fork meanwhile: its place in the l
 
 NOW = sql.SQL("""to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""")
 """SQL for the server's time as events carry it: ISO 8601 in UTC with microseconds."""
-
-
-@contextlib.asynccontextmanager
-async def using(pool: Pool, *, seconds: float = CALL_SECONDS) -> AsyncIterator[Connection]:
-    """A connection for `seconds` at most. Raises StoreUnavailable where Postgres is away or frozen."""
-    try:
-        async with postgres.connection(pool, seconds=seconds) as conn:
-            yield conn
-    except postgres.DatabaseUnavailable as error:
-        raise StoreUnavailable(str(error)) from error
 
 
 async def unbounded(conn: Connection) -> None:
@@ -136,8 +124,8 @@ async def try_to_lead(session: Connection, lock: int) -> bool:
 
 
 async def server_now(pool: Pool) -> str:
-    """The server's time, as events carry it. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The server's time, as events carry it. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         row = await (await conn.execute(_SERVER_NOW)).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return str(row[0])

@@ -8,8 +8,7 @@ left begins with the conversation's first event, which says whose it is, and its
 
 import msgspec
 
-from conversations.database import using
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 FIRST_PIECE = 500
 """So many events go with the tombstone, in the transaction of the append: most conversations have fewer."""
@@ -143,8 +142,8 @@ class UnfinishedErasure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasure]:
-    """Those with most left first. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Those with most left first. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         rows = await (await conn.execute(_UNFINISHED, [limit])).fetchall()
     return [
         UnfinishedErasure(conversation_id=each, rows_left=rows_left, copies_left=copies_left)
@@ -155,9 +154,9 @@ async def unfinished_erasures(pool: Pool, *, limit: int) -> list[UnfinishedErasu
 async def erase_piece(pool: Pool) -> bool:
     """Delete a piece of the one that was not worked on for longest; False where there is none.
 
-    One that another process works on is passed over. Raises StoreUnavailable.
+    One that another process works on is passed over. Raises DatabaseUnavailable.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         left = await (await conn.execute("SELECT erase_piece()")).fetchone()
     return left != (None,)
 

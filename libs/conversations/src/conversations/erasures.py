@@ -11,9 +11,8 @@ from collections.abc import Mapping
 import msgspec
 from psycopg import sql
 
-from conversations.database import using
 from conversations.projections import shadow
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 LATE_SECONDS = 60
 """So long after the first pass a second one removes what a worker that was paused has said meanwhile."""
@@ -98,31 +97,31 @@ class Erasure(msgspec.Struct, frozen=True):
 
 
 async def due_erasures(pool: Pool, *, limit: int) -> list[Erasure]:
-    """The oldest that a pass is due for. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The oldest that a pass is due for. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         return [Erasure(*row) for row in await (await conn.execute(_DUE, {"limit": limit})).fetchall()]
 
 
 async def forget_rows(pool: Pool, erasure: Erasure) -> None:
     """Delete what this package's tables hold of the conversation beside log and read models.
 
-    Its idempotency keys stay, so that none of its requests runs again. Raises StoreUnavailable.
+    Its idempotency keys stay, so that none of its requests runs again. Raises DatabaseUnavailable.
     """
     conversation_id = erasure.conversation_id
-    async with using(pool) as conn, conn.transaction():
+    async with connection(pool) as conn, conn.transaction():
         for statement in _BY_TRACE:
             await conn.execute(statement, [erasure.trace_ids])
         await conn.execute("DELETE FROM parked_events WHERE conversation_id = %s", [conversation_id])
     more = erasure.piece == 0
     while more:
-        async with using(pool) as conn, conn.transaction():
+        async with connection(pool) as conn, conn.transaction():
             more = await shadow.forget(conn, conversation_id, erasure.position, most=ROWS_AT_ONCE)
 
 
 async def note_progress(pool: Pool, erasure: Erasure, forgotten: int) -> None:
     """So many of its positions are done in this pass; whatever else is due comes before the others.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     named = {"forgotten": forgotten, "passes": erasure.passes}
     await _execute(pool, erasure, _PROGRESS, named)
@@ -132,7 +131,7 @@ async def end_pass(pool: Pool, erasure: Erasure) -> None:
     """After the first pass another is due in a minute; after that one the erasure is done.
 
     A later piece has one pass: a run that a paused worker may go on with has events in the newest piece.
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     if erasure.passes == 0 and erasure.piece == 0:
         await _execute(pool, erasure, _AGAIN, {"seconds": LATE_SECONDS})
@@ -143,7 +142,7 @@ async def end_pass(pool: Pool, erasure: Erasure) -> None:
 async def _execute(pool: Pool, erasure: Erasure, statement: sql.SQL, named: Mapping[str, object]) -> None:
     table, place = ("erasures", "") if erasure.piece == 0 else ("erasure_pieces", " AND piece = %(piece)s")
     query = statement.format(table=sql.Identifier(table), piece=sql.SQL(place))
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         await conn.execute(query, {"id": erasure.conversation_id, "piece": erasure.piece, **named})
 
 

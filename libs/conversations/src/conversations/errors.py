@@ -1,7 +1,6 @@
-"""What the store, the log and the leases raise.
+"""What the store, the log and the leases raise, in addition to `runtime.postgres.DatabaseUnavailable`.
 
 ConversationsError
-├── StoreUnavailable
 ├── VersionConflict
 ├── UnstorableEvent
 ├── UnreadableEvent
@@ -14,13 +13,6 @@ ConversationsError
 
 class ConversationsError(Exception):
     """Base of this package's errors."""
-
-
-class StoreUnavailable(ConversationsError):  # noqa: N818 - a state, not a mistake
-    """Postgres did not answer in time or cannot be reached; whether a write happened is unknown.
-
-    To append the same events again is safe: the store knows its own.
-    """
 
 
 class VersionConflict(ConversationsError):  # noqa: N818 - the usual name

@@ -4,8 +4,7 @@ The append of a ConversationForked with `copies` enters it here, that of the las
 the same transaction. One whose worker was killed is gone on with when its command comes again, or is removed.
 """
 
-from conversations.database import using
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 TABLES = """
 CREATE TABLE unfinished_forks (
@@ -48,8 +47,8 @@ CREATE TRIGGER leave_unfinished_forks AFTER INSERT ON conversation_events
 
 
 async def abandoned_forks(pool: Pool, *, seconds: float) -> list[str]:
-    """Their ids, where they were begun so long ago. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Their ids, where they were begun so long ago. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         rows = await (await conn.execute(_ABANDONED, [seconds])).fetchall()
     return [each for (each,) in rows]
 

@@ -31,7 +31,10 @@ _RECONNECT_SECONDS = 2.0
 
 
 class DatabaseUnavailable(Exception):  # noqa: N818 - the condition is its name
-    """Postgres did not answer in time, or the connection to it broke; whether a write happened is unknown."""
+    """Postgres did not answer in time, or the connection to it broke; whether a write happened is unknown.
+
+    To append the same events again is safe: the store knows its own.
+    """
 
 
 class _PooledConnection(AsyncConnection[TupleRow]):

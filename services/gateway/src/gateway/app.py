@@ -8,7 +8,7 @@ from litestar.exceptions import HTTPException
 
 from bus import BusUnavailable
 from contracts import wire
-from conversations.errors import StoreUnavailable, UnknownEvent
+from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
 from gateway.http.exchange import ClientGone
 from gateway.http.middleware import Door
@@ -35,7 +35,7 @@ def build(parts: Parts) -> Door:
         exception_handlers={
             Refusal: lambda _, refusal: Problem(refusal),
             ClientGone: lambda _, __: Nothing(None),
-            **dict.fromkeys((BusUnavailable, StoreUnavailable, DatabaseUnavailable), _part_is_away),
+            **dict.fromkeys((BusUnavailable, DatabaseUnavailable), _part_is_away),
             UnknownEvent: _of_a_newer_release,
             HTTPException: _router_error,
             Exception: _failure,

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 
 from contracts.webhooks import Payload
-from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from runtime.bounded import BoundedMap
+from runtime.postgres import DatabaseUnavailable
 from webhooks.bodies import needs_reply, reply_of, rest_of, with_id
 from webhooks.notices import Notice
 
@@ -24,7 +25,7 @@ class Bodies:
         self._thin: BoundedMap[int, bytes] = BoundedMap(_KEPT)
 
     async def of(self, notice: Notice, delivery_id: str, payload: Payload) -> bytes | None:
-        """None where the reply that belongs into it has been erased. Raises StoreUnavailable."""
+        """None where the reply that belongs into it has been erased. Raises DatabaseUnavailable."""
         if payload == "full":
             reply = None
             if needs_reply(notice, payload):
@@ -47,7 +48,7 @@ class _Group:
     def __init__(self) -> None:
         self.wanted: set[_Place] = set()
         self.found: dict[_Place, LogEntry] | None = None
-        self.failure: StoreUnavailable | None = None
+        self.failure: DatabaseUnavailable | None = None
 
 
 class _Replies:
@@ -61,7 +62,7 @@ class _Replies:
     async def of(self, notice: Notice) -> LogEntry | None:
         """The event right before a run's end, which is its reply; None where it is gone.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
         place, group = (notice.conversation_id, notice.version - 1), self._group
         group.wanted.add(place)
@@ -77,7 +78,7 @@ class _Replies:
             self._group = _Group()
         try:
             entries = await self._log.at_versions(group.wanted)
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             group.failure = error
         else:
             group.found = {(entry.conversation_id, entry.version): entry for entry in entries}

@@ -41,7 +41,7 @@ class Pages:
         self._logger = get_logger("notifier.pages")
 
     async def extend(self) -> Page | None:
-        """The next page of what is new; None at the end of the log. Raises StoreUnavailable."""
+        """The next page of what is new; None at the end of the log. Raises DatabaseUnavailable."""
         page = await self._read(self.end)
         if page is not None:
             self._kept.append(page)
@@ -49,7 +49,7 @@ class Pages:
         return page
 
     async def behind(self, position: int) -> Page | None:
-        """A page that has what comes next behind `position`; None at `end`. Raises StoreUnavailable."""
+        """A page that has what comes next behind `position`; None at `end`. Raises DatabaseUnavailable."""
         if position >= self.end:
             return None
         async with self._reading:  # who waits for the same page finds it kept

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from contracts.webhooks import message_id
-from conversations.errors import StoreUnavailable, UnreadableEvent
+from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from directory.errors import SealBroken
 from directory.secrets import Sealer
@@ -121,7 +121,7 @@ class Sender:
                 self._wake.clear()
                 if not await self._round():
                     await self._rest()
-            except* (DatabaseUnavailable, StoreUnavailable) as errors:
+            except* DatabaseUnavailable as errors:
                 self._logger.warning("cannot_send", reason=str(errors.exceptions[0]))
                 await asyncio.sleep(_RETRY_SECONDS)
             except* Exception:  # the outermost loop of an endpoint: the others go on
@@ -250,7 +250,7 @@ class Sender:
         while True:
             try:
                 return await self._post.bodies.of(notice, delivery_id, self._target.payload)
-            except StoreUnavailable as error:
+            except DatabaseUnavailable as error:
                 self._logger.warning("cannot_read_reply", reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
 

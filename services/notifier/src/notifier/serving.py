@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Collection
 import httpx2
 
 from conversations.database import EVENTS_TABLE, DatabaseError, bounded, listen, notifications, open_session
-from conversations.errors import StoreUnavailable
 from conversations.event_store.log import Log
 from conversations.leadership import GATHER_SECONDS, RETRY_SECONDS
 from directory.secrets import Sealer
@@ -51,7 +50,7 @@ class Serving:
         self._logger = get_logger("notifier.serving")
 
     async def run(self, changes: Changes) -> None:
-        """Until no endpoint is left that is enabled. Raises DatabaseUnavailable, StoreUnavailable."""
+        """Until no endpoint is left that is enabled. Raises DatabaseUnavailable."""
         raise_open_files()
         log = Log(self._pool)
         clock = Clock(await outbox.now(self._pool))
@@ -102,7 +101,7 @@ class Serving:
             self._appended.clear()
             try:
                 page = await pages.extend()
-            except StoreUnavailable as error:
+            except DatabaseUnavailable as error:
                 self._logger.warning("cannot_follow", reason=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
@@ -143,7 +142,7 @@ class Serving:
                     while await outbox.forget(self._pool, _FORGET_AT_ONCE) == _FORGET_AT_ONCE:
                         pass
                 rounds += 1
-            except (DatabaseUnavailable, StoreUnavailable) as error:
+            except DatabaseUnavailable as error:
                 self._logger.warning("cannot_tidy", reason=str(error))
 
     async def _note_positions(self) -> None:

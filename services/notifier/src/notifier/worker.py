@@ -6,7 +6,6 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from conversations.database import NOTIFIER_LOCK, DatabaseError, bounded, open_session
-from conversations.errors import StoreUnavailable
 from conversations.leadership import RETRY_SECONDS, Leadership, Office
 from notifier.settings import Settings
 from runtime.health import Health, serve_health
@@ -54,7 +53,7 @@ class Notifier:
                     await self._serve()
                 else:
                     await self._ringing.wait()
-            except* (DatabaseUnavailable, StoreUnavailable, DatabaseError) as errors:
+            except* (DatabaseUnavailable, DatabaseError) as errors:
                 self._logger.warning("cannot_serve", reason=str(errors.exceptions[0]))
                 await asyncio.sleep(RETRY_SECONDS)
 

@@ -9,12 +9,12 @@ import os
 
 from bus import BusUnavailable
 from contracts.messages import EraseConversation
-from conversations.errors import StoreUnavailable
 from conversations.queries.unlisted import unlisted
 from orchestrator.parts import Parts
 from orchestrator.rpc.erasing import erase
 from orchestrator.rpc.forking import remove_abandoned
 from runtime import logs
+from runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 60.0
 
@@ -30,7 +30,7 @@ async def keep_removing(parts: Parts, kept_seconds: float) -> None:
                 log.info("unlisted_removed", conversations=removed)
             if abandoned := await remove_abandoned(parts.pool, parts.store):
                 log.info("unfinished_forks_removed", conversations=abandoned)
-        except (StoreUnavailable, BusUnavailable) as error:
+        except (DatabaseUnavailable, BusUnavailable) as error:
             log.warning("unlisted_not_removed", reason=str(error))
         except Exception:
             log.exception("unlisted_not_removed")
@@ -39,7 +39,7 @@ async def keep_removing(parts: Parts, kept_seconds: float) -> None:
 async def remove_unlisted(parts: Parts, kept_seconds: float) -> int:
     """Erase those of which nothing was stored for so long; returns how many.
 
-    Raises StoreUnavailable, BusUnavailable.
+    Raises DatabaseUnavailable, BusUnavailable.
     """
     removed = 0
     async for each in unlisted(parts.pool, idle_seconds=kept_seconds):

@@ -30,7 +30,7 @@ EVENTS_AT_ONCE = 200
 async def erase_rows(pool: Pool) -> int:
     """The step that deletes a piece of the rows of an erased conversation; 0 where there is none.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     if not await erase_piece(pool):
         return 0
@@ -50,7 +50,7 @@ class ErasureStep:
         """One pass, or a part of it, of up to BATCH erasures that are due; returns of how many.
 
         An erasure that EVENTS has not come to yet is left for a later step, and does not count. Raises
-        BusUnavailable, StoreUnavailable.
+        BusUnavailable, DatabaseUnavailable.
         """
         due = await due_erasures(self._pool, limit=BATCH)
         if not due:

@@ -55,7 +55,7 @@ class Feed:
     async def step(self) -> int:
         """Publish the next batch; returns its size, less than BATCH at the end of the log.
 
-        Raises BusUnavailable, StoreUnavailable, and FeedConflict where somebody else publishes.
+        Raises BusUnavailable, DatabaseUnavailable, and FeedConflict where somebody else publishes.
         """
         end, self._end = self._end, None  # to be looked up again, should anything fail
         if end is None or time.monotonic() - self._seen_at > self._look_seconds:

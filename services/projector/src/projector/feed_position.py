@@ -10,7 +10,7 @@ from runtime.postgres import Pool
 async def end_of_feed(feed: Feed, pool: Pool) -> FeedEnd:
     """Where EVENTS ends, and the log position up to which it was fed or need not be.
 
-    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, StoreUnavailable.
+    A new or wiped stream is to get what it would have kept. Raises BusUnavailable, DatabaseUnavailable.
     """
     end = await feed.end()
     if end.position > 0:

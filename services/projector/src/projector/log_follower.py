@@ -5,8 +5,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bus import BusUnavailable, FeedConflict
-from conversations.errors import StoreUnavailable
 from runtime.logs import get_logger
+from runtime.postgres import DatabaseUnavailable
 
 POLL_SECONDS = 1.0
 """Should a notification be missed, an event is found after this time."""
@@ -49,7 +49,7 @@ class LogFollower:
             self._appended.clear()
             try:
                 found = await self._step()
-            except (StoreUnavailable, BusUnavailable, FeedConflict) as error:
+            except (DatabaseUnavailable, BusUnavailable, FeedConflict) as error:
                 self._logger.warning("cannot_follow", follower=self._name, reason=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from conversations.database import DatabaseError
-from conversations.errors import RebuildUnderWay, StoreUnavailable
+from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import open_log
 from conversations.projections.applying import Refused
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
 from runtime.logs import get_logger
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import DatabaseUnavailable, Pool, open_pool
 
 _AGAIN_SECONDS = 1.0
 
@@ -44,7 +44,7 @@ class Rebuilds(Watch):
             found = await due(self._pool, self._projections)
             if found:
                 await self._rebuild(found)
-        except (StoreUnavailable, RebuildUnderWay, DatabaseError) as error:
+        except (DatabaseUnavailable, RebuildUnderWay, DatabaseError) as error:
             self._logger.warning("cannot_rebuild", reason=str(error).partition("\n")[0])
             return False
         finally:

@@ -9,14 +9,13 @@ import time
 from bus import Bus, BusUnavailable
 from conversations.aggregate.turn import ask_again
 from conversations.claims.idempotency import forget_old_keys
-from conversations.errors import StoreUnavailable
 from conversations.event_store.log import Log
 from conversations.leases.abandoned_runs import Abandoned, claim_abandoned, forget_old_requests
 from conversations.leases.availability import keep_noting
 from conversations.leases.leases import forget_expired_leases
 from conversations.leases.waiting_line import delete_expired_waiters
 from runtime.logs import bound, get_logger
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool
 
 SWEEP_SECONDS = 3.0
 _TIDY_SECONDS = 600.0
@@ -43,12 +42,12 @@ class Sweeper:
             try:
                 await self.sweep()
                 await self._tidy()
-            except (StoreUnavailable, BusUnavailable) as error:
+            except (DatabaseUnavailable, BusUnavailable) as error:
                 self._logger.warning("cannot_sweep", reason=str(error))
             await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> int:
-        """Request every abandoned run again; returns how many. Raises StoreUnavailable, BusUnavailable."""
+        """Request every abandoned run again; returns how many. Raises DatabaseUnavailable, BusUnavailable."""
         await self._bus.ping()  # claims are not to be spent while nothing can be published
         abandoned = await claim_abandoned(self._pool)
         asked = [await self._ask_again(each) for each in abandoned]

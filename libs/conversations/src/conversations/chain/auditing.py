@@ -12,9 +12,9 @@ from psycopg import sql
 
 from contracts import events
 from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
-from conversations.database import EVENTS_TABLE, unbounded, using
+from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.log import Log, LogEntry
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 BATCH = 2000
 _LOWEST = -(2**63)
@@ -91,7 +91,7 @@ class _Row(msgspec.Struct, frozen=True):
 async def audit(
     pool: Pool, log: Log, scope: Scope, *, on_position: OnPosition = lambda _: None, batch: int = BATCH
 ) -> Audit:
-    """Verify every event in scope. Raises StoreUnavailable, UnreadableEvent (of an erasure)."""
+    """Verify every event in scope. Raises DatabaseUnavailable, UnreadableEvent (of an erasure)."""
     found = Audit(last=scope.last, chained_from=await _chained_from(pool))
     broken: set[str] = set()
     async for page in _pages(log, scope, batch):
@@ -197,7 +197,7 @@ def _broken(entry: LogEntry, reason: str) -> Broken:
 
 async def _chained_from(pool: Pool) -> int | None:
     """The first position with a hash."""
-    async with using(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
         row = await (await conn.execute(_CHAINED_FROM)).fetchone()
     return None if row is None else row[0]
@@ -206,7 +206,7 @@ async def _chained_from(pool: Pool) -> int | None:
 async def _rows(pool: Pool, page: Sequence[LogEntry]) -> dict[int, _Row]:
     """By position."""
     positions = [entry.position for entry in page]
-    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         await cursor.execute(_ROWS, [positions])
         return {row[0]: _Row(*row[1:]) for row in await cursor.fetchall()}
 

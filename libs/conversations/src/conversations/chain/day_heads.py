@@ -13,10 +13,10 @@ import msgspec
 from psycopg import sql
 
 from conversations.chain.links import LINK_BYTES
-from conversations.database import EVENTS_TABLE, unbounded, using
+from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.feed_reader import fed_before
 from conversations.event_store.log import Log
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _SCAN_SECONDS = 3600.0
 
@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]:
-    """The head of a day, UTC; of one that is not over, as it is now. Raises StoreUnavailable.
+    """The head of a day, UTC; of one that is not over, as it is now. Raises DatabaseUnavailable.
 
     A day begins in the log where the feed had come to when it began: so to some seconds, and once for all.
     """
@@ -64,7 +64,7 @@ async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]
 
 
 async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -> Difference | None:
-    """What the log no longer has of a day; `leaves` where they were kept. Raises StoreUnavailable."""
+    """What the log no longer has of a day; `leaves` where they were kept. Raises DatabaseUnavailable."""
     end = await log.head()
     if end < head.through:
         return Difference(
@@ -87,7 +87,7 @@ def sha256_of(leaves: Sequence[Leaf]) -> str:
 
 
 async def _leaves(pool: Pool, after: int, through: int) -> list[Leaf]:
-    async with using(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
         async with conn.cursor(binary=True) as cursor:
             await cursor.execute(_LEAVES, {"after": after, "through": through})

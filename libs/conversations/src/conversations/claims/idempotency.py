@@ -13,9 +13,9 @@ import msgspec
 from psycopg import sql
 
 from conversations.claims.table import Claims, NewClaim
-from conversations.database import NOW, using
+from conversations.database import NOW
 from conversations.queries.find_run import BEGUN, BEGUN_AT
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 KEPT_HOURS = 24
 _FORGET_AT_ONCE = 5000
@@ -69,8 +69,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def is_repeat(pool: Pool, account_id: str, key: str) -> bool:
-    """Whether a request with this key has begun a run, or is on its way. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Whether a request with this key has begun a run, or is on its way. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         cursor = await conn.execute(_IS_REPEAT, [account_id, key_hash(account_id, key)], prepare=True)
         row = await cursor.fetchone()
     return row is not None and bool(row[0])
@@ -89,7 +89,7 @@ async def claim_key(
     """Claim a key that is free, or whose claim came to nothing, for `seconds`; else what it stands for.
 
     A claim that came to nothing is taken over with the trace and the conversation that it had. Raises
-    KeyConflict, StoreUnavailable.
+    KeyConflict, DatabaseUnavailable.
     """
     new = NewClaim(
         account_id=account_id,
@@ -127,7 +127,7 @@ async def _claim_known(pool: Pool, new: NewClaim) -> Claim:
         "seconds": new.seconds,
         "hours": KEPT_HOURS,
     }
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         while True:
             row = await (await conn.execute(_CLAIM, given, prepare=True)).fetchone()
             if row is not None:
@@ -159,8 +159,8 @@ def _bound(request_hash: bytes, key: str) -> bytes:
 
 
 async def extend(pool: Pool, claim: Claim, seconds: float) -> None:
-    """Leave the claim's request so many seconds from now. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Leave the claim's request so many seconds from now. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         place = [claim.account_id, claim.key_hash, claim.trace_id, claim.publication]
         await conn.execute(_EXTEND, [seconds, *place])
 
@@ -169,21 +169,21 @@ async def give_up(pool: Pool, claim: Claim, *, refused: bool) -> None:
     """The claim's request was not accepted; `refused`: by a worker, so that its run never begins.
 
     The key of a first publication that was refused is free again. Otherwise the run may begin yet: the next
-    request with the key finds it, or publishes it again. Raises StoreUnavailable.
+    request with the key finds it, or publishes it again. Raises DatabaseUnavailable.
     """
     query = _FREE if refused and claim.publication == 1 else _EXPIRE
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         await conn.execute(query, [claim.account_id, claim.key_hash, claim.trace_id, claim.publication])
 
 
 async def forget_old_keys(pool: Pool) -> None:
     """Delete the keys that are older than a day, and the claims of old `tries`, some thousand at a time.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     deleted = _FORGET_AT_ONCE
     while deleted == _FORGET_AT_ONCE:
-        async with using(pool) as conn:
+        async with connection(pool) as conn:
             deleted = (await conn.execute(_FORGET, [KEPT_HOURS, _FORGET_AT_ONCE])).rowcount
 
 

@@ -11,7 +11,6 @@ import msgspec
 import psycopg
 
 from conversations.database import NOW
-from conversations.errors import StoreUnavailable
 from runtime.batched_statement import BatchedStatement, Form, Rows, array_of
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 
@@ -58,22 +57,16 @@ class Claims:
     async def insert(self, claim: NewClaim) -> str | None:
         """The time by the clock of Postgres once it is on disk; None where the key has a row.
 
-        Raises StoreUnavailable: then it is unknown whether it has one.
+        Raises DatabaseUnavailable: then it is unknown whether it has one.
         """
-        try:
-            return await self._insert.call(claim)
-        except DatabaseUnavailable as error:
-            raise StoreUnavailable(str(error)) from error
+        return await self._insert.call(claim)
 
     async def answered(self, answered: Answered) -> None:
-        """No try comes behind this one. Raises StoreUnavailable.
+        """No try comes behind this one. Raises DatabaseUnavailable.
 
         If it is lost, equal requests are kept apart for longer.
         """
-        try:
-            await self._answered.call(answered)
-        except DatabaseUnavailable as error:
-            raise StoreUnavailable(str(error)) from error
+        await self._answered.call(answered)
 
     async def aclose(self) -> None:
         """Write nothing any more."""

@@ -19,9 +19,9 @@ from psycopg import sql
 
 from conversations.claims.idempotency import Claim, key_hash, made
 from conversations.claims.table import Answered, Claims, NewClaim
-from conversations.database import NOW, using
+from conversations.database import NOW
 from conversations.queries.find_run import BEGUN_AT
-from runtime.postgres import Connection
+from runtime.postgres import Connection, connection
 
 TRIES_SECONDS = 900.0
 """So long tries belong together: beyond a run's ten minutes, and an SDK's patience for an answer."""
@@ -58,7 +58,7 @@ async def claim_try(
 ) -> Claim | None:
     """Claim the request for `seconds`, or find the run of its other tries; None where it is on its own.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     new = NewClaim(
         account_id=attempted.account_id,
@@ -82,7 +82,7 @@ async def claim_try(
         "late": _LATE_SECONDS,
     }
     while (now := await claims.insert(new)) is None:
-        async with using(claims.pool) as conn, conn.transaction():
+        async with connection(claims.pool) as conn, conn.transaction():
             row = await (await conn.execute(_LOCK, given)).fetchone()
             if row is not None:
                 return await _join(conn, attempted, _Kept(*row), given)
@@ -90,7 +90,7 @@ async def claim_try(
 
 
 async def answered(claims: Claims, attempted: Try, trace_id: str) -> None:
-    """A caller has had the whole answer of this run. Raises StoreUnavailable."""
+    """A caller has had the whole answer of this run. Raises DatabaseUnavailable."""
     kept = attempted.answered_seconds
     await claims.answered(
         Answered(

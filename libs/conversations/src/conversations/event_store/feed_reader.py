@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from contracts import events, wire
 from contracts.feed import FeedEvent
 from contracts.timings import EVENTS_KEPT_DAYS
-from conversations.database import using
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.mapper import event_name
 from conversations.event_store.owners import Owners
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 NO_ACCOUNT = "unknown"
 _NAME = "events_feed"
@@ -42,7 +41,7 @@ class FeedReader:
     async def read(self, after: int, limit: int) -> list[FeedEvent]:
         """Up to `limit` events behind position `after`, as stored, but for what ConversationSeeded holds.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
         entries = await self._log.read(after, limit)
         accounts = await self._owners.of(entries)
@@ -69,34 +68,34 @@ def _data_of(entry: LogEntry) -> bytes:
 
 
 async def last_fed(pool: Pool) -> int:
-    """The log position remembered last, 0 if there is none. Raises StoreUnavailable."""
+    """The log position remembered last, 0 if there is none. Raises DatabaseUnavailable."""
     return await _position(pool, _LAST, [_NAME])
 
 
 async def kept_from(pool: Pool) -> int:
-    """The log position behind which EVENTS would hold every event. Raises StoreUnavailable."""
+    """The log position behind which EVENTS would hold every event. Raises DatabaseUnavailable."""
     return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
 async def fed_before(pool: Pool, day: date, *, until: int) -> tuple[int, int]:
     """The log positions that the feed had come to when a day began, and when the next one did.
 
-    `until` in the place of the second while no later day has begun. Raises StoreUnavailable.
+    `until` in the place of the second while no later day has begun. Raises DatabaseUnavailable.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(_FED_BEFORE, {"day": day, "name": _NAME, "until": until})).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return row[0], max(row)
 
 
 async def remember_fed(pool: Pool, position: int) -> None:
-    """Everything up to `position` is in EVENTS. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Everything up to `position` is in EVENTS. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         await conn.execute(_REMEMBER, [_NAME, _NAME, position])
 
 
 async def _position(pool: Pool, query: str, parameters: list[object]) -> int:
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(query, parameters)).fetchone()
     return int(row[0]) if row else 0
 

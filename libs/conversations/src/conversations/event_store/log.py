@@ -14,10 +14,10 @@ from psycopg import sql
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all, fold
-from conversations.database import EVENTS_TABLE, FOUND, VISIBLE, using
+from conversations.database import EVENTS_TABLE, FOUND, VISIBLE
 from conversations.event_store import mapper
 from runtime.fair_slots import FairSlots
-from runtime.postgres import Pool, open_pool, ping
+from runtime.postgres import Pool, connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
 PAGE_ENTRIES = 5_000
@@ -45,7 +45,7 @@ class LogEntry(msgspec.Struct, frozen=True, dict=True):
 
 
 class Log:
-    """A reader of the log. Every call raises StoreUnavailable where Postgres does not answer."""
+    """A reader of the log. Every call raises DatabaseUnavailable where Postgres does not answer."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -129,7 +129,7 @@ class Log:
     async def is_under_way(self, conversation_id: str, trace_id: str) -> bool:
         """Whether a run has begun and has no end yet; False once it was erased."""
         named = {"conversation": conversation_id, "trace": trace_id}
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             return await (await conn.execute(_IS_UNDER_WAY, named)).fetchone() == (True,)
 
     async def events(
@@ -186,30 +186,30 @@ class Log:
 
         It takes as long as there are events of it after that.
         """
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             row = await (await conn.execute(_VERSION_AT, [conversation_id, position])).fetchone()
         return int(row[0]) if row else 0
 
     async def end_of(self, conversation_id: str) -> int:
         """The version of the last event stored of a conversation, also of a fork that nobody finds yet."""
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             row = await (await conn.execute(_END_OF, [conversation_id])).fetchone()
         return int(row[0]) if row else 0
 
     async def head(self) -> int:
         """The last position, 0 for an empty log."""
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             row = await (await conn.execute(_HEAD)).fetchone()
         return int(row[0]) if row else 0
 
     async def conversation_ids(self, after: str, limit: int) -> list[str]:
         """Up to `limit` ids of conversations behind `after`, in their order; those erased too."""
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
 
     async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
         """The account of each conversation, by the first event that is left of it, where that can be read."""
-        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(_FIRST, (list(conversation_ids),))
             rows = await cursor.fetchall()
         return {
@@ -223,7 +223,7 @@ class Log:
     async def _entries(
         self, query: sql.Composed, parameters: Sequence[object] | Mapping[str, object]
     ) -> list[LogEntry]:
-        async with using(self._pool) as conn, conn.cursor(binary=True) as cursor:
+        async with connection(self._pool) as conn, conn.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters)
             return [LogEntry(*row) for row in await cursor.fetchall()]
 

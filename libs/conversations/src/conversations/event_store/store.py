@@ -21,7 +21,7 @@ _APPEND_SECONDS = 5.0  # the writer's own bound is lower; this one holds while o
 
 
 class ConversationStore:
-    """Loads and appends. Postgres, away or frozen, is StoreUnavailable within five seconds."""
+    """Loads and appends. Postgres, away or frozen, is DatabaseUnavailable within five seconds."""
 
     def __init__(self, log: Log, writer: Writer) -> None:
         self._log = log
@@ -32,7 +32,7 @@ class ConversationStore:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
         One query, for the events since the state that is kept here, unless they fill several pages. Raises
-        StoreUnavailable, UnreadableEvent.
+        DatabaseUnavailable, UnreadableEvent.
         """
         start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
         conversation = await self._log.conversation(conversation_id, start)
@@ -41,7 +41,7 @@ class ConversationStore:
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
-        """One that `load` cannot read: see `Log.readable_conversation`. Raises StoreUnavailable.
+        """One that `load` cannot read: see `Log.readable_conversation`. Raises DatabaseUnavailable.
 
         What is appended to it goes through `append_stored`: the state after it is not to be kept here.
         """
@@ -58,7 +58,7 @@ class ConversationStore:
 
         With them a lease is released. To append what was already stored so is no error. Raises
         VersionConflict where something else was stored, UnstorableEvent where Postgres refuses them, and
-        StoreUnavailable where it is unknown whether they were stored.
+        DatabaseUnavailable where it is unknown whether they were stored.
         """
         if not new:
             return conversation
@@ -80,7 +80,7 @@ class ConversationStore:
         worker. Returns the state after them and the server's time, or None: then nothing was stored, and no
         lease is held.
 
-        Raises UnstorableEvent, StoreUnavailable.
+        Raises UnstorableEvent, DatabaseUnavailable.
         """
         facts = mapper.stored(new)
         try:

@@ -19,7 +19,7 @@ from eventsourcing.persistence import StoredEvent
 from psycopg import sql
 
 from conversations.database import EVENTS_TABLE
-from conversations.errors import StoreUnavailable, UnstorableEvent, VersionConflict
+from conversations.errors import UnstorableEvent, VersionConflict
 from conversations.event_store.appending import Condition, Item, parameters, statement
 from runtime.logs import get_logger
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
@@ -41,14 +41,14 @@ _MAX_BYTES = 1024 * 1024
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
-Outcome = str | StoreUnavailable | UnstorableEvent | VersionConflict | None
+Outcome = str | DatabaseUnavailable | UnstorableEvent | VersionConflict | None
 """What `Append.done` gets, as its result or its exception."""
 
 
 class Append:
     """One append on its way. `done` gets the server's time (ISO 8601) where it took a lease, else None.
 
-    Or VersionConflict, where it was left out for whatever reason; UnstorableEvent, StoreUnavailable.
+    Or VersionConflict, where it was left out for whatever reason; UnstorableEvent, DatabaseUnavailable.
     """
 
     def __init__(self, item: Item) -> None:
@@ -60,7 +60,7 @@ class Append:
 
     def expire(self) -> None:
         """Nobody waits for it any longer."""
-        _settle_future(self.done, StoreUnavailable("the append was not confirmed in time"))
+        _settle_future(self.done, DatabaseUnavailable("the append was not confirmed in time"))
 
 
 class Writer:
@@ -93,7 +93,7 @@ class Writer:
                 outcomes = await self._store(batch)
             except Exception as error:  # noqa: BLE001 - the task's outermost loop
                 get_logger("conversations.event_store.writer").exception("append_failed")
-                outcomes = [(append, StoreUnavailable(repr(error))) for append in batch]
+                outcomes = [(append, DatabaseUnavailable(repr(error))) for append in batch]
             for append, outcome in outcomes:
                 _settle_future(append.done, outcome)
         self._storing = None
@@ -120,7 +120,7 @@ class Writer:
     async def _store(self, batch: list[Append]) -> list[tuple[Append, Outcome]]:
         try:
             accepted = await self._try(batch, self._send)
-        except StoreUnavailable as error:  # of the server, and so of all of them
+        except DatabaseUnavailable as error:  # of the server, and so of all of them
             return [(append, error) for append in batch]
         except (psycopg.Error, UnicodeError) as error:  # of whichever append: the others go without it
             if len(batch) == 1:
@@ -150,16 +150,16 @@ class Writer:
             case psycopg.DataError() | UnicodeError():
                 return UnstorableEvent(append.item.conversation_id, _first_line(error))
             case psycopg.errors.UndefinedFunction() | psycopg.errors.UndefinedTable():
-                return StoreUnavailable("the event table has not been created: run the migrations")
+                return DatabaseUnavailable("the event table has not been created: run the migrations")
             case _:
                 get_logger("conversations.event_store.writer").error("append_failed", exc_info=error)
-                return StoreUnavailable(repr(error))
+                return DatabaseUnavailable(repr(error))
 
     async def _settle(self, append: Append) -> Outcome:
         """It was left out. It may be stored by this very append, whose commit was not acknowledged."""
         try:
             found = await self._try([append], _stored)
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             return error
         item = append.item
         if found != [(event.topic, event.state) for event in item.stored]:
@@ -169,7 +169,10 @@ class Writer:
     async def _try(
         self, batch: list[Append], action: Callable[[Connection, list[Append]], Awaitable[T]]
     ) -> T:
-        """Again and again until the deadline, where that may help. Raises StoreUnavailable, psycopg.Error."""
+        """Again and again until the deadline, where that may help.
+
+        Raises DatabaseUnavailable, psycopg.Error.
+        """
         loop = asyncio.get_running_loop()
         deadline = max(append.deadline for append in batch)
         while True:
@@ -178,7 +181,7 @@ class Writer:
                     return await action(conn, batch)
             except (DatabaseUnavailable, psycopg.InternalError) as error:
                 if loop.time() + _RETRY_SECONDS >= deadline:
-                    raise StoreUnavailable(_first_line(error)) from error
+                    raise DatabaseUnavailable(_first_line(error)) from error
                 await asyncio.sleep(_RETRY_SECONDS)
 
 

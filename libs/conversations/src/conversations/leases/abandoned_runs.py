@@ -7,9 +7,8 @@ import msgspec
 from psycopg import sql
 
 from contracts.timings import GRACE_SECONDS, LEASE_SECONDS
-from conversations.database import using
 from conversations.leases.availability import steady_for
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _MAX_PAUSE_SECONDS = 60
 
@@ -35,9 +34,10 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
     """The runs that are due, the oldest first; each is then not due again for a while, longer every time.
 
     None right after an outage of Postgres: leases have expired then whose holders are about to renew them.
-    Claimed before it is published: should the publication fail, it only comes later. Raises StoreUnavailable.
+    Claimed before it is published: should the publication fail, it only comes later. Raises
+    DatabaseUnavailable.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         parameters = [GRACE_SECONDS, limit, GRACE_SECONDS, GRACE_SECONDS, _MAX_PAUSE_SECONDS]
         cursor = await conn.execute(_CLAIM, parameters)
         return [Abandoned(*row) for row in await cursor.fetchall()]
@@ -45,7 +45,7 @@ async def claim_abandoned(pool: Pool, *, limit: int = 100) -> list[Abandoned]:
 
 async def forget_old_requests(pool: Pool) -> None:
     """Delete the counts of runs that ended an hour ago; before that a late one might repeat a message id."""
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

@@ -11,10 +11,8 @@ import psycopg
 from psycopg import sql
 
 from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
-from conversations.database import using
-from conversations.errors import StoreUnavailable
 from runtime.logs import get_logger
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import Readiness
 
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
@@ -30,8 +28,8 @@ GRANT SELECT, INSERT, UPDATE ON availability TO agentchat_service;
 
 
 async def note_available(pool: Pool) -> None:
-    """Postgres answers, or this raises StoreUnavailable. To be called every NOTE_SECONDS."""
-    async with using(pool) as conn:
+    """Postgres answers, or this raises DatabaseUnavailable. To be called every NOTE_SECONDS."""
+    async with connection(pool) as conn:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
@@ -42,7 +40,7 @@ async def keep_noting(pool: Pool, readiness: Readiness | None = None) -> None:
         try:
             await note_available(pool)
             readiness.set(True)
-        except (StoreUnavailable, psycopg.Error) as error:  # such as of a server that only reads for a while
+        except (DatabaseUnavailable, psycopg.Error) as error:  # of a server that only reads for a while
             reason = str(error).strip().partition("\n")[0]
             get_logger("conversations.leases.availability").warning("store_unavailable", reason=reason)
             readiness.set(False)

@@ -15,11 +15,10 @@ from psycopg import sql
 
 from contracts.ids import new_id
 from contracts.timings import HOLD_SECONDS, LEASE_SECONDS, RENEWAL_SECONDS
-from conversations.database import NOW, using
-from conversations.errors import StoreUnavailable
+from conversations.database import NOW
 from conversations.event_store.appending import LeaseChange
 from conversations.leases.availability import keep_noting, steady_for
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool, connection
 from runtime.readiness import Readiness
 
 _LATE_SECONDS = 2.0
@@ -92,7 +91,7 @@ class Lease:
 
 
 class Leases:
-    """The leases of one worker process. Every call raises StoreUnavailable where Postgres does not answer.
+    """The leases of one worker process. Every call raises DatabaseUnavailable where Postgres does not answer.
 
     `renewals` is to be a pool of its own: neither other work nor hundreds of requests that are taken up at
     once must delay a renewal. The process is told from an earlier one of the same name: what that one held
@@ -124,10 +123,10 @@ class Leases:
     async def acquire(self, trace_id: str) -> Lease | None:
         """Take the lease, for `lease_seconds`; None while anybody holds it, this worker too.
 
-        An answer that comes late, as to a process that was stopped, is StoreUnavailable: a clock that starts
-        from the time in it would be behind.
+        An answer that comes late, as to a process that was stopped, is DatabaseUnavailable: a clock that
+        starts from the time in it would be behind.
         """
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             sent_at = self._clock()  # a wait for a connection says nothing about the answer
             taken = await conn.execute(_ACQUIRE, [trace_id, self._worker, self._timings.lease_seconds])
             row = await taken.fetchone()
@@ -136,7 +135,7 @@ class Leases:
         lease = self._held[trace_id] = Lease(row[0], sent_at, self._clock, self._timings)
         if self._clock() - sent_at > _LATE_SECONDS:
             await self.release(trace_id, lease)
-            raise StoreUnavailable("the answer about a lease came late")
+            raise DatabaseUnavailable("the answer about a lease came late")
         return lease
 
     def taking(self, trace_id: str) -> LeaseChange:
@@ -177,7 +176,7 @@ class Leases:
         if not asked:
             return set()
         sent_at = self._clock()
-        async with using(self._renewals, seconds=self._timings.renewal_seconds) as conn:
+        async with connection(self._renewals, seconds=self._timings.renewal_seconds) as conn:
             cursor = await conn.execute(_RENEW, [self._timings.lease_seconds, self._worker, list(asked)])
             kept = {trace_id for (trace_id,) in await cursor.fetchall()}
         lost = set()
@@ -201,7 +200,7 @@ class Leases:
         del self._held[trace_id]
         if not lease.is_live:
             return
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             await conn.execute(_RELEASE, [self._worker, trace_id])
 
     async def keep_noting(self) -> None:
@@ -210,14 +209,14 @@ class Leases:
 
     async def alive(self, trace_id: str) -> bool:
         """Whether anybody holds the lease."""
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             cursor = await conn.execute(_ALIVE, [trace_id])
             return await cursor.fetchone() is not None
 
 
 async def forget_expired_leases(pool: Pool) -> None:
     """Delete rows that dead workers have left, an hour after they expired."""
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

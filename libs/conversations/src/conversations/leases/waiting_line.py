@@ -15,10 +15,10 @@ import psycopg
 
 from contracts.ids import new_id
 from contracts.timings import LEASE_SECONDS
-from conversations.database import listen, notifications, open_session, using
-from conversations.errors import StoreUnavailable, WaiterLost, WaitingLineFull
+from conversations.database import listen, notifications, open_session
+from conversations.errors import WaiterLost, WaitingLineFull
 from runtime.logs import get_logger
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 MAX_IN_CONVERSATION = 20
 """How many messages may wait for one conversation."""
@@ -43,7 +43,7 @@ class _Waiter(msgspec.Struct, frozen=True):
 
 
 class WaitingLine:
-    """The places of one worker process. Every call raises StoreUnavailable where Postgres does not answer."""
+    """The places of one worker process. Every call raises DatabaseUnavailable."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class WaitingLine:
             "seconds": LEASE_SECONDS,
             **self._bounds,
         }
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             joined = (await conn.execute(_JOIN, given)).rowcount
         if not joined:
             self.keep(trace_id)
@@ -85,7 +85,7 @@ class WaitingLine:
     async def go_before_all(self, conversation_id: str, trace_id: str) -> None:
         """Take the place before the first: nobody who waits, or comes, begins a run until it is left."""
         self._waiting[trace_id] = _Waiter(conversation_id, asyncio.Event())
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             await conn.execute(_GO_BEFORE, [trace_id, conversation_id, self._worker, LEASE_SECONDS])
 
     async def is_first(self, conversation_id: str, trace_id: str) -> bool:
@@ -115,7 +115,7 @@ class WaitingLine:
     async def leave(self, trace_id: str) -> None:
         """Give up the place, because it is this trace's turn or it waits no more."""
         self.keep(trace_id)
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             await conn.execute(_LEAVE, [trace_id, _CHANNEL])
 
     def keep(self, trace_id: str) -> None:
@@ -128,7 +128,7 @@ class WaitingLine:
         """Ten more seconds for all places of this worker. Call it as often as `Leases.renew`."""
         if not self._waiting:
             return
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             await conn.execute(_RENEW, [LEASE_SECONDS, self._worker, list(self._waiting)])
 
     async def follow(self, database_url: str) -> None:
@@ -140,7 +140,7 @@ class WaitingLine:
                     while True:
                         await self._wake()
                         await self._moved(connection)
-            except (psycopg.Error, StoreUnavailable) as error:
+            except (psycopg.Error, DatabaseUnavailable) as error:
                 reason = str(error).strip().partition("\n")[0]
                 get_logger("conversations.leases.waiting_line").warning("line_not_followed", reason=reason)
             await asyncio.sleep(_RETRY_SECONDS)
@@ -163,14 +163,14 @@ class WaitingLine:
 
     async def _first_of(self, trace_ids: Sequence[str], conversation_ids: Sequence[str]) -> list[str]:
         """Those of these traces, each of its conversation, before whom nobody waits."""
-        async with using(self._pool) as conn:
+        async with connection(self._pool) as conn:
             cursor = await conn.execute(_FIRST, [list(trace_ids), list(conversation_ids)])
             return [trace_id for (trace_id,) in await cursor.fetchall()]
 
 
 async def delete_expired_waiters(pool: Pool) -> None:
     """Delete places that dead workers have left, an hour after they expired."""
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         await conn.execute(_FORGET)
 
 

@@ -67,7 +67,7 @@ class Reader:
     async def read(self, after: int, limit: int, until: int | None = None) -> Page | None:
         """Up to `limit` entries behind `after`, none behind `until`; None where there are none.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
         entries = await self._log.read(after, limit, without=self._unwanted)
         if until is not None and entries and entries[-1].position > until:

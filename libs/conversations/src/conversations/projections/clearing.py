@@ -8,17 +8,16 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from conversations.database import using
 from conversations.projections import runs, usage
 from conversations.projections.applying import LongErasure
 from conversations.projections.projection import Projection
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 PIECE = 2000
 
 
 async def clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projection]) -> None:
-    """Delete its rows from the tables of these projections. Raises StoreUnavailable.
+    """Delete its rows from the tables of these projections. Raises DatabaseUnavailable.
 
     What its runs cost stays, unless its ConversationErased has it merged: then it goes with the runs' rows.
     """
@@ -33,7 +32,7 @@ async def clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projecti
 
 
 async def _deleted(pool: Pool, statement: sql.Composed, conversation_id: str) -> int:
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         return (await conn.execute(statement, {"id": conversation_id, "most": PIECE})).rowcount
 
 

@@ -9,9 +9,8 @@ from psycopg.types.json import Jsonb
 
 from contracts import events, ids
 from conversations.aggregate.conversation import ForkedFrom
-from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, Pool, connection
 
 TITLE_LENGTH = 80
 
@@ -119,14 +118,14 @@ async def conversations_of(
 ) -> list[ConversationRow]:
     """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 
-    `before` is (created_at, conversation_id) of the last one of the page before. Raises StoreUnavailable.
+    `before` is (created_at, conversation_id) of the last one of the page before. Raises DatabaseUnavailable.
     """
     matching = matching or ALL
     place = before or _LAST
     if matching.created_before is not None:
         place = min(place, (matching.created_before, ""))
     found = matching.conditions()
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         query = sql.Composed([_SELECT, *(condition for condition, _ in found), _ORDER])
         cursor = await conn.execute(query, (account_id, *place, *(value for _, value in found), limit))
         return [_row(*row) for row in await cursor.fetchall()]

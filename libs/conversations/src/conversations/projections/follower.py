@@ -11,14 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from psycopg import sql
 
-from conversations.database import using
 from conversations.event_store.log import Log
 from conversations.projections.applying import REFUSALS, Page, Reader, take
 from conversations.projections.clearing import clear
 from conversations.projections.projection import Projection
 from runtime import failpoints
 from runtime.logs import get_logger
-from runtime.postgres import Connection, Cursor, Pool
+from runtime.postgres import Connection, Cursor, Pool, connection
 
 BATCH = 500
 _BATCH_SECONDS = 10.0
@@ -74,7 +73,7 @@ class Follower:
         """Apply the next batch to each projection; returns how many entries there were: less than `batch` at
         the log's end.
 
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
         positions, self._positions = self._positions, None  # should it fail, what was committed is unknown
         try:
@@ -94,7 +93,7 @@ class Follower:
     async def _begin(self) -> dict[str, int]:
         """The stored positions of those that are of this version."""
         positions: dict[str, int] = {}
-        async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             for each in self._projections:
                 async with conn.transaction():
                     row = await (await conn.execute(_POSITION, [each.name])).fetchone()
@@ -117,7 +116,7 @@ class Follower:
         group = [each for each in self._projections if positions.get(each.name) == position]
         for erasure in page.erased:
             await clear(self._pool, erasure, group)
-        async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 await _take_together(conn, group, page)
             except REFUSALS:

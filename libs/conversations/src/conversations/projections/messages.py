@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from contracts import events
-from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _TABLES = """
 CREATE TABLE messages (
@@ -25,8 +24,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON messages TO agentchat_service;
 
 
 async def find_message(pool: Pool, message_id: str) -> tuple[str, str] | None:
-    """The conversation and the trace of a message, None if it is not known here. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The conversation and the trace of a message, None if it is not known here.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
         cursor = await conn.execute(
             "SELECT conversation_id, trace_id FROM messages WHERE message_id = %s", [message_id]
         )

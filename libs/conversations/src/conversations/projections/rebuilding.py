@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 
 import psycopg
 
-from conversations.database import REBUILD_LOCK, using
-from conversations.errors import RebuildUnderWay, StoreUnavailable
+from conversations.database import REBUILD_LOCK
+from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.projections import shadow
 from conversations.projections.applying import Page, Reader, Refused, take
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
 CONNECTIONS = 3
@@ -72,19 +72,19 @@ class Build:
         self._watch = watch or Watch()
 
     async def prepare(self) -> None:
-        """Make the shadows, or find those that are there. Raises StoreUnavailable."""
+        """Make the shadows, or find those that are there. Raises DatabaseUnavailable."""
         for each in self._projections:
-            async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+            async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
                 self.positions[each.name] = await shadow.prepare(conn, each, self._schema)
 
     async def drop(self) -> None:
-        """Remove the shadows. Raises StoreUnavailable."""
+        """Remove the shadows. Raises DatabaseUnavailable."""
         for each in self._projections:
-            async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+            async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
                 await shadow.drop(conn, each, self._schema)
 
     async def advance(self, until: int, *, only: Projection | None = None) -> None:
-        """Bring them all, or one, up to `until`, a position of the log. Raises StoreUnavailable.
+        """Bring them all, or one, up to `until`, a position of the log. Raises DatabaseUnavailable.
 
         The next stretch is read while one is written, to all the tables at once.
         """
@@ -103,7 +103,7 @@ class Build:
     async def _write(self, projection: Projection, page: Page) -> None:
         if page.end <= self.positions[projection.name]:
             return
-        async with using(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
             # Should the server lose it, it loses the position with it.
             await conn.execute("SET LOCAL synchronous_commit TO off")
             await self._bring(conn, projection, page)
@@ -125,9 +125,9 @@ class Build:
         """Make it live; False where somebody reads the live table for too long.
 
         Nobody can follow the log into the live one meanwhile, so what it tells is never less than before.
-        Raises StoreUnavailable.
+        Raises DatabaseUnavailable.
         """
-        async with using(self._pool, seconds=_BATCH_SECONDS) as conn:
+        async with connection(self._pool, seconds=_BATCH_SECONDS) as conn:
             try:
                 async with conn.transaction():
                     await conn.execute("SET LOCAL lock_timeout TO '1500ms'")
@@ -162,7 +162,7 @@ async def rebuild(
 
     `pool` is to have CONNECTIONS more connections than there are projections.
 
-    Raises RebuildUnderWay where another process does it, StoreUnavailable.
+    Raises RebuildUnderWay where another process does it, DatabaseUnavailable.
     """
     watch = watch or Watch()
     async with alone(pool, "rebuilding", projections):
@@ -178,8 +178,8 @@ async def rebuild(
 
 
 async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]:
-    """Those whose live tables are not of this version, or were never filled. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Those whose live tables are not of this version, or were never filled. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         cursor = await conn.execute("SELECT name, version FROM projection_positions")
         stored = dict(await cursor.fetchall())
     return [each for each in projections if stored.get(each.name) != each.version]
@@ -187,9 +187,9 @@ async def due(pool: Pool, projections: Sequence[Projection]) -> list[Projection]
 
 @contextlib.asynccontextmanager
 async def alone(pool: Pool, schema: Schema, projections: Sequence[Projection]) -> AsyncIterator[None]:
-    """While no other process builds any of these there. Raises RebuildUnderWay, StoreUnavailable."""
+    """While no other process builds any of these there. Raises RebuildUnderWay, DatabaseUnavailable."""
     names = [stored_as(each, schema) for each in projections]
-    async with using(pool, seconds=_DAYS_SECONDS) as conn:
+    async with connection(pool, seconds=_DAYS_SECONDS) as conn:
         try:
             for name in names:
                 async with asyncio.timeout(_BATCH_SECONDS):
@@ -210,7 +210,7 @@ async def _swap(build: Build, log: Log, projection: Projection, watch: Watch) ->
             return
         watch.waits(projection.name)
         await asyncio.sleep(_SWAP_AGAIN_SECONDS)
-    raise StoreUnavailable(f"{projection.name} is built anew, but its live table is in use without end")
+    raise DatabaseUnavailable(f"{projection.name} is built anew, but its live table is in use without end")
 
 
 async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:

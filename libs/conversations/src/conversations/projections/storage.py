@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from contracts import events
-from conversations.database import unbounded, using
+from conversations.database import unbounded
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _TABLES = """
 CREATE TABLE storage (
@@ -42,9 +42,9 @@ NOTHING = Stored(conversations=0, events=0, bytes=0)
 
 async def stored_of(pool: Pool, account_id: str) -> Stored:
     """What an account has stored, as far as the projector has read the log; a second for some 2,000,000
-    conversations. Raises StoreUnavailable.
+    conversations. Raises DatabaseUnavailable.
     """
-    async with using(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
         row = await (await conn.execute(_OF_ACCOUNT, [account_id])).fetchone()
     assert row is not None, "an aggregate without GROUP BY gives one row"
@@ -52,8 +52,8 @@ async def stored_of(pool: Pool, account_id: str) -> Stored:
 
 
 async def stored_by_account(pool: Pool) -> Mapping[str, Stored]:
-    """The same of every account that has something, by its id. Raises StoreUnavailable."""
-    async with using(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
+    """The same of every account that has something, by its id. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
         rows = await (await conn.execute(_BY_ACCOUNT)).fetchall()
     return {account_id: _stored(numbers) for account_id, *numbers in rows}

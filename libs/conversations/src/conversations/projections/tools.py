@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from contracts import events
-from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _TABLES = """
 CREATE TABLE tools (
@@ -49,8 +48,11 @@ class ToolLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> list[ToolLine]:
-    """The lines of a month such as "2026-11", of one account or of all, in order. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The lines of a month such as "2026-11", of one account or of all, in order.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
         cursor = await conn.execute(_LINES, {"month": month, "account_id": account_id})
         names = [column.name for column in cursor.description or ()]
         return [ToolLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]

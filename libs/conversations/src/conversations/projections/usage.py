@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from conversations.aggregate.run_usage import TALLIED, Tally, tally
-from conversations.database import using
 from conversations.projections.projection import LoggedFact, Projection, Statement, put, remove
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _TABLES = """
 CREATE TABLE usage (
@@ -57,8 +56,11 @@ class UsageLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def lines_of(pool: Pool, month: str, account_id: str | None = None) -> list[UsageLine]:
-    """The lines of a month such as "2026-11", of one account or of all, in order. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The lines of a month such as "2026-11", of one account or of all, in order.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
         cursor = await conn.execute(_LINES, {"month": month, "account_id": account_id})
         names = [column.name for column in cursor.description or ()]
         return [UsageLine(**dict(zip(names, row, strict=True))) for row in await cursor.fetchall()]

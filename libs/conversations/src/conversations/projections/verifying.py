@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from psycopg import sql
 
-from conversations.database import EVENTS_TABLE, unbounded, using
+from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.log import Log
 from conversations.projections.comparing import Difference, compare, different_layout
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import BATCH, Build, Watch, alone
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, Pool, connection
 
 _COMPARE_SECONDS = 3600.0
 
@@ -55,7 +55,7 @@ async def verify(
 ) -> list[Verified]:
     """Compare each; `pool` is to have rebuilding.CONNECTIONS more than these.
 
-    Raises RebuildUnderWay where another process verifies, StoreUnavailable.
+    Raises RebuildUnderWay where another process verifies, DatabaseUnavailable.
     """
     async with alone(pool, "verifying", projections):
         build = Build(pool, log, projections, "verifying", watch=watch, batch=batch)
@@ -78,7 +78,7 @@ async def _verify(pool: Pool, build: Build, projection: Projection) -> Verified:
         if stored != projection.version:
             return _told(projection, stored, position, 0, None, ())
         await build.advance(position, only=projection)
-        async with using(pool, seconds=_COMPARE_SECONDS) as scratch, scratch.transaction():
+        async with connection(pool, seconds=_COMPARE_SECONDS) as scratch, scratch.transaction():
             await unbounded(scratch)
             difference = await different_layout(live, scratch, projection.name)
             rows = 0
@@ -110,7 +110,7 @@ def _told(
 
 
 async def _stored(pool: Pool, projection: Projection) -> tuple[int | None, int]:
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         return await _place(conn, projection)
 
 
@@ -122,7 +122,7 @@ async def _place(conn: Connection, projection: Projection) -> tuple[int | None, 
 @contextlib.asynccontextmanager
 async def _snapshot(pool: Pool, projection: Projection) -> AsyncIterator[Connection]:
     """The live table and its position at one moment, for as long as the block takes."""
-    async with using(pool, seconds=_COMPARE_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_COMPARE_SECONDS) as conn, conn.transaction():
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         await unbounded(conn)
         # The lock comes before the snapshot: a swap would put another table in this one's place otherwise.

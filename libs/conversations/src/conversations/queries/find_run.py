@@ -8,10 +8,10 @@ from psycopg import sql
 
 from contracts.values import Form
 from conversations.aggregate.conversation import Run, fold
-from conversations.database import FOUND_TEXT, using
+from conversations.database import FOUND_TEXT
 from conversations.event_store.log import Log
 from conversations.event_store.turns import in_turns
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _PAGE = 500
 _COUNT_SECONDS = 30.0
@@ -88,11 +88,11 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_run(pool: Pool, trace_id: str) -> Found | None:
-    """The run of a trace, or the request in line before a busy conversation. Raises StoreUnavailable.
+    """The run of a trace, or the request in line before a busy conversation. Raises DatabaseUnavailable.
 
     None where it is unknown or erased, or no worker has taken the request up yet.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
@@ -100,7 +100,7 @@ async def find_run(pool: Pool, trace_id: str) -> Found | None:
 
 
 async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
-    """A run out of the log, with its conversation's id. Raises StoreUnavailable, UnreadableEvent.
+    """A run out of the log, with its conversation's id. Raises DatabaseUnavailable, UnreadableEvent.
 
     None where it is unknown or erased, or has not begun.
     """
@@ -114,8 +114,8 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
 
 
 async def count_runs(pool: Pool, conversation_id: str) -> int:
-    """How many runs of a conversation have begun. Raises StoreUnavailable."""
-    async with using(pool, seconds=_COUNT_SECONDS) as conn:
+    """How many runs of a conversation have begun. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_COUNT_SECONDS) as conn:
         row = await (await conn.execute(_COUNT, [conversation_id])).fetchone()
     return row[0] if row else 0
 
@@ -141,7 +141,10 @@ SELECT conversation_id,
 
 
 async def all_ids(log: Log, account_id: str | None = None) -> AsyncIterator[str]:
-    """Every conversation of the log, or of one account, by id; those erased too. Raises StoreUnavailable."""
+    """Every conversation of the log, or of one account, by id; those erased too.
+
+    Raises DatabaseUnavailable.
+    """
     after = ""
     while page := await log.conversation_ids(after, _PAGE):
         accounts = {} if account_id is None else await log.accounts_of(page)

@@ -8,13 +8,13 @@ import msgspec
 from contracts import events, http, wire
 from conversations.aggregate import approvals
 from conversations.aggregate.calls import Approval, Call
-from conversations.database import FOUND_TEXT, using
+from conversations.database import FOUND_TEXT
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.queries.find_run import load_run
 from runtime.logs import get_logger
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 FUNCTION = """
 CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
@@ -40,9 +40,9 @@ class Found(msgspec.Struct, frozen=True):
 async def find_approval(pool: Pool, approval_id: str) -> Found | None:
     """By its id, as the log has it now; None where it is unknown, or its conversation erased.
 
-    Raises StoreUnavailable, UnreadableEvent.
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [approval_id])).fetchone()
     found = None if row is None else await load_run(pool, row[0])
     if found is None:
@@ -90,7 +90,7 @@ async def list_approvals(
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
-    """Those of an account, or of all, the newest first, behind the id `after`. Raises StoreUnavailable.
+    """Those of an account, or of all, the newest first, behind the id `after`. Raises DatabaseUnavailable.
 
     A row that cannot be read is read from the log: an earlier release's projector left fields out of it.
     """
@@ -101,7 +101,7 @@ async def list_approvals(
         "after": after,
         "limit": limit,
     }
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         rows = await (await conn.execute(_LIST, named)).fetchall()
     listed = [(row[6], _readable(row)) for row in rows]
     return [

@@ -6,8 +6,8 @@ import msgspec
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from conversations.database import unbounded, using
-from runtime.postgres import Pool
+from conversations.database import unbounded
+from runtime.postgres import Pool, connection
 
 SEARCH_SECONDS = 20.0
 """A search for a text reads messages, the newest conversations first, for so long at most."""
@@ -48,7 +48,7 @@ async def find_conversations(
 ) -> list[FoundConversation]:
     """Up to `limit`, the one that began last first; none that was erased.
 
-    `before` is (created_at, id) of the last one of the page before. Raises StoreUnavailable, also where a
+    `before` is (created_at, id) of the last one of the page before. Raises DatabaseUnavailable, also where a
     search takes too long.
     """
     fields = msgspec.structs.asdict(wanted)
@@ -63,7 +63,7 @@ async def find_conversations(
     }
     conditions = [condition for name, condition in _CONDITIONS.items() if values[name] is not None]
     query = sql.SQL(" AND ").join([_SELECT, *conditions]) + _ORDER
-    async with using(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=SEARCH_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
         rows = await (await conn.execute(query, values)).fetchall()
     names = FoundConversation.__struct_fields__

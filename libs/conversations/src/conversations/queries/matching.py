@@ -17,7 +17,7 @@ async def place_of(pool: Pool, thread: Thread, history: Sequence[ShownMessage]) 
     """The place after `history`: the end of the conversation, or an earlier reply (`has_gone_on`).
 
     None where the history is another one; it ends with a reply. A message that was not answered counts on
-    neither side. No more is read than is shown. Raises StoreUnavailable, UnreadableEvent.
+    neither side. No more is read than is shown. Raises DatabaseUnavailable, UnreadableEvent.
     """
     shown = [(each.role, each.content.strip()) for each in history]
     said = await _seed(Log(pool), thread.conversation_id)

@@ -7,12 +7,12 @@ from psycopg import sql
 
 from contracts import events
 from conversations.aggregate.run_usage import Tally, spent_of, tally
-from conversations.database import EVENTS_TABLE, NOW, using
+from conversations.database import EVENTS_TABLE, NOW
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.owners import NAMING, Owners
-from runtime.postgres import Connection, Pool
+from runtime.postgres import Connection, Pool, connection
 
 __all__ = [
     "MonthSpent",
@@ -71,9 +71,9 @@ async def month_of(pool: Pool, account_id: str) -> MonthSpent:
     """The current month, by Postgres' clock: the read model, and what the log has behind its position.
 
     All from one snapshot, so that nothing is missed or counted twice however far the projector is behind.
-    Raises StoreUnavailable, also where that takes more than 5 s.
+    Raises DatabaseUnavailable, also where that takes more than 5 s.
     """
-    async with using(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
         # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await conn.execute("LOCK TABLE usage IN ACCESS SHARE MODE")
@@ -96,24 +96,24 @@ async def month_of(pool: Pool, account_id: str) -> MonthSpent:
 
 
 async def this_month(pool: Pool) -> str:
-    """The current month by Postgres' clock, in UTC: "2026-11". Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The current month by Postgres' clock, in UTC: "2026-11". Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         row = await (await conn.execute(_THIS_MONTH)).fetchone()
     assert row is not None
     return str(row[0])
 
 
 async def settled_time(pool: Pool) -> str:
-    """Up to which time the log is complete now: RECENT_SECONDS ago. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Up to which time the log is complete now: RECENT_SECONDS ago. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         row = await (await conn.execute(_SETTLED_TIME, {"recent": RECENT_SECONDS})).fetchone()
     assert row is not None
     return str(row[0])
 
 
 async def projected(pool: Pool, account_id: str, month: str) -> RunTokens:
-    """A month's runs as the read model has them. Raises StoreUnavailable."""
-    async with using(pool, seconds=_LONG_SECONDS) as conn:
+    """A month's runs as the read model has them. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_LONG_SECONDS) as conn:
         rows = await _rows(conn, _PROJECTED, {"account_id": account_id, "month": month})
     runs = {trace_id: tokens for trace_id, tokens, _ in rows}
     return RunTokens(month=month, runs=runs, ended_at={trace_id: at for trace_id, _, at in rows})
@@ -122,7 +122,7 @@ async def projected(pool: Pool, account_id: str, month: str) -> RunTokens:
 async def recount(log: Log, account_id: str, month: str, *, on_progress: Progress | None = None) -> RunTokens:
     """A month's runs counted from the whole log alone; reads all of it, a batch at a time.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     owners, head, position = Owners(log), await log.head(), 0
     tallies: dict[str, Tally] = {}

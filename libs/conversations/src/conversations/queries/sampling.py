@@ -7,8 +7,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from conversations.aggregate.conversation import Run
-from conversations.database import using
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def sample_conversations(
     pool: Pool, account_id: str, runs: RunFilter, most: int, seed: int
 ) -> list[str]:
-    """At most `most` ids of the account's conversations with such a run. Raises StoreUnavailable.
+    """At most `most` ids of the account's conversations with such a run. Raises DatabaseUnavailable.
 
     Read from the projections `runs` and `conversations`, which may be an instant after the log.
     """
@@ -50,7 +49,7 @@ async def sample_conversations(
         "seed": str(seed),
         "most": most,
     }
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         found = await (
             await conn.execute(_SAMPLE + (_TAGGED if runs.metadata else "") + _PICK, asked)
         ).fetchall()

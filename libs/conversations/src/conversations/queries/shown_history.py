@@ -13,10 +13,10 @@ import msgspec
 
 from contracts import events, wire
 from contracts.values import ShownMessage
-from conversations.database import FOUND_TEXT, using
+from conversations.database import FOUND_TEXT
 from conversations.event_store import mapper
 from conversations.queries.find_run import load_run
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _LOOKED_AT = 8
 """So many runs that were asked for with the same are looked at, the newest first: replies made anew."""
@@ -94,10 +94,10 @@ def _thread_of(account_id: str, agent_id: str, key: str) -> str:
 async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> str | None:
     """The trace of the run that was begun last under a key, of those whose hash is a `named_hash_of`.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     thread = _thread_of(account_id, agent_id, key)
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(_NEWEST, [thread, f"{thread}{_BEYOND}"])).fetchone()
     return None if row is None else str(row[0])
 
@@ -107,9 +107,10 @@ async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Co
     more came behind that; None where there is none.
 
     Behind it `message` may have been asked before, in vain: runs that failed before they said anything.
-    `reply` may be what was said by a run that waits for a person. Raises StoreUnavailable, UnreadableEvent.
+    `reply` may be what was said by a run that waits for a person. Raises DatabaseUnavailable,
+    UnreadableEvent.
     """
-    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_BEHIND, [asked, _LOOKED_AT, _EVENTS])).fetchall()
     earlier: Continued | None = None
     for conversation_id, trace_id, topics, states in rows:

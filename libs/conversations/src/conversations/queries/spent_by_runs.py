@@ -6,18 +6,18 @@ import contextlib
 
 from contracts.values import RunSpent, Usage
 from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in, tally
-from conversations.database import unbounded, using
+from conversations.database import unbounded
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.projections.runs import PROJECTION
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 _COUNT_SECONDS = 8.0
 """A command has 12 s, COMMAND_SECONDS."""
 
 
 async def spent_by_runs(pool: Pool, log: Log, conversation_id: str, account_id: str) -> tuple[RunSpent, ...]:
-    """Of those that have ended; more than MAX_SPENT are merged, see RunSpent. Raises StoreUnavailable.
+    """Of those that have ended; more than MAX_SPENT are merged, see RunSpent. Raises DatabaseUnavailable.
 
     A page of the log is in memory at a time.
     """
@@ -37,7 +37,7 @@ async def _projected(
 ) -> tuple[int, list[RunSpent], dict[str, Tally]]:
     """The read model's position; the runs that it has, and as tallies those of them that have not ended."""
     named = {"id": conversation_id, "version": PROJECTION.version, "apart": MAX_SPENT}
-    async with using(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
+    async with connection(pool, seconds=_COUNT_SECONDS) as conn, conn.transaction():
         # The lock comes before the snapshot: what a rebuild's swap brings would be missing in it otherwise.
         await conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await unbounded(conn)

@@ -9,9 +9,9 @@ import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.database import EVENTS_TABLE, FOUND, using
+from conversations.database import EVENTS_TABLE, FOUND
 from conversations.event_store import mapper
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +50,11 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
-    """A conversation by its id; None where it is unknown or erased. Raises StoreUnavailable.
+    """A conversation by its id; None where it is unknown or erased. Raises DatabaseUnavailable.
 
     It takes as long for one of a hundred events as for one of a hundred thousand.
     """
-    async with using(pool) as conn:
+    async with connection(pool) as conn:
         row = await (await conn.execute(_FIND, [conversation_id] * 3)).fetchone()
     if row is None:
         return None
@@ -62,8 +62,11 @@ async def find_thread(pool: Pool, conversation_id: str) -> Thread | None:
 
 
 async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
-    """The version of the last event that had been stored at a time, 0 for none. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """The version of the last event that had been stored at a time, 0 for none.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
         row = await (await conn.execute(_FIRST_BEHIND, [thread.conversation_id, time])).fetchone()
     behind = None if row is None else row[0]
     return thread.version if behind is None else int(behind) - 1
@@ -75,10 +78,10 @@ async def messages_of(
     """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
     `max_bytes` of stored JSON.
 
-    Raises StoreUnavailable, UnreadableEvent.
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
     parameters = [conversation_id, after, until, limit + 1, max_bytes]
-    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_MESSAGES, parameters)).fetchall()
     kept = rows[:limit]
     return Page(
@@ -90,9 +93,9 @@ async def messages_of(
 async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | None:
     """The conversation up to a version; None before its first message.
 
-    Raises StoreUnavailable, UnreadableEvent.
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
-    async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+    async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         named = {"id": conversation_id, "until": until}
         rows = await (await cursor.execute(_SUMMARY, named)).fetchall()
     found = [mapper.event_of(topic, state) for topic, state, _ in rows]

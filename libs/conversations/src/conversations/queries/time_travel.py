@@ -50,7 +50,7 @@ def log_time(text: str) -> str:
 async def past_of(log: Log, conversation_id: str, place: VersionOrTime | None = None) -> Past:
     """The conversation at a place, or now; a place behind its end is its end, before its beginning nothing.
 
-    Raises StoreUnavailable, UnreadableEvent.
+    Raises DatabaseUnavailable, UnreadableEvent.
     """
     entries = await log.rows(conversation_id)
     head = entries[-1].version if entries else 0

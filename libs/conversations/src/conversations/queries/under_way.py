@@ -2,9 +2,8 @@
 
 import msgspec
 
-from conversations.database import using
 from conversations.projections.registry import PROJECTIONS
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 
 
 class UnderWay(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,16 +28,16 @@ class ReadModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def under_way(pool: Pool) -> UnderWay:
-    """Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         row = await (await conn.execute(_UNDER_WAY)).fetchone()
     assert row is not None, "SELECT without FROM gives one row"
     return UnderWay(**dict(zip(UnderWay.__struct_fields__, row, strict=True)))
 
 
 async def read_models(pool: Pool) -> list[ReadModel]:
-    """Those of this program, by name. Raises StoreUnavailable."""
-    async with using(pool) as conn:
+    """Those of this program, by name. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
         rows = await (await conn.execute(_READ_MODELS, [[each.name for each in PROJECTIONS]])).fetchall()
     return [ReadModel(name=name, position=position, parked=parked) for name, position, parked in rows]
 

@@ -6,8 +6,8 @@ from typing import LiteralString
 
 import msgspec
 
-from conversations.database import FOUND_TEXT, server_now, using
-from runtime.postgres import Pool
+from conversations.database import FOUND_TEXT, server_now
+from runtime.postgres import Pool, connection
 
 _PAGE = 50
 _BEYOND = "g"  # every id
@@ -31,14 +31,14 @@ class Unlisted(msgspec.Struct, frozen=True):
 async def unlisted(pool: Pool, *, idle_seconds: float | None = None) -> AsyncIterator[Unlisted]:
     """Those that are not erased, the oldest first; or only those of which nothing was stored for so long.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     until = None
     if idle_seconds is not None:
         until = datetime.fromisoformat(await server_now(pool)) - timedelta(seconds=idle_seconds)
     after, before = "", _BEYOND if until is None else _first_id(until)
     while True:
-        async with using(pool) as conn, conn.cursor(binary=True) as cursor:
+        async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
             rows = await (await cursor.execute(_FIND, [after, before, _PAGE])).fetchall()
         if not rows:
             return

@@ -39,7 +39,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def outgoing(log: Log, conversation_id: str) -> Outgoing:
-    """What can be moved of a conversation now. Raises StoreUnavailable, UnreadableEvent."""
+    """What can be moved of a conversation now. Raises DatabaseUnavailable, UnreadableEvent."""
     entries = await log.rows(conversation_id)
     kept = settled([entry.event for entry in entries])
     return Outgoing(tuple(entries[:kept]), len(entries) - kept)
@@ -56,7 +56,7 @@ def renamed(carried: Carried, names: Names) -> Carried:
 
 
 async def planned(log: Log, carried: Carried) -> Move:
-    """What its import will be. Raises Clash, StoreUnavailable."""
+    """What its import will be. Raises Clash, DatabaseUnavailable."""
     here = await log.rows(carried.conversation_id)
     if not here:
         return Move("new", carried.stored[0].version - 1)
@@ -77,7 +77,7 @@ async def planned(log: Log, carried: Carried) -> Move:
 
 
 async def bring(store: ConversationStore, carried: Carried, move: Move) -> None:
-    """Store what is not here yet. Raises VersionConflict where it has changed since, StoreUnavailable."""
+    """Store what is not here yet. Raises VersionConflict where it has changed since, DatabaseUnavailable."""
     lacking = [each for each in carried.stored if each.version > move.have]
     await store.append_stored(
         carried.conversation_id, move.have, [(each.topic, each.state) for each in lacking]

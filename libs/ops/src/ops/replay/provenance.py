@@ -109,7 +109,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
 async def made(pool: Pool, name: str) -> Made:
     """What made the message of this id, or the reply of this trace.
 
-    Raises NoneSuchError, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    Raises NoneSuchError, DatabaseUnavailable, UnreadableEvent.
     """
     log = Log(pool)
     conversation_id, trace_id = await _place_of(pool, log, name)

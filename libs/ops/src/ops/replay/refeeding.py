@@ -7,12 +7,12 @@ import msgspec
 
 from administration import Admin
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
-from conversations.errors import StoreUnavailable
 from conversations.event_store.feed_reader import FeedReader
 from conversations.event_store.log import Log
 from ops.admin import working
 from ops.admin.errors import RefusedError
 from ops.replay.read_models import Bar
+from runtime.postgres import DatabaseUnavailable
 
 BATCH = 200
 _TRIES = 20
@@ -52,7 +52,7 @@ async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int
     """Have EVENTS hold every event from position `start` on, and no other. Returns how many it published.
 
     Safe while projectors run: whoever comes second with an event is refused, and looks where EVENTS ends.
-    Raises BusUnavailable, StoreUnavailable.
+    Raises BusUnavailable, DatabaseUnavailable.
     """
     reader = FeedReader(log)
     end, published = await _begin(bus, reader, start)
@@ -92,7 +92,7 @@ async def _run(admin: Admin, start: int) -> Refed:
 
         try:
             published = await refeed(_bus(admin), Log(admin.pool), start, on_position)
-        except (BusUnavailable, StoreUnavailable) as error:
+        except (BusUnavailable, DatabaseUnavailable) as error:
             raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
     return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)
 
@@ -100,7 +100,7 @@ async def _run(admin: Admin, start: int) -> Refed:
 async def _head(admin: Admin) -> int:
     try:
         return await Log(admin.pool).head()
-    except StoreUnavailable as error:
+    except DatabaseUnavailable as error:
         raise RefusedError(f"the database does not answer: {error}") from None
 
 

@@ -5,11 +5,10 @@ Until it is counted, requests are admitted (what Redis has forgotten stops nobod
 
 import asyncio
 
-from conversations.errors import StoreUnavailable
 from conversations.queries import month_usage
 from limits import Limiter, RedisUnavailable
 from runtime import logs, telemetry
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool
 
 UNCOUNTED = "agentchat.limits.month_uncounted"
 """Counts admissions whose month is not known, or (`known`) was counted too long ago and is counted again."""
@@ -57,6 +56,6 @@ class MonthCounts:
                         self._log.info("month_counted", account_id=account_id)
                         return
                 await asyncio.sleep(_OVERTAKEN_SECONDS)
-            except (RedisUnavailable, StoreUnavailable) as error:
+            except (RedisUnavailable, DatabaseUnavailable) as error:
                 self._log.warning("month_not_counted", account_id=account_id, reason=str(error))
                 await asyncio.sleep(_AWAY_SECONDS)

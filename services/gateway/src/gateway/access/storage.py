@@ -10,13 +10,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from conversations.errors import StoreUnavailable
 from conversations.projections.storage import stored_of
 from directory.caller import Caller
 from gateway.http.problems import Refusal
 from runtime import logs
 from runtime.bounded import BoundedMap
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool
 
 CACHED_SECONDS = 3.0
 LARGEST_SHARE = 0.05
@@ -91,7 +90,7 @@ class StorageBounds:
             began = self._clock()
             try:
                 stored = await stored_of(self._pool, account_id)
-            except StoreUnavailable as error:
+            except DatabaseUnavailable as error:
                 self._log.warning("storage_not_read", account_id=account_id, reason=str(error))
                 return
             now = self._clock()

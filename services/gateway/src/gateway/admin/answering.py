@@ -22,7 +22,7 @@ _ACTOR = re.compile(r"[!-~]{1,100}")
 async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: Admin) -> Answer[Any]:
     """`path` holds the parts of the address.
 
-    Raises AdminError, Refusal, ClientGone, DatabaseUnavailable, BusUnavailable, StoreUnavailable.
+    Raises AdminError, Refusal, ClientGone, DatabaseUnavailable, BusUnavailable.
     """
     acting = msgspec.structs.replace(admin, actor=_actor(exchange, admin.actor))
     return _answer(route, await route.call(acting, **await arguments(exchange, route, path)))

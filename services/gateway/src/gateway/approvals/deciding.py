@@ -16,7 +16,7 @@ from runtime import failpoints
 
 
 async def owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
-    """Raises Refusal, in the same words for every reason that it is not found; StoreUnavailable."""
+    """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
     approval_id = approval_id.lower()
     found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None
     if found is None or found.account_id != caller.account_id:

@@ -20,11 +20,10 @@ from conversations.claims import idempotency, tries
 from conversations.claims.idempotency import Claim, KeyConflict
 from conversations.claims.table import Claims
 from conversations.claims.tries import Try
-from conversations.errors import StoreUnavailable
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal, invalid
 from gateway.openapi.described import described
-from runtime.postgres import Pool
+from runtime.postgres import DatabaseUnavailable, Pool
 
 NAME = "Idempotency-Key"
 MAX_LENGTH = 255
@@ -61,7 +60,7 @@ class Key(msgspec.Struct, frozen=True):
     async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
         """Claim the key for `request` and `seconds`, or find what it stands for; without a key, go ahead.
 
-        Raises Refusal: 409 where it stands for another request; StoreUnavailable.
+        Raises Refusal: 409 where it stands for another request; DatabaseUnavailable.
         """
         if self.text is None:
             return _claim_of(request)
@@ -72,7 +71,7 @@ class Key(msgspec.Struct, frozen=True):
     async def claim_command(self, claims: Claims, command: C) -> C:
         """The command as the first request with this key gave it: with its trace, and what it is to begin.
 
-        By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, StoreUnavailable.
+        By these it is obeyed once, so nobody waits for anybody. Raises Refusal: 409, DatabaseUnavailable.
         """
         if self.text is None:
             return command
@@ -112,13 +111,13 @@ class Key(msgspec.Struct, frozen=True):
     async def extend(self, pool: Pool, claim: Claim, seconds: float) -> None:
         """The claim's request waits in line: leave it so many seconds more."""
         if claim.key_hash:
-            with contextlib.suppress(StoreUnavailable):
+            with contextlib.suppress(DatabaseUnavailable):
                 await idempotency.extend(pool, claim, seconds)
 
     async def give_up(self, pool: Pool, claim: Claim, *, refused: bool) -> None:
         """The claim's request was not accepted; `refused`: by a worker. If this fails, it expires."""
         if claim.key_hash:
-            with contextlib.suppress(StoreUnavailable):
+            with contextlib.suppress(DatabaseUnavailable):
                 await idempotency.give_up(pool, claim, refused=refused)
 
 
@@ -128,7 +127,7 @@ class Tried(Key, frozen=True, kw_only=True):
     attempted: Try
 
     async def claim(self, claims: Claims, request: ChatRequested, seconds: float) -> Claim:
-        """That of the other tries, or one of its own. Raises StoreUnavailable."""
+        """That of the other tries, or one of its own. Raises DatabaseUnavailable."""
         found = await tries.claim_try(
             claims,
             self.attempted,
@@ -141,13 +140,13 @@ class Tried(Key, frozen=True, kw_only=True):
     async def answered(self, claims: Claims, claim: Claim) -> None:
         """No try comes behind this one."""
         if claim.key_hash:
-            with contextlib.suppress(StoreUnavailable):
+            with contextlib.suppress(DatabaseUnavailable):
                 await tries.answered(claims, self.attempted, claim.trace_id)
 
 
 @described("idempotency_conflict", parameters=[IDEMPOTENCY_KEY])
 async def key_of(exchange: Exchange, pool: Pool, account_id: str) -> Key:
-    """The key of this request, and whether it is known. Raises StoreUnavailable."""
+    """The key of this request, and whether it is known. Raises DatabaseUnavailable."""
     values = exchange.header(NAME.lower().encode())
     if not values:
         return Key(None)

@@ -50,7 +50,7 @@ async def launched(
 
     That is the run of an earlier request where its key is that one's: then the answer has its trace. One that
     is not `streaming` gives no text but the whole reply. A `fork` is made first. Raises Refusal, ClientGone,
-    BusUnavailable, StoreUnavailable.
+    BusUnavailable, DatabaseUnavailable.
     """
     attempt = _Launch(parts, request, key, slot, fork)
     end = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
@@ -230,7 +230,7 @@ async def launch(
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
     The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
-    ClientGone, BusUnavailable, StoreUnavailable.
+    ClientGone, BusUnavailable, DatabaseUnavailable.
     """
     if ask.key is not None and key.text is None:
         key = Key(ask.key)

@@ -31,7 +31,7 @@ async def resume(
     """Have it decided as `ask` has it, and follow the run from behind its wait until it has been answered.
 
     Its place among the account's runs is for the worker to take. Raises Refusal, ClientGone, BusUnavailable,
-    StoreUnavailable, UnreadableEvent.
+    DatabaseUnavailable, UnreadableEvent.
     """
     await slot.give_back()
     async with parts.account_bounds.reading(caller):

@@ -106,7 +106,7 @@ async def found(
     since, where there is one; else as it is.
 
     `key` is the caller's own name for it, or the id that we gave it. `hash_of` gives what is stored of a
-    digest of texts. Raises StoreUnavailable, UnreadableEvent.
+    digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
     """
     thread = await _thread(pool, account_id, key)
     if thread is not None:

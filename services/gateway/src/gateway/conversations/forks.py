@@ -79,7 +79,8 @@ async def fork(
 ) -> Answer[ConversationRow]:
     """POST /v1/conversations/{conversation_id}/fork: one fork for an Idempotency-Key.
 
-    Raises Refusal, ClientGone, StoreUnavailable, and BusUnavailable where it is unknown whether there is one.
+    Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether there is
+    one.
     """
     parts, exchange, source_id = parts_of(request), of(request.scope), conversation_id.lower()
     key = await key_of(exchange, parts.pool, caller.account_id)

@@ -117,7 +117,8 @@ async def describe(
 ) -> Answer[ConversationRow]:
     """PATCH /v1/conversations/{conversation_id}: by its Idempotency-Key once, whatever was set since.
 
-    Raises Refusal, ClientGone, StoreUnavailable, and BusUnavailable where it is unknown whether it was set.
+    Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was
+    set.
     """
     parts, exchange, conversation_id = parts_of(request), of(request.scope), conversation_id.lower()
     key = await key_of(exchange, parts.pool, caller.account_id)

@@ -78,7 +78,7 @@ async def provide_thread(
 
 
 async def shown(request: Request[Any, Any, Any], thread: ShownThread) -> Answer[ConversationRow]:
-    """The answer that shows it. Raises Refusal, StoreUnavailable."""
+    """The answer that shows it. Raises Refusal, DatabaseUnavailable."""
     found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
     if found is None:
         raise Refusal("conversation_not_found")

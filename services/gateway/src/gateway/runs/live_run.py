@@ -11,13 +11,13 @@ from bus import BusUnavailable, Traces
 from contracts import frames
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update, Waiting
-from conversations.errors import StoreUnavailable
 from gateway.runs.behind import Behind
 from gateway.runs.call_order import CallOrder
 from gateway.runs.run_log import RunLog
 from gateway.runs.view import View
 from gateway.runs.wake import Followed
 from runtime import logs
+from runtime.postgres import DatabaseUnavailable
 
 _SILENT_AGAIN_SECONDS = 5.0
 _SOON_SECONDS = 2.0
@@ -208,7 +208,7 @@ class LiveRun(Followed):
         try:
             async with asyncio.timeout(_REPAIR_SECONDS):
                 run = await self._log.read()
-        except (StoreUnavailable, TimeoutError):
+        except (DatabaseUnavailable, TimeoutError):
             return False
         if self._log.erased:
             self._put(self._view.feed_erased())

@@ -26,7 +26,7 @@ class RunLog:
         self.whole = True
 
     async def read(self) -> Run | None:
-        """The run up to now; None if the log has none. Raises StoreUnavailable.
+        """The run up to now; None if the log has none. Raises DatabaseUnavailable.
 
         Only the events of the run's own trace are used: the conversation may be anybody's.
         """

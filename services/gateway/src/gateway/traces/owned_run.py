@@ -25,7 +25,7 @@ TraceId = Annotated[
 async def run_of(parts: Parts, caller: Caller, trace_id: str) -> Found:
     """The caller's run or request in line.
 
-    Raises Refusal, in the same words for every reason that it is not found; StoreUnavailable.
+    Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable.
     """
     found = await find_run(parts.pool, trace_id) if ids.is_trace_id(trace_id) else None
     if found is None or found.account_id != caller.account_id:

@@ -20,7 +20,7 @@ class StillHeld(Exception):  # noqa: N818 - a state of things
 
 
 async def end_exhausted(parts: Parts, exhausted: Exhausted) -> None:
-    """Handle one message. Raises StillHeld, StoreUnavailable, BusUnavailable: then it is handled again."""
+    """Handle one message. Raises StillHeld, DatabaseUnavailable, BusUnavailable: then it is handled again."""
     logs.get_logger("exhausted").error(
         "deliveries_exhausted", stream=exhausted.stream, deliveries=exhausted.deliveries
     )

@@ -3,13 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from conversations.errors import (
-    StoreUnavailable,
-    UnknownEvent,
-    UnreadableEvent,
-    VersionConflict,
-    WaiterLost,
-)
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
 from orchestrator.opening.slots import NoSlotYet
 from orchestrator.opening.taking import LeaseHeld
 from orchestrator.parts import Parts
@@ -45,7 +39,7 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
         await _put_back(parts, received, "lost", _LOST_SECONDS)
     except UnknownEvent as error:
         await _put_back(parts, received, str(error), _unknown_delay(parts, deliveries))
-    except (StoreUnavailable, DatabaseUnavailable, UnreadableEvent) as error:
+    except (DatabaseUnavailable, UnreadableEvent) as error:
         await _put_back(parts, received, str(error), _away_delay(parts, deliveries))
     except Exception:  # noqa: BLE001 - the outermost frame of a request
         logs.get_logger("inbox").exception("request_broke")
@@ -75,7 +69,7 @@ async def _leased_delay(parts: Parts, received: Received) -> float:
         return _LEASED_SECONDS[deliveries - 1]
     try:
         held = await parts.leases.alive(received.request.trace_id)
-    except StoreUnavailable:
+    except DatabaseUnavailable:
         held = True
     return _LEASED_LATER_SECONDS if held or deliveries > _EXPIRED_DELIVERIES else _EXPIRED_SECONDS
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from contracts import frames
-from conversations.errors import StoreUnavailable
 from orchestrator.lease.load import report_load
 from orchestrator.parts import Parts
 from orchestrator.stages import Running, Taken, Waiting
 from runtime import logs
+from runtime.postgres import DatabaseUnavailable
 
 
 async def beat(parts: Parts) -> None:
@@ -32,7 +32,7 @@ async def _every(seconds: float, work: Callable[[], Awaitable[None]], *, again: 
         pause = seconds
         try:
             await work()
-        except StoreUnavailable as error:
+        except DatabaseUnavailable as error:
             logs.get_logger("heartbeat").warning("not_renewed", reason=str(error))
             pause = seconds if again is None else again
         except Exception:  # noqa: BLE001 - the outermost loop: without it every run here would be lost

@@ -21,7 +21,7 @@ from orchestrator.stages import Found, Opened, Received
 async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None) -> Opened | None:
     """Begin the run; None where that is not to be done like this. `clock`: of a run that began before.
 
-    Raises StoreUnavailable, UnstorableEvent.
+    Raises DatabaseUnavailable, UnstorableEvent.
     """
     request = received.request
     agent = parts.agents.known(request.account_id, request.agent_id)

@@ -40,7 +40,7 @@ async def decide(
 ) -> Opened | Ended | Paused | Refusal | Wait | NoSlot:
     """The outcome for now. `waited`: it is in line, has told its caller so, and has no slot of the account's.
 
-    Raises NoSlotYet, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
     """
     while True:
         run = conversation.run(taken.trace_id)

@@ -13,7 +13,7 @@ from orchestrator.stages import Ended, Opened, Paused, Taken
 async def open_run(parts: Parts, taken: Taken) -> Opened | Ended | Paused | Refusal:
     """The first append, after a wait for the request's turn where the conversation is busy.
 
-    Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, StoreUnavailable, DatabaseUnavailable,
+    Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable,
     UnreadableEvent.
     """
     has_waited = taken.delivery.attempt > 1 or taken.request.attempt > 1  # perhaps, at another worker

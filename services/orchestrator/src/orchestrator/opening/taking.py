@@ -24,7 +24,7 @@ async def take(parts: Parts, received: Received) -> Taken:
     """Take the lease, and read what is to be decided upon.
 
     What is read before the lease is had may be old: the conversation's version then says so. Raises
-    LeaseHeld, StoreUnavailable, DatabaseUnavailable.
+    LeaseHeld, DatabaseUnavailable.
     """
     request = received.request
     lease, agent, cancelled, read = await asyncio.gather(

@@ -23,7 +23,7 @@ _UNKNOWN_DELIVERIES = 45
 async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.Ended | Refusal:
     """What becomes of a request whose conversation could not be read.
 
-    Raises that error again while another worker is to have a try, and StoreUnavailable.
+    Raises that error again while another worker is to have a try, and DatabaseUnavailable.
     """
     most = _UNKNOWN_DELIVERIES if isinstance(error, UnknownEvent) else _DELIVERIES
     if taken.delivery.attempt < most:
@@ -36,7 +36,7 @@ async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> 
 async def end_unread(parts: Parts, request: ChatRequested, now: str) -> Ended | Refusal:
     """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     while True:
         conversation = await parts.store.load_readable(request.conversation_id)

@@ -11,7 +11,7 @@ from contracts import frames
 from contracts.timings import LINE_SECONDS
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import Refusal, Wait
-from conversations.errors import StoreUnavailable, WaitingLineFull
+from conversations.errors import WaitingLineFull
 from conversations.leases.waiting_line import LOOK_SECONDS
 from orchestrator.opening.deciding import decide
 from orchestrator.opening.slots import NoSlot, give_back
@@ -19,6 +19,7 @@ from orchestrator.parts import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
 from orchestrator.stages import Ended, Opened, Paused, Taken
+from runtime.postgres import DatabaseUnavailable
 
 _SLOT_SECONDS = 1.0
 _BUSY = "Another message of this conversation is being answered."
@@ -30,7 +31,7 @@ async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opene
     """Take a place in line, say `Queued`, and hold no slot until the request's turn has come and is decided.
 
     Where it raises, the request is put back: its place is kept for who takes it up next. Raises Interrupted,
-    WaiterLost, StoreUnavailable, DatabaseUnavailable, UnreadableEvent.
+    WaiterLost, DatabaseUnavailable, UnreadableEvent.
     """
     request = taken.request
     taken.delivery.free_slot()
@@ -51,7 +52,7 @@ async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opene
 
 async def leave_line(parts: Parts, taken: Taken) -> None:
     """Give up the place that the request has here, or had at another worker; else it has to expire."""
-    with suppress(StoreUnavailable):
+    with suppress(DatabaseUnavailable):
         await parts.line.leave(taken.trace_id)
 
 
@@ -82,7 +83,7 @@ async def _turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Conversation 
     """The conversation once nobody is before this request and no run is worked on; None when time is up.
 
     One that was refused a run slot first waits a little; not for a slot that cannot be free in time. Raises
-    StoreUnavailable.
+    DatabaseUnavailable.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + LINE_SECONDS - taken.clock.seconds_since(taken.request.requested_at)

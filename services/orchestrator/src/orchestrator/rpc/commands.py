@@ -19,13 +19,14 @@ from contracts.messages import (
     ForkConversation,
 )
 from contracts.timings import COMMAND_SECONDS
-from conversations.errors import StoreUnavailable, UnknownEvent
+from conversations.errors import UnknownEvent
 from orchestrator.parts import Parts
 from orchestrator.rpc.deciding import decide
 from orchestrator.rpc.describing import describe
 from orchestrator.rpc.erasing import erase
 from orchestrator.rpc.forking import fork
 from runtime import logs
+from runtime.postgres import DatabaseUnavailable
 
 QUEUE = "orchestrators"
 Answer = EraseAnswered | DescribeAnswered | ApprovalAnswered | ForkAnswered
@@ -67,7 +68,7 @@ class Commands:
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
                 return await _obeyed(self._parts, command)
-        except (StoreUnavailable, BusUnavailable, TimeoutError) as error:
+        except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
             logs.get_logger("commands").warning("not_obeyed", reason=str(error))
             return _unavailable(command)
         except UnknownEvent as error:

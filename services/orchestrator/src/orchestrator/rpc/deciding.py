@@ -32,7 +32,7 @@ _AWAY = ApprovalAnswered(code="overloaded", detail="The tool cannot be asked abo
 async def decide(parts: Parts, command: DecideApproval) -> ApprovalAnswered:
     """Decide, if nobody has; safe to repeat.
 
-    Raises StoreUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
     """
     try:
         while True:

@@ -13,7 +13,7 @@ from orchestrator.parts import Parts
 
 
 async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswered:
-    """Obey it once, however often it is given. Raises StoreUnavailable."""
+    """Obey it once, however often it is given. Raises DatabaseUnavailable."""
     while True:
         conversation = await _load(parts, command.conversation_id)
         decided = description.describe(conversation, command, await server_now(parts.pool))
@@ -30,7 +30,7 @@ async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswe
 
 
 async def _load(parts: Parts, conversation_id: str) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises StoreUnavailable."""
+    """The conversation; without those of its events that cannot be decoded. Raises DatabaseUnavailable."""
     try:
         return await parts.store.load(conversation_id)
     except UnreadableEvent:

@@ -15,12 +15,13 @@ from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.run_usage import merged, spent_of
 from conversations.aggregate.turn import cancel
 from conversations.database import server_now
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.queries.spent_by_runs import spent_by_runs
 from orchestrator.parts import Parts
 from orchestrator.run.endings import end_frame, settle
 from orchestrator.run.log import run_of
+from runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 0.1
 
@@ -28,7 +29,7 @@ _LOOK_SECONDS = 0.1
 async def erase(parts: Parts, command: EraseConversation) -> bool:
     """Erase a conversation. Whether this command has erased it, now or when it was given before.
 
-    Raises StoreUnavailable, BusUnavailable.
+    Raises DatabaseUnavailable, BusUnavailable.
     """
     log = Log(parts.pool)
     found = await log.newest_run(command.conversation_id)
@@ -57,7 +58,7 @@ async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncI
         await parts.line.go_before_all(command.conversation_id, command.trace_id)
         yield
     finally:
-        with contextlib.suppress(StoreUnavailable):
+        with contextlib.suppress(DatabaseUnavailable):
             await parts.line.leave(command.trace_id)
 
 

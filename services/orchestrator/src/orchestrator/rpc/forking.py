@@ -29,7 +29,7 @@ ABANDONED_SECONDS = 60.0
 async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
     """Obey it once, however often it is given.
 
-    Raises StoreUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
     """
     log = Log(parts.pool)
     while True:
@@ -59,7 +59,7 @@ async def remove_abandoned(
 ) -> int:
     """Erase the forks that were begun so long ago and lack copies; returns how many.
 
-    Raises StoreUnavailable.
+    Raises DatabaseUnavailable.
     """
     log, removed = Log(pool), 0
     for conversation_id in await abandoned_forks(pool, seconds=seconds):

@@ -15,7 +15,7 @@ from contracts import messages, subjects, wire
 from contracts.messages import AskedTool, WhatIfAnswered
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.turn import Begin, ask_again, open_turn
-from conversations.errors import StoreUnavailable, UnknownEvent, UnreadableEvent
+from conversations.errors import UnknownEvent, UnreadableEvent
 from conversations.event_store.log import Log
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
@@ -101,7 +101,7 @@ async def answered(parts: Parts, question: messages.WhatIf, interruption: Interr
         if interrupted.reason == "deadline":
             return _failed(rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s.")
         return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
-    except (StoreUnavailable, DatabaseUnavailable, UnknownEvent) as error:
+    except (DatabaseUnavailable, UnknownEvent) as error:
         return WhatIfAnswered(outcome="unavailable", detail=str(error))
     except UnreadableEvent as error:
         return _failed(rerun, "internal_error", f"The conversation cannot be read: {error}")
@@ -209,8 +209,7 @@ class Rerun:
 async def _prepared(parts: Parts, question: messages.WhatIf) -> Rerun | None:
     """None where the account has no such run that has ended.
 
-    Raises ModelFailure for an agent that cannot be used, StoreUnavailable, UnreadableEvent,
-    DatabaseUnavailable.
+    Raises ModelFailure for an agent that cannot be used, DatabaseUnavailable, UnreadableEvent.
     """
     conversation = await Log(parts.pool).conversation(question.conversation_id)
     recorded = conversation.run(question.trace_id)

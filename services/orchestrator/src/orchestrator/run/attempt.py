@@ -9,7 +9,7 @@ from contracts import events
 from contracts.timings import RUN_SECONDS
 from contracts.values import Usage
 from conversations.aggregate.turn import cancel, fail
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import VersionConflict
 from orchestrator.agents.credentials import credentials_of
 from orchestrator.lease.fence import Fence
 from orchestrator.models import ModelFailure
@@ -30,12 +30,13 @@ from orchestrator.stages import Ended, Opened, Paused
 from orchestrator.tools.listing import ToolsUnavailable
 from orchestrator.tools.tool_calls import ToolCalls
 from runtime import failpoints, genai, logs, telemetry
+from runtime.postgres import DatabaseUnavailable
 
 
 async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
     """Work until the run has ended in the log, or waits there for a person.
 
-    Raises Interrupted ("shutdown" and "lost"), VersionConflict, StoreUnavailable: then it goes on, here or
+    Raises Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: then it goes on, here or
     elsewhere.
     """
     attempt = Attempt(parts, opened)
@@ -45,7 +46,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
         await parts.limiter.hold([(request.account_id, request.trace_id)])
     try:
         await attempt.go()
-    except (Interrupted, VersionConflict, StoreUnavailable):
+    except (Interrupted, VersionConflict, DatabaseUnavailable):
         raise
     except Exception:
         log.exception("run_broke")

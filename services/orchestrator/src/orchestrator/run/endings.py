@@ -9,13 +9,13 @@ from contracts import events, frames
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import Refusal
-from conversations.errors import StoreUnavailable
 from conversations.leases.leases import Lease
 from orchestrator.parts import Parts
 from orchestrator.run.interruption import Interrupted
 from orchestrator.run.resume import already_sent
 from orchestrator.stages import Ended, Paused, Taken
 from runtime import failpoints, logs
+from runtime.postgres import DatabaseUnavailable
 
 CANCELLED = "The run was cancelled."
 
@@ -101,7 +101,7 @@ async def release(parts: Parts, stage: Taken) -> None:
 
 async def release_lease(parts: Parts, trace_id: str, lease: Lease) -> None:
     """Postgres not answering only means that the lease has to expire."""
-    with contextlib.suppress(StoreUnavailable):
+    with contextlib.suppress(DatabaseUnavailable):
         await parts.leases.release(trace_id, lease)
 
 

@@ -7,11 +7,12 @@ from typing import Protocol
 
 from contracts import events
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.errors import StoreUnavailable, VersionConflict
+from conversations.errors import VersionConflict
 from conversations.event_store.appending import LeaseChange
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Lease, Leases
 from runtime import failpoints
+from runtime.postgres import DatabaseUnavailable
 
 _APPEND_SECONDS = 10.0
 _APPEND_AGAIN_SECONDS = 0.25
@@ -62,7 +63,7 @@ class RunLog:
 
         Behind what the account has said of the conversation meanwhile, which leaves the run as it is. The end
         of the run releases its lease in the same statement, and so does its wait for a person.
-        Raises VersionConflict where another worker has the run, StoreUnavailable.
+        Raises VersionConflict where another worker has the run, DatabaseUnavailable.
         """
         loop = asyncio.get_running_loop()
         leaves = isinstance(new[-1], _LEAVES)
@@ -75,7 +76,7 @@ class RunLog:
                 if release is not None:
                     self._leases.ended(self._trace_id, self._lease)
                 failpoints.reach("orchestrator-appended")
-            except StoreUnavailable:
+            except DatabaseUnavailable:
                 if loop.time() > end:
                     raise
                 await asyncio.sleep(_APPEND_AGAIN_SECONDS)
@@ -83,7 +84,7 @@ class RunLog:
                 return
 
     async def _append(self, new: Sequence[events.Event], release: LeaseChange | None = None) -> None:
-        """Raises VersionConflict, StoreUnavailable, UnreadableEvent."""
+        """Raises VersionConflict, DatabaseUnavailable, UnreadableEvent."""
         while True:
             try:
                 self.conversation = await self._store.append(self.conversation, new, release=release)
@@ -98,7 +99,7 @@ class RunLog:
 
     async def note(self, event: events.Event) -> None:
         """Append what nobody depends on, once and within a second."""
-        with contextlib.suppress(StoreUnavailable, VersionConflict, TimeoutError):
+        with contextlib.suppress(DatabaseUnavailable, VersionConflict, TimeoutError):
             async with asyncio.timeout(_NOTE_SECONDS):
                 await self._append([event])
 

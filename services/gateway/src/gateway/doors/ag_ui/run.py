@@ -38,7 +38,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> R
 
     What is resumed is the run that waits, whatever is shown.
 
-    Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
+    Raises Refusal, ClientGone, DatabaseUnavailable.
     """
     account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
     agent_id = await agent_of(parts, asker, agent)

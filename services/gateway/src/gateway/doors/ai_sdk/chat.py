@@ -26,7 +26,7 @@ async def _read(parts: Parts, exchange: Exchange, asker: Asker, agent: str) -> A
 
     What was decided in the last message is of a run that waits, whatever else is shown.
 
-    Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable.
+    Raises Refusal, ClientGone, DatabaseUnavailable.
     """
     account_id, limit = asker.caller.account_id, asker.caller.plan.max_message_bytes
     agent_id = await agent_of(parts, asker, agent)

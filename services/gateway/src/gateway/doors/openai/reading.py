@@ -42,7 +42,7 @@ class CompletionAsk(Ask, frozen=True, kw_only=True):
     body=BODY,
 )
 async def read(parts: Parts, exchange: Exchange, asker: Asker) -> CompletionAsk:
-    """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
+    """Raises Refusal, ClientGone, DatabaseUnavailable."""
     limit = asker.caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
     is_task = open_webui.is_task(exchange, given.shown)

@@ -62,7 +62,7 @@ def shown_id(conversation_id: str) -> str:
 
 
 async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, Found]:
-    """What a response is, and its run or request in line. Raises Refusal: 404; StoreUnavailable."""
+    """What a response is, and its run or request in line. Raises Refusal: 404; DatabaseUnavailable."""
     named = named_by(given)
     if named is None:
         raise no_such_response()
@@ -105,7 +105,7 @@ async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) 
 
     Behind one without a reply it would be half a run: then a new one begins with the texts.
 
-    Raises Refusal (`unknown` where the account has no such response), StoreUnavailable, UnreadableEvent.
+    Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
     try:
         named, found = await found_response(parts, caller, previous)

@@ -74,7 +74,7 @@ class ResponseAsk(Ask, frozen=True, kw_only=True):
     body=BODY,
 )
 async def _read(parts: Parts, exchange: Exchange, asker: Asker) -> ResponseAsk:
-    """Raises Refusal, ClientGone, StoreUnavailable, DatabaseUnavailable."""
+    """Raises Refusal, ClientGone, DatabaseUnavailable."""
     caller = asker.caller
     limit = caller.plan.max_message_bytes
     given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))

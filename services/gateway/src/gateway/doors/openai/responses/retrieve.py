@@ -113,7 +113,7 @@ async def response_of(
 ) -> tuple[wire.Response, wire.Response, Behind | None]:
     """A response as far as the log has it, as it began, and what it is behind of, if anything.
 
-    Raises Refusal: 404; StoreUnavailable, UnreadableEvent.
+    Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
     """
     begun = wire.Response(
         id=response_id(named.trace_id, named.behind),
