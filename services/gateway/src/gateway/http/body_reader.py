@@ -39,11 +39,11 @@ class BodyReader:
 
         `size` is the body's, in bytes: an account that sends too many waits. Raises ShareExceeded.
         """
-        while account_id is not None and (wait := self._budget.wait_seconds(account_id)) > 0:
-            if wait > MOST_WAIT_SECONDS:
-                raise ShareExceeded(wait)
-            await asyncio.sleep(wait)
         if account_id is not None:
+            if (wait := self._budget.wait_seconds(account_id)) > MOST_WAIT_SECONDS:
+                raise ShareExceeded(wait)
+            # Spent before the wait, so that the next one's wait includes this one.
             self._budget.spend(account_id, size * SECONDS_A_BYTE)
+            await asyncio.sleep(wait)
         async with self._turns.turn(account_id):
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
