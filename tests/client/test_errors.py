@@ -21,6 +21,7 @@ from agentchat_client import (
     PlanUpgradeRequired,
     RateLimited,
     ServerFailed,
+    StorageFull,
     StreamInterrupted,
     Timeouts,
 )
@@ -32,6 +33,7 @@ from tests.client.driving import KEY, Clock
 from tests.client.given import REPLY, THREAD
 from tests.client.server import TRACE, as_json, chunks, plain, problem
 
+_OWN = {"approval_forbidden": ApiError, "storage_full": StorageFull}
 CLASSES = {
     400: InvalidRequest,
     401: AuthenticationFailed,
@@ -99,7 +101,7 @@ def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
 def test_every_code_of_the_table_has_its_class() -> None:
     assert {row.status for row in ERRORS.values()} <= CLASSES.keys()
     for row in ERRORS.values():
-        kind = ApiError if row.code == "approval_forbidden" else CLASSES[row.status]
+        kind = _OWN.get(row.code, CLASSES[row.status])
         assert class_of(row.status, row.code) is kind, row.code
 
 
@@ -211,7 +213,7 @@ def test_errors_survive_pickling(error: AgentChatError) -> None:
 def test_every_exported_error_is_an_agent_chat_error() -> None:
     exported = [getattr(agentchat_client, name) for name in agentchat_client.__all__]
     errors = [kind for kind in exported if isinstance(kind, type) and issubclass(kind, Exception)]
-    assert len(errors) == 14
+    assert len(errors) == 15
     assert all(issubclass(kind, AgentChatError) for kind in errors)
     assert not issubclass(FieldError, Exception)
     assert issubclass(FieldError, msgspec.Struct)

@@ -68,7 +68,7 @@ class Postgres(Server):
             id(executions._BEGIN): self._begin_call,
             id(executions._FIND): self._find_call,
             id(database._SERVER_NOW): lambda: [(self.time(),)],
-            id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None)],
+            id(plans._PLAN_OF): lambda _account: [("pro", None, None, None, True, None, None)],
             id(tool_clock._NOW): lambda: [((_START + timedelta(seconds=world.now)).timestamp(),)],
         }
 

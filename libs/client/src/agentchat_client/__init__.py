@@ -21,6 +21,7 @@ from agentchat_client.errors import (
     PlanUpgradeRequired,
     RateLimited,
     ServerFailed,
+    StorageFull,
     StreamInterrupted,
 )
 from agentchat_client.events import Delta, Done, Event, MessageDone, Meta, Sources, Start, ToolCall
@@ -69,6 +70,7 @@ __all__ = [
     "Source",
     "Sources",
     "Start",
+    "StorageFull",
     "StreamInterrupted",
     "Timeouts",
     "ToolCall",

@@ -8,6 +8,7 @@
     ├── InvalidRequest       400, 405, 410, 413, 415, 422
     ├── AuthenticationFailed 401
     ├── PlanUpgradeRequired  403 plan_upgrade_required
+    ├── StorageFull          403 storage_full
     ├── NotFound             404
     ├── Conflict             409
     ├── RateLimited          429
@@ -139,6 +140,10 @@ class PlanUpgradeRequired(ApiError):
     """The account's plan does not include this."""
 
 
+class StorageFull(ApiError):
+    """The account has stored as much as its plan has room for: delete conversations, or upgrade."""
+
+
 class NotFound(ApiError):
     """No such agent, conversation or run, or another account's."""
 
@@ -162,14 +167,18 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     409: Conflict,
     429: RateLimited,
 }
+_BY_CODE: dict[str, type[ApiError]] = {
+    "plan_upgrade_required": PlanUpgradeRequired,
+    "storage_full": StorageFull,
+}
 
 
 def class_of(status: int, code: str | None) -> type[ApiError]:
     """The class of a refusal; `ApiError` itself for what has none of its own."""
     if status >= 500:
         return ServerFailed
-    if status == 403 and code == "plan_upgrade_required":
-        return PlanUpgradeRequired
+    if status == 403:
+        return _BY_CODE.get(code or "", ApiError)
     return _BY_STATUS.get(status, ApiError)
 
 
