@@ -107,7 +107,7 @@ def test_the_first_release_lacks_what_came_later_and_is_read_all_the_same() -> N
 async def test_histories_are_projected(store: ConversationStore, log: Log, pool: Pool) -> None:
     found = {name: recorded.carried(name) for name in recorded.WHOLE}
     for carried in found.values():
-        await moving.bring(store, carried, await moving.planned(log, carried))
+        await moving.bring(store, carried, await moving.planned(pool, carried))
     follower = Follower(pool, log, PROJECTIONS)
     while await follower.step():
         pass

@@ -20,9 +20,9 @@ pytestmark = pytest.mark.requirement("CONV-PAGES")
 _MANY = 1_000_000
 
 
-async def stored(store: ConversationStore, log: Log, name: str) -> Carried:
+async def stored(store: ConversationStore, pool: Pool, name: str) -> Carried:
     carried = recorded.carried(name)
-    await moving.bring(store, carried, await moving.planned(log, carried))
+    await moving.bring(store, carried, await moving.planned(pool, carried))
     return carried
 
 
@@ -43,7 +43,7 @@ def shown(message: MessageSaved) -> tuple[str, str, str, str, str]:
 
 async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, pool: Pool) -> None:
     for name in ("shop", "cancelled", "failed", "taken_over", "first_release"):
-        carried = await stored(store, log, name)
+        carried = await stored(store, pool, name)
         facts, conversation_id = recorded.facts(carried), carried.conversation_id
         thread = await threads.find_thread(pool, conversation_id)
         assert thread is not None
@@ -79,7 +79,7 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
 async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    conversation_id = (await stored(store, log, "shop")).conversation_id
+    conversation_id = (await stored(store, pool, "shop")).conversation_id
     whole = await threads.messages_of(pool, conversation_id, after=0, until=_MANY, limit=100, max_bytes=_MANY)
     assert whole.more is False
     assert (len(whole.messages) > 2) is True
@@ -101,7 +101,7 @@ async def test_a_page_ends_with_the_message_that_reaches_its_bytes(
 async def test_a_time_is_the_version_that_the_conversation_had(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    carried = await stored(store, log, "cancelled")
+    carried = await stored(store, pool, "cancelled")
     thread = await threads.find_thread(pool, carried.conversation_id)
     assert thread is not None
     times = {datetime.fromisoformat(fact.at) for fact in recorded.facts(carried)}
@@ -114,6 +114,6 @@ async def test_a_time_is_the_version_that_the_conversation_had(
 async def test_what_was_erased_or_never_was_is_no_thread(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
-    erased = await stored(store, log, "erased")
+    erased = await stored(store, pool, "erased")
     assert await threads.find_thread(pool, erased.conversation_id) is None
     assert await threads.find_thread(pool, "01a2001a-0000-7000-8000-000000000000") is None

@@ -11,22 +11,23 @@ from conversations.event_store.store import ConversationStore
 from conversations.queries.time_travel import parse_version_or_time, past_of
 from conversations.transfer import moving
 from conversations.transfer.file_format import Carried
+from runtime.postgres import Pool
 from tests.conversations import recorded
 
 pytestmark = pytest.mark.requirement("TIME-TRAVEL")
 
 
-async def stored(store: ConversationStore, log: Log, name: str) -> Carried:
+async def stored(store: ConversationStore, pool: Pool, name: str) -> Carried:
     carried = recorded.carried(name)
-    await moving.bring(store, carried, await moving.planned(log, carried))
+    await moving.bring(store, carried, await moving.planned(pool, carried))
     return carried
 
 
 @pytest.mark.parametrize("name", ["shop", "compacted"])
 async def test_at_every_version_it_is_the_fold_of_what_was_there(
-    store: ConversationStore, log: Log, name: str
+    store: ConversationStore, log: Log, pool: Pool, name: str
 ) -> None:
-    carried = await stored(store, log, name)
+    carried = await stored(store, pool, name)
     facts = recorded.facts(carried)
     for version in range(len(facts) + 1):
         past = await past_of(log, carried.conversation_id, version)
@@ -41,8 +42,10 @@ async def test_at_every_version_it_is_the_fold_of_what_was_there(
     assert beyond.head == len(facts)
 
 
-async def test_at_a_time_it_has_what_was_stored_until_then(store: ConversationStore, log: Log) -> None:
-    carried = await stored(store, log, "cancelled")
+async def test_at_a_time_it_has_what_was_stored_until_then(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    carried = await stored(store, pool, "cancelled")
     facts = recorded.facts(carried)
     for fact in facts:
         time = datetime.fromisoformat(fact.at)
@@ -59,16 +62,18 @@ async def test_at_a_time_it_has_what_was_stored_until_then(store: ConversationSt
     assert after.conversation.version == len(facts)
 
 
-async def test_an_erased_conversation_has_no_past(store: ConversationStore, log: Log) -> None:
-    carried = await stored(store, log, "erased")
+async def test_an_erased_conversation_has_no_past(store: ConversationStore, log: Log, pool: Pool) -> None:
+    carried = await stored(store, pool, "erased")
     for place in (1, 7, 8, 99, datetime(2020, 1, 1, tzinfo=UTC)):
         past = await past_of(log, carried.conversation_id, place)
         assert past.conversation.erased
         assert past.conversation.version == past.head == carried.stored[0].version
 
 
-async def test_what_cannot_be_read_does_not_hide_what_was_before(store: ConversationStore, log: Log) -> None:
-    carried = await stored(store, log, "failed")
+async def test_what_cannot_be_read_does_not_hide_what_was_before(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    carried = await stored(store, pool, "failed")
     count = len(carried.stored)
     await store.append_stored(
         carried.conversation_id, count, [("unheard_of.v9", b'{"type":"unheard_of.v9"}')]

@@ -14,6 +14,7 @@ from conversations.event_store.store import ConversationStore
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import UnfitFile, Writer, read
 from conversations.transfer.moving import Clash, Move, Names
+from runtime.postgres import Pool
 from tests.conversations import given, recorded
 
 pytestmark = pytest.mark.requirement("EXPORT")
@@ -24,12 +25,14 @@ _Lines = list[bytes]
 
 
 @pytest.mark.parametrize("name", recorded.WHOLE)
-async def test_a_round_trip_gives_the_same_lines(store: ConversationStore, log: Log, name: str) -> None:
+async def test_a_round_trip_gives_the_same_lines(
+    store: ConversationStore, log: Log, pool: Pool, name: str
+) -> None:
     carried = recorded.carried(name)
-    move = await moving.planned(log, carried)
+    move = await moving.planned(pool, carried)
     assert move == Move("new", carried.stored[0].version - 1)
     await moving.bring(store, carried, move)
-    assert (await moving.planned(log, carried)).kind == "present"
+    assert (await moving.planned(pool, carried)).kind == "present"
     out = await moving.outgoing(log, carried.conversation_id)
     assert out.left == 0
     written = io.BytesIO()
@@ -39,34 +42,36 @@ async def test_a_round_trip_gives_the_same_lines(store: ConversationStore, log: 
     assert written.getvalue().splitlines()[1:-1] == recorded.path(name).read_bytes().splitlines()[1:-1]
 
 
-async def test_what_went_on_there_goes_on_here(store: ConversationStore, log: Log) -> None:
+async def test_what_went_on_there_goes_on_here(store: ConversationStore, pool: Pool) -> None:
     carried = mine(recorded.carried("shop"))
     facts = recorded.facts(carried)
     cut = next(place for place in range(1, len(facts)) if settled(facts[:place]) == place > 1)
     first = replaced(carried, stored=carried.stored[:cut])
-    await moving.bring(store, first, await moving.planned(log, first))
-    move = await moving.planned(log, carried)
+    await moving.bring(store, first, await moving.planned(pool, first))
+    move = await moving.planned(pool, carried)
     assert move == Move("longer", cut)
     await moving.bring(store, carried, move)
-    assert (await moving.planned(log, first)).kind == "present"  # it is further here
+    assert (await moving.planned(pool, first)).kind == "present"  # it is further here
     with pytest.raises(VersionConflict):
         await moving.bring(
             store, replaced(carried, stored=mine_stored(carried, b"Thanks!", b"THANKS!")), move
         )
-    assert (await moving.planned(log, carried)).kind == "present"
+    assert (await moving.planned(pool, carried)).kind == "present"
 
 
-async def test_a_conversation_of_another_content_clashes(store: ConversationStore, log: Log) -> None:
+async def test_a_conversation_of_another_content_clashes(
+    store: ConversationStore, log: Log, pool: Pool
+) -> None:
     carried = mine(recorded.carried("failed"))
-    await moving.bring(store, carried, await moving.planned(log, carried))
+    await moving.bring(store, carried, await moving.planned(pool, carried))
     other = replaced(carried, stored=mine_stored(carried, b"Say something.", b"Say nothing."))
     with pytest.raises(Clash, match=rf"line 2: conversation {carried.conversation_id} is here with other"):
-        await moving.planned(log, other)
+        await moving.planned(pool, other)
     erased = recorded.carried("erased")
     late = replaced(carried, conversation_id=erased.conversation_id)
-    await moving.bring(store, erased, await moving.planned(log, erased))
+    await moving.bring(store, erased, await moving.planned(pool, erased))
     with pytest.raises(Clash, match="was erased here"):
-        await moving.planned(log, late)
+        await moving.planned(pool, late)
 
 
 async def test_of_a_run_under_way_nothing_leaves(store: ConversationStore, log: Log) -> None:

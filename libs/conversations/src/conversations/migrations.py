@@ -3,10 +3,10 @@
 The event table and the type of its rows are as the eventsourcing library's recorder would create them, but
 for the column of hashes (`chain`). What services may do with each table is granted here: events they may read
 and append, never change or remove. After ConversationErased the conversation's other events are removed
-(`erased_rows`), and no others.
+(`erased_rows`), and weeks later itself (`compacted_erasures`), and no others.
 """
 
-from conversations import erased_rows, erasures, unfinished_forks
+from conversations import compacted_erasures, erased_rows, erasures, unfinished_forks
 from conversations.chain import links
 from conversations.claims import idempotency, tries
 from conversations.event_store import appending, feed_reader
@@ -128,6 +128,7 @@ STEPS = (
     unfinished_forks.TABLES,
     storage.PROJECTION.tables,
     shadow.STORAGE,
+    compacted_erasures.TABLES,
 )
 
 
@@ -137,5 +138,9 @@ async def migrate(database_url: str) -> None:
         await migrations.apply(conn, "conversations", STEPS)
     await migrations.build_indexes(
         database_url,
-        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | conversations.INDEXES,
+        shown_history.INDEXES
+        | unlisted.INDEXES
+        | finding_approvals.INDEXES
+        | conversations.INDEXES
+        | compacted_erasures.INDEXES,
     )

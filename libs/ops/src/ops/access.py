@@ -1,7 +1,7 @@
 """What each service may do in the database, table by table; granted after every migration.
 
 Nobody here may change or remove a stored event: the one way is to append ConversationErased. Its trigger and
-`erase_piece` remove what was before it, and nothing else.
+`erase_piece` remove what was before it, `compact_erasures` itself after weeks, and nothing else.
 """
 
 from typing import LiteralString
@@ -30,6 +30,8 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "unfinished_erasures": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "notifier": _READ},
     "erased_links": {},  # a trigger's; the audit reads it as an operator
+    "compacted_erasures": {},  # a function's; audit and import read it as an operator
+    "compacted_usage": {"gateway": _READ},
     "unfinished_forks": {"gateway": _READ, "orchestrator": _READ, "projector": _READ},
     # Runs.
     "run_leases": {"gateway": _READ, "orchestrator": _WRITE, "projector": _WRITE},
@@ -99,6 +101,9 @@ async def grant(database_url: str) -> None:
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
         await _run(conn, "GRANT EXECUTE ON FUNCTION erase_piece() TO {}", role_of("projector"))
+        await _run(
+            conn, "GRANT EXECUTE ON FUNCTION compact_erasures(integer, integer) TO {}", role_of("projector")
+        )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
         for schema in _SCHEMAS:
             await _run(conn, "GRANT USAGE ON SCHEMA {} TO {}", schema, OPERATOR)

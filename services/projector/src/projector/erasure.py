@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bus import Bus
+from conversations.compacted_erasures import compact_erasures
 from conversations.erased_rows import erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from projector.feed_position import end_of_feed
@@ -22,6 +23,9 @@ POLL_SECONDS = 2.0
 
 PIECES_PAUSE_SECONDS = 0.01
 """Between two pieces of rows, so that they do not take all of the server's time."""
+
+COMPACT_POLL_SECONDS = 3600.0
+"""What is old enough to be compacted is so for days: an hour more is nothing."""
 
 EVENTS_AT_ONCE = 200
 """So many events a step are overwritten in EVENTS: two seconds' work for the server, which has other work."""
@@ -36,6 +40,18 @@ async def erase_rows(pool: Pool) -> int:
         return 0
     await asyncio.sleep(PIECES_PAUSE_SECONDS)
     return 1
+
+
+async def compact(pool: Pool) -> int:
+    """The step that compacts some of the erasures that are weeks old; returns how many.
+
+    Raises DatabaseUnavailable.
+    """
+    compacted = await compact_erasures(pool)
+    if compacted:
+        get_logger("projector.erasure").info("erasures_compacted", conversations=compacted)
+        await asyncio.sleep(PIECES_PAUSE_SECONDS)
+    return compacted
 
 
 class ErasureStep:

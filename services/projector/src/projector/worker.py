@@ -8,14 +8,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from bus import Bus, users
+from conversations.compacted_erasures import AT_ONCE as COMPACTED_AT_ONCE
 from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
 from conversations.leadership import Leadership, Office
 from conversations.projections.follower import Follower
 from conversations.projections.registry import PROJECTIONS
 from projector.erasure import BATCH as ERASE_BATCH
+from projector.erasure import COMPACT_POLL_SECONDS, ErasureStep, compact, erase_rows
 from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
-from projector.erasure import ErasureStep, erase_rows
 from projector.feed import BATCH as FEED_BATCH
 from projector.feed import Feed
 from projector.log_follower import LogFollower
@@ -73,6 +74,9 @@ class Projector:
         self._erasing_rows = LogFollower(
             "erased rows", partial(erase_rows, pool), 1, poll_seconds=ERASE_POLL_SECONDS
         )
+        self._compacting = LogFollower(
+            "old erasures", partial(compact, pool), COMPACTED_AT_ONCE, poll_seconds=COMPACT_POLL_SECONDS
+        )
         feed = Feed(bus, log, pool, on_erasure=self._erased)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
@@ -92,6 +96,7 @@ class Projector:
                 tasks.create_task(following.run())
             tasks.create_task(self._erasing.run())
             tasks.create_task(self._erasing_rows.run())
+            tasks.create_task(self._compacting.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
 

@@ -73,6 +73,9 @@ async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -
     now = await _leaves(pool, head.after, head.through)
     if sha256_of(now) == head.sha256:
         return None
+    if await _is_lost_within(pool, head):
+        reason = "it was taken within a day, of which erased conversations are compacted: use a whole day's"
+        return Difference(day=head.day, reason=reason)
     differing = {leaf.conversation_id for leaf in set(now) ^ set(leaves)} if leaves else ()
     reason = f"positions {head.after + 1:,} to {head.through:,} are not what they were"
     return Difference(day=head.day, reason=reason, conversations=tuple(sorted(differing)))
@@ -86,6 +89,13 @@ def sha256_of(leaves: Sequence[Leaf]) -> str:
     return digest.hexdigest()
 
 
+async def _is_lost_within(pool: Pool, head: DayHead) -> bool:
+    """Whether the head ends within a day, and seals of that day are gone."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_IS_LOST_WITHIN, {"through": head.through})).fetchone()
+    return row == (True,)
+
+
 async def _leaves(pool: Pool, after: int, through: int) -> list[Leaf]:
     async with connection(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
@@ -96,6 +106,13 @@ async def _leaves(pool: Pool, after: int, through: int) -> list[Leaf]:
                 for conversation_id, position, seal in await cursor.fetchall()
             ]
 
+
+_IS_LOST_WITHIN = """
+SELECT NOT EXISTS (SELECT FROM feed_days WHERE position = %(through)s)
+   AND EXISTS (SELECT FROM compacted_erasures
+                WHERE first_position <= (SELECT min(position) FROM feed_days WHERE position > %(through)s)
+                  AND last_position > (SELECT max(position) FROM feed_days WHERE position < %(through)s))
+"""
 
 # Positions of an erased conversation ascend: those whose first and last are beside the day are passed over.
 _LEAVES = sql.SQL(
@@ -109,5 +126,11 @@ _LEAVES = sql.SQL(
     "    FROM erased_links, unnest(positions, seals) AS link (position, seal)"
     "   WHERE positions[1] <= %(through)s AND positions[cardinality(positions)] > %(after)s"
     "     AND position > %(after)s AND position <= %(through)s"
+    "   UNION ALL"
+    "  SELECT conversation_id::text, position, seal"
+    "    FROM compacted_erasures, unnest(conversation_ids, positions, seals)"
+    "         AS leaf (conversation_id, position, seal)"
+    "   WHERE first_position <= %(through)s AND last_position > %(after)s"
+    "     AND position > %(after)s AND position <= %(through)s AND seal IS NOT NULL"
     ") AS links ORDER BY conversation_id, position DESC"
 ).format(table=sql.Identifier(EVENTS_TABLE), last=LINK_BYTES - 1)

@@ -118,16 +118,21 @@ _FORGET_OPEN = "DELETE FROM usage WHERE conversation_id = ANY(%s) AND ended_at I
 
 # "2026-11" is before, and "2026-11~" behind, every time of that month.
 _LINES = """
-SELECT account_id, substr(ended_at, 1, 10) AS day, agent_id, model, count(*) AS runs,
-       count(*) FILTER (WHERE state = 'failed') AS failed,
-       count(*) FILTER (WHERE state = 'cancelled') AS cancelled,
+SELECT account_id, day, agent_id, model, sum(runs)::bigint AS runs,
+       coalesce(sum(runs) FILTER (WHERE state = 'failed'), 0)::bigint AS failed,
+       coalesce(sum(runs) FILTER (WHERE state = 'cancelled'), 0)::bigint AS cancelled,
        sum(rounds)::bigint AS rounds,
        sum(input_tokens)::bigint AS input_tokens,
        sum(output_tokens)::bigint AS output_tokens,
        sum(cache_read_tokens)::bigint AS cache_read_tokens,
        sum(cache_creation_tokens)::bigint AS cache_creation_tokens
-  FROM usage
- WHERE ended_at >= %(month)s AND ended_at < %(month)s::text || '~'
-   AND (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
+  FROM (
+    SELECT account_id, substr(ended_at, 1, 10) AS day, agent_id, model, state, 1 AS runs, rounds,
+           input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens
+      FROM usage WHERE ended_at >= %(month)s AND ended_at < %(month)s::text || '~'
+     UNION ALL
+    SELECT * FROM compacted_usage WHERE day >= %(month)s AND day < %(month)s::text || '~'
+  ) AS counted
+ WHERE (%(account_id)s::text IS NULL OR account_id = %(account_id)s)
  GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
 """

@@ -7,10 +7,12 @@ import msgspec
 
 from contracts import events, wire
 from conversations.aggregate.settled import settled
+from conversations.compacted_erasures import is_compacted
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
 from conversations.transfer.file_format import Carried, Stored
+from runtime.postgres import Pool
 
 
 class Clash(ConversationsError):  # noqa: N818 - a state of things
@@ -55,10 +57,12 @@ def renamed(carried: Carried, names: Names) -> Carried:
     )
 
 
-async def planned(log: Log, carried: Carried) -> Move:
+async def planned(pool: Pool, carried: Carried) -> Move:
     """What its import will be. Raises Clash, DatabaseUnavailable."""
-    here = await log.rows(carried.conversation_id)
+    here = await Log(pool).rows(carried.conversation_id)
     if not here:
+        if await is_compacted(pool, carried.conversation_id):
+            raise Clash(f"line {carried.line:,}: conversation {carried.conversation_id} was erased here")
         return Move("new", carried.stored[0].version - 1)
     both = min(len(here), len(carried.stored))
     if any(_as_stored(mine) != theirs for mine, theirs in zip(here, carried.stored, strict=False)):

@@ -9,7 +9,6 @@ from rich.progress import Progress, TaskID
 
 from administration import accounts, agent_rows
 from contracts.admin_errors import NotFound
-from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
@@ -50,13 +49,13 @@ async def _bring_in(url: str, pool: Pool, file: BinaryIO, names: Names, *, dry_r
         with progress("importing") as bar:
             task = bar.add_task("", total=checked.new + checked.longer + checked.present)
             for there in file_format.read(file):
-                await _bring(store, Log(pool), moving.renamed(there, names), done)
+                await _bring(store, pool, moving.renamed(there, names), done)
                 bar.advance(task)
     return done
 
 
-async def _bring(store: ConversationStore, log: Log, carried: Carried, done: Brought) -> None:
-    move = await moving.planned(log, carried)
+async def _bring(store: ConversationStore, pool: Pool, carried: Carried, done: Brought) -> None:
+    move = await moving.planned(pool, carried)
     if move.kind != "present":
         await moving.bring(store, carried, move)
     _count(done, carried, move)
@@ -73,7 +72,6 @@ class _Check:
 
     def __init__(self, pool: Pool, names: Names, bar: Progress) -> None:
         self._pool = pool
-        self._log = Log(pool)
         self._names = names
         self._bar = bar
         self._accounts: set[str] = set()
@@ -88,7 +86,7 @@ class _Check:
             carried = moving.renamed(there, self._names)
             await self._check_account(there, carried)
             unknown.update([each for each in carried.agents if not await self._is_own(each, carried)])
-            _count(found, carried, await moving.planned(self._log, carried))
+            _count(found, carried, await moving.planned(self._pool, carried))
             self._bar.advance(task)
         found.unknown_agents = dict(unknown)
         return found
