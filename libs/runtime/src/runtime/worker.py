@@ -18,6 +18,10 @@ from runtime.cancellation import repair_wait_for
 from runtime.settings import SettingsError, refuse
 
 DRAIN_SECONDS = 20.0
+THREAD_SWITCH_SECONDS = 0.0005
+"""A thread that folds or checks something long lets the event loop go on after so long: Python's default is
+5 ms, which each of a request's some thirty turns of the loop would wait for (docs/decisions/0090).
+"""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -41,6 +45,7 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]]) -> NoReturn:
     ends the process with code 1 on the spot.
     """
     repair_wait_for()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_supervise(main))
     telemetry.shutdown()

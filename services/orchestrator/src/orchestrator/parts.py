@@ -21,8 +21,8 @@ from runtime.postgres import Pool
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """`name` is this process's. `stop` is set when this worker is to end. Who stores a piece of a
-    fork holds `fork_pieces`.
+    """`name` is this process's. `stop` is set when this worker is to end. Who reads the
+    source of a fork and decides on it holds `fork_decisions`, who stores a piece of it `fork_pieces`.
     """
 
     bus: Bus
@@ -40,6 +40,7 @@ class Parts:
     run_slots: int
     stop: asyncio.Event
     timings: Timings = field(default_factory=Timings)
+    fork_decisions: asyncio.Lock = field(default_factory=asyncio.Lock)
     fork_pieces: asyncio.Lock = field(default_factory=asyncio.Lock)
     register: Register = field(default_factory=Register)
     histories: KeptHistories = field(default_factory=KeptHistories)

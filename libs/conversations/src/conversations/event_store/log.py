@@ -20,7 +20,7 @@ from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, connection, open_pool, ping
 
 PAGE_BYTES = 8 * 1024 * 1024
-PAGE_ENTRIES = 5_000
+PAGE_ENTRIES = 1_000
 LATER_PAGES_AT_ONCE = 2
 """Of the pages of a conversation after its first: so that connections are left for others."""
 FOLDED_ON_THE_LOOP = 500

@@ -34,12 +34,13 @@ async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
     log = Log(parts.pool)
     while True:
         try:
-            stored = [entry.event for entry in await log.all_of(command.conversation_id)]
-            if answered := forking.answer_of(stored, command):
-                return answered
-            source, now = await log.rows(command.source_id), await server_now(parts.pool)
-            # In a thread: it may be thousands of events.
-            decided = await asyncio.to_thread(_decided, stored, source, command, now)
+            async with parts.fork_decisions:
+                stored = [entry.event for entry in await log.all_of(command.conversation_id)]
+                if answered := forking.answer_of(stored, command):
+                    return answered
+                source, now = await log.rows(command.source_id), await server_now(parts.pool)
+                # In a thread, one at a time: it may be thousands of events.
+                decided = await asyncio.to_thread(_decided, stored, source, command, now)
         except UnknownEvent:
             raise
         except UnreadableEvent as error:
