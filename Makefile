@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth bench-neighbours lock clean
+.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth bench-neighbours lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +35,18 @@ check: $(READY) ## lint, format, types, import boundaries
 format: $(READY) ## rewrite the code to the house format
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .
 
-docs: $(READY) ## write the generated pages of docs/ anew
-	@$(BIN)/python -m contracts.pages > docs/errors.md
-	@$(BIN)/python -m contracts.asyncapi > docs/asyncapi.json
-	@$(BIN)/python -m contracts.schemas docs/schemas
+docs: $(READY) ## write docs/integrate/errors.md, the page that is generated
+	@$(BIN)/python -m contracts.pages > docs/integrate/errors.md
+
+SITE_VENV := .site/venv
+site: $(SITE_VENV)/.ready ## build the documentation as a site in .site/html; broken links and anchors fail
+	@NO_MKDOCS_2_WARNING=1 $(SITE_VENV)/bin/mkdocs build --strict
+	@$(BIN)/python -m contracts.asyncapi .site/html/reference
+
+$(SITE_VENV)/.ready: docs/requirements.lock | $(READY)
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python $(SITE_VENV)
+	@$(BIN)/uv pip sync -q --python $(SITE_VENV)/bin/python --require-hashes $<
+	@touch $@
 
 simulate: $(READY) ## a million histories of the services' core under faults (SEEDS= FROM=), on all cores (nightly)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),1000000) --from $(or $(FROM),0)
@@ -100,7 +108,9 @@ lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.tom
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links --group generated-clients \
 	  -o tests/system/generated_clients/requirements.lock
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
+	  --no-emit-index-url --no-emit-find-links --group site -o docs/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) .run .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf $(VENV) .run .site .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

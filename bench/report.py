@@ -179,7 +179,7 @@ def _number(value: float) -> str:
 
 
 def markdown(made: Sequence[Table]) -> str:
-    """For docs/performance.md."""
+    """For docs/change/performance.md."""
     line: Callable[[Iterable[str]], str] = lambda cells: f"| {' | '.join(cells)} |"  # noqa: E731
     return "\n\n".join(
         "\n".join(

@@ -1,7 +1,7 @@
 """A tool call that a person has to allow, by the AI SDK's protocol: approvals_ai_sdk.py [yes|no] [MESSAGE]
 
-The AI SDK's own client does the same with `addToolApprovalResponse`: docs/ai-sdk.md. The chat is sent again
-with what was said of the call in the agent's message, minutes or days later, and that message goes on.
+The AI SDK's client does the same with `addToolApprovalResponse`: docs/integrate/ai-sdk.md. The chat is sent
+again with what was said of the call in the agent's message, minutes or days later, and that message goes on.
 """
 
 import json

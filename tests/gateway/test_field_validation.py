@@ -1,4 +1,4 @@
-"""Validation: every header, field and parameter with what must not be in it (docs/specification.md 4)."""
+"""Validation: headers, fields and parameters with invalid values (docs/change/specification.md 4)."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""HTTP as no client library sends it (docs/design.md 6): 4xx or one reading, never a hang."""
+"""HTTP as no client library sends it (docs/change/design.md 6): 4xx or one reading, never a hang."""
 
 import asyncio
 import contextlib

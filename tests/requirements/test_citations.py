@@ -20,9 +20,7 @@ CITING = [
         if path.suffix in {".py", ".md", ".toml", ".ts", ".sh"} and "node_modules" not in path.parts
     ),
 ]
-PAGES = {
-    path: path.read_text() for path in [*CITING, *ROOT.glob("docs/*.json")] if path.suffix in {".md", ".json"}
-}
+PAGES = {path: path.read_text() for path in CITING if path.suffix == ".md"}
 
 
 def _headings(page: Path) -> list[str]:
@@ -43,23 +41,22 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _cited() -> Iterator[tuple[str, Path, str]]:
-    """Who cites (as `docs/design.md 5`, or as the source of a requirement), the page and the section."""
+    """Who cites (as `docs/change/design.md 5`, or a requirement's source), the page and the section."""
     for path in CITING:
-        for page, section in re.findall(r"docs/([\w-]+\.md)[ \n]+(\d+|[A-Z]\w*)\b", path.read_text()):
+        for page, section in re.findall(r"docs/([\w/-]+\.md)(?: +|\n *)(\d+|[A-Z]\w*)\b", path.read_text()):
             yield str(path.relative_to(ROOT)), ROOT / "docs" / page, section
     for name, source in tomllib.loads((ROOT / "tests" / "requirements.toml").read_text()).items():
         for each in source.split("; "):
             page, _, section = each.partition(" ")
-            yield name, ROOT / "docs" / f"{page}.md", section
+            yield name, ROOT / "docs" / "change" / f"{page}.md", section
 
 
 def _links() -> Iterator[tuple[Path, str, str]]:
     """Each link of a page to another or to itself: the page, the file, the anchor."""
     for path, text in PAGES.items():
-        if path.suffix == ".md":
-            for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
-                file, _, anchor = target.partition("#")
-                yield path, file, anchor
+        for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+            file, _, anchor = target.partition("#")
+            yield path, file, anchor
 
 
 def test_every_cited_section_is_there() -> None:

@@ -1,4 +1,4 @@
-"""docs/specification.md, the list of its requirements and the tests agree, each with each."""
+"""docs/change/specification.md, the list of its requirements and the tests agree, each with each."""
 
 import ast
 import functools
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.requirement("LAYOUT")
 
 TESTS = Path(__file__).parents[1]
 REQUIREMENTS: dict[str, str] = tomllib.loads((TESTS / "requirements.toml").read_text())
-SPECIFICATION = (TESTS.parent / "docs" / "specification.md").read_text()
+SPECIFICATION = (TESTS.parent / "docs" / "change" / "specification.md").read_text()
 
 
 def _marked(node: ast.expr) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The door for AG-UI's clients (docs/ag-ui.md): by its own clients of two versions, and on the wire."""
+"""AG-UI's protocol (docs/integrate/ag-ui.md): by its own clients of two versions, and on the wire."""
 
 import asyncio
 import json

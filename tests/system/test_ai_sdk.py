@@ -1,4 +1,4 @@
-"""The door for the AI SDK's chats (docs/ai-sdk.md): by its own client, and on the wire."""
+"""The door for the AI SDK's chats (docs/integrate/ai-sdk.md): by its own client, and on the wire."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A rotated key is dead at the next request, on every gateway (docs/specification.md 3)."""
+"""A rotated key is dead at the next request, on every gateway (docs/change/specification.md 3)."""
 
 import asyncio
 import contextlib

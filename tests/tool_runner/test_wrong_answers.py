@@ -1,4 +1,4 @@
-"""docs/reliability.md Tools: whatever a tool server does, its call ends in time, in words, and alone."""
+"""docs/change/reliability.md Tools: whatever a tool server does, its call ends in time and alone."""
 
 import asyncio
 import gzip

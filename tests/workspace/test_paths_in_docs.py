@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.requirement("LAYOUT")
 
 ROOT = Path(__file__).parents[2]
-_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("[!d]*/*.md"))]
 _PATH = re.compile(r"`((?:[a-z_-]+/)+(?:[a-z_-]+(?:\.py)?)?)`")
 _TOP = tuple(f"{place.name}/" for place in [*ROOT.glob("*/"), *ROOT.glob("*/*/src/*/")] if place.is_dir())
 

@@ -1,4 +1,4 @@
-"""The door for OpenAI's clients, as its own Python SDK sees it (docs/openai.md)."""
+"""The door for OpenAI's clients, as its own Python SDK sees it (docs/integrate/openai.md)."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable

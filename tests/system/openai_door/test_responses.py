@@ -1,4 +1,4 @@
-"""OpenAI's Responses API (docs/openai-responses.md), as its own Python SDK sees it, and on the wire."""
+"""OpenAI's Responses API (docs/integrate/openai-responses.md), by its own Python SDK, and on the wire."""
 
 import json
 from typing import Any

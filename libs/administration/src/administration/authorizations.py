@@ -35,7 +35,7 @@ _KIND = "MCP authorization"
 
 
 class AuthorizationBody(OAuthSettings, frozen=True, kw_only=True):
-    """How an agent is authorised at a tool server: see docs/tool-servers.md."""
+    """How an agent is authorised at a tool server: see docs/operate/tool-servers.md."""
 
     issuer: Text | None = None
     client_id: Text | None = None

@@ -13,7 +13,7 @@ from runtime import logs
 
 CONNECT_SECONDS = 30.0
 RECONNECT_SECONDS = 0.25
-# A stopped server is noticed after three intervals at most (docs/reliability.md NATS).
+# A stopped server is noticed after three intervals at most (docs/change/reliability.md NATS).
 PING_SECONDS = 2
 PINGS_UNANSWERED = 2
 _WATCH_SECONDS = 2.0
@@ -102,7 +102,7 @@ class Connection:
         return lambda: self._listeners.discard(listener)
 
     async def watch(self) -> None:
-        """Report the client as lost when it will not reconnect by itself (docs/reliability.md NATS)."""
+        """Report the client lost when it will not reconnect by itself (docs/change/reliability.md NATS)."""
         while not self.client.is_stuck:  # noqa: ASYNC110 - nats-py has no event for it
             await asyncio.sleep(_WATCH_SECONDS)
         self._log.error("nats_lost")

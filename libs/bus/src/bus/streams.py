@@ -1,4 +1,4 @@
-"""The streams and consumers of the bus (docs/design.md 5); `provisioning` creates them."""
+"""The streams and consumers of the bus (docs/change/design.md 5); `provisioning` creates them."""
 
 from typing import Any
 

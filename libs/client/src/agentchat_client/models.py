@@ -1,4 +1,4 @@
-"""What the service answers with (docs/specification.md 2). Fields unknown here are passed over."""
+"""What the service answers with (docs/change/specification.md 2). Fields unknown here are passed over."""
 
 from typing import Any, Generic, Literal, TypeVar
 

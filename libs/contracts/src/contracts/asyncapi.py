@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the bus, made of `channels` and of the types; `make docs` writes it.
+"""The AsyncAPI 3 document of the bus, made of `channels` and the types; `make site` writes it.
 
 It describes the whole service: it sends what one of its own processes sends, and receives likewise.
 """
@@ -22,7 +22,7 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 _ABOUT = (
     "What Agent Chat Service says on NATS. Channels tagged `public` are for integrators: `events` above all, "
     "which carries every stored event once. The others connect the service's own processes, and may change "
-    "with any version. Generated from the package `contracts`; docs/consumers.md says how to consume."
+    "with any version. Generated from the package `contracts`; docs/analyse/consumers.md says how to consume."
 )
 
 
@@ -175,5 +175,9 @@ def _version() -> str:
 
 if __name__ == "__main__":
     import sys
+    from pathlib import Path
 
-    sys.stdout.buffer.write(schemas.as_text(document()))
+    folder = Path(sys.argv[1])
+    for name, content in {**schemas.schema_files(), "asyncapi.json": schemas.as_text(document())}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""The messages by which an agent is authorised at a tool server (docs/tool-servers.md)."""
+"""The messages by which an agent is authorised at a tool server (docs/operate/tool-servers.md)."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""The channels of the bus as data (docs/design.md 5): subjects, streams, who says what, and the headers.
+"""The channels of the bus as data (docs/change/design.md 5): subjects, streams, senders and headers.
 
 The AsyncAPI document is made of this. A test compares the streams with those that are provisioned.
 """

@@ -1,6 +1,6 @@
 """The one table of error codes: problem+json bodies and stream `error` events use the same codes.
 
-Source: docs/design.md 6. A `retry_after` is the number of seconds sent in Retry-After where none is computed.
+Source: docs/change/design.md 6. A `retry_after` is sent in Retry-After, in seconds, where none is computed.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
 """The stored events: the facts of a conversation, in order, and the only truth of the service.
 
 A tag is `<name>.v<version>` and never changes its meaning; a new shape gets a new version and an upcast.
-New optional fields may be added to a version (docs/design.md 4), if a reader who passes over them still does
-the right thing; what changes the meaning of an event is a new tag.
+New optional fields may be added to a version (docs/change/design.md 4), if a reader that ignores them still
+does the right thing; what changes the meaning of an event is a new tag.
 """
 
 from typing import Any, Literal

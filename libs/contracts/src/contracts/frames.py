@@ -1,6 +1,6 @@
 """The live frames of a run on `chat.traces.<trace_id>`: a view of the log while it is being written.
 
-Frames of one attempt are numbered by `seq` from 1; a reader who misses a number repairs (docs/design.md 5).
+Frames of one attempt are numbered by `seq` from 1; who misses one repairs (docs/change/design.md 5).
 `seq` 0 is unnumbered: frames outside an attempt, and the re-announcement of a result.
 """
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of everything on the bus, with an example each; `make docs` writes them to docs/schemas.
+"""JSON Schemas of everything on the bus, with an example each; `make site` has them as files.
 
 Readers of events ignore fields that they do not know: a version of an event may get new optional ones.
 """
@@ -32,7 +32,7 @@ _OURS = re.compile(r"\bcontracts\.(?=\w+\.\w+\Z)")
 
 
 def schema_files() -> dict[str, bytes]:
-    """The content of every file in docs/schemas, by its path there."""
+    """The content of every schema's file, by its path: `events/Delta.json`."""
     return {
         f"{kind}/{cls.__name__}.json": as_text(_schema(kind, cls))
         for kind, classes in TYPES.items()
@@ -64,7 +64,7 @@ def description_of(cls: type[msgspec.Struct]) -> str:
 
 
 def as_text(value: object) -> bytes:
-    """A document as it is checked in."""
+    """A document as a file."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
@@ -100,16 +100,3 @@ def _tidy_field(name: str, value: Any) -> Any:
     if name == "$ref" and isinstance(value, str):
         return _OURS.sub("", value)
     return _tidy(value)
-
-
-if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-
-    folder, files = Path(sys.argv[1]), schema_files()
-    for path in folder.glob("*/*.json"):
-        if path.relative_to(folder).as_posix() not in files:
-            path.unlink()
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)

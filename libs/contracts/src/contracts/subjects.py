@@ -1,4 +1,4 @@
-"""Subjects and streams of the bus (docs/design.md 5), built and taken apart in this one place."""
+"""Subjects and streams of the bus (docs/change/design.md 5), built and taken apart in this one place."""
 
 import functools
 import hashlib

@@ -1,7 +1,7 @@
 """What text may hold before it is stored: JSON allows more than UTF-8 and Postgres do.
 
 And before it is shown: characters that drive a terminal, or have text read other than it is. Source:
-docs/reliability.md Postgres, docs/design.md 6.
+docs/change/reliability.md Postgres, docs/change/design.md 6.
 """
 
 import re

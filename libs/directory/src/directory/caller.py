@@ -1,7 +1,7 @@
 """Who calls: one look-up a request takes an API key to its account, plan and agent.
 
 Nothing is cached, so a rotated key or a changed plan counts from the next request on, on every gateway
-(docs/specification.md 3).
+(docs/change/specification.md 3).
 """
 
 import asyncio

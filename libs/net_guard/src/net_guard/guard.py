@@ -1,4 +1,4 @@
-"""Which addresses others may have us call (docs/design.md 9; OWASP API7:2023, server-side request forgery).
+"""Addresses that others may have us call (docs/change/design.md 9; OWASP API7:2023, SSRF).
 
 Names are resolved here, every address is judged, and the connection goes to the judged address: a name that
 resolves to something else a moment later gains nothing.

@@ -12,7 +12,7 @@ DESCRIPTION = (
 
 
 def information(tools_count: int, categories: tuple[str, ...]) -> dict[str, object]:
-    """The information object: exactly the fields of docs/specification.md 10, in this order."""
+    """The information object: exactly the fields of docs/change/specification.md 10, in this order."""
     return {
         "name": NAME,
         "version": VERSION,

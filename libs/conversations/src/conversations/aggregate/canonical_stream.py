@@ -1,7 +1,7 @@
 """The canonical stream of a run: what a reader who kept up was told, out of the log. Pure.
 
 It is the one order of a run's updates, live or not: of each round its text, in the pieces that it was sent
-in, and then its calls and what they returned (docs/design.md 5).
+in, and then its calls and what they returned (docs/change/design.md 5).
 """
 
 from collections.abc import Iterator, Sequence

@@ -20,7 +20,7 @@ def process(
     """It is ready some 10 ms after its start. SIGTERM ends it, with its streams on disk.
 
     A stream that could not be written once, as on a full disk, takes nothing more until the server is started
-    again; only the page `/healthz` of its monitor, at `health_port`, says so (docs/reliability.md NATS).
+    again; only `/healthz` of its monitor, at `health_port`, shows it (docs/change/reliability.md NATS).
     `key` makes the users' passwords; without it anybody may do anything, which is for tests.
     """
     settings = settings_file("nats.conf") if key is None else folder.path / "nats.conf"

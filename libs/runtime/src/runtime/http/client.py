@@ -1,7 +1,7 @@
 """Calls over HTTP/1.1, on connections that are kept: to model providers, and to the endpoints of webhooks.
 
-A call costs a quarter of aiohttp's CPU time and a piece of its answer a third (docs/performance.md), for what
-is left out: redirects, proxies, cookies, compression, requests whose body is not whole.
+A call costs a quarter of aiohttp's CPU time, a piece of its answer a third (docs/change/performance.md), for
+what is left out: redirects, proxies, cookies, compression, requests whose body is not whole.
 """
 
 import asyncio

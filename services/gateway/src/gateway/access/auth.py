@@ -1,4 +1,4 @@
-"""Who calls, and which agent: by X-Api-Key alone (docs/specification.md 3), and by X-Agent-Id.
+"""Who calls, and which agent: by X-Api-Key alone (docs/change/specification.md 3), and by X-Agent-Id.
 
 Other doors have headers of their own, for the same keys.
 """

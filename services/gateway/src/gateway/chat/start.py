@@ -1,4 +1,4 @@
-"""From a request to the run that answers it: all checks, in their order (docs/design.md 6)."""
+"""From a request to the run that answers it: all checks, in their order (docs/change/design.md 6)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Our own API (docs/specification.md): X-Api-Key, X-Agent-Id, and a body with one message."""
+"""Our own API (docs/change/specification.md): X-Api-Key, X-Agent-Id, and a body with one message."""
 
 from contracts import ids, sse
 from directory.caller import AgentSummary

@@ -2,7 +2,7 @@
 
 uvicorn waits without end for the rest of a request, takes heads and chunk extensions of any size, and answers
 what does not parse in plain text, before the answers that are still due. It stops reading behind an offer to
-upgrade, and adds trailers to the headers (docs/reliability.md HTTP).
+upgrade, and adds trailers to the headers (docs/change/reliability.md HTTP).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a request's head must be beyond what the parser asks (RFC 9110, RFC 9112; docs/design.md 6). Pure."""
+"""Checks of a request's head beyond the parser's (RFC 9110, RFC 9112; docs/change/design.md 6). Pure."""
 
 import re
 

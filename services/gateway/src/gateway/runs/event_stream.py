@@ -1,7 +1,7 @@
 """A run as a stream of server-sent events: writing, pings, slow and vanished readers.
 
 The run's subscription belongs to the caller, outside of anything that a disconnect ends
-(docs/reliability.md HTTP).
+(docs/change/reliability.md HTTP).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The live view of one run: frames in, updates for a reader out. Pure.
 
 Frames may be late, twice, out of a stopped worker, or missing. What is missing is asked for (`wants_repair`);
-what cannot be had any more is taken from the saved message: late, never wrong (docs/design.md 5).
+what cannot be had any more is taken from the saved message: late, never wrong (docs/change/design.md 5).
 """
 
 from collections.abc import Iterable

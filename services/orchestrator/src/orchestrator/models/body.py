@@ -1,6 +1,6 @@
 """The body of an answer while it comes, handed over piece by piece where it is read from the socket.
 
-A task that is woken for each piece would be half of what a delta costs (docs/performance.md).
+A task that is woken for each piece would be half of what a delta costs (docs/change/performance.md).
 """
 
 import asyncio

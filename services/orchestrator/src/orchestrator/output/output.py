@@ -1,4 +1,4 @@
-"""An agent's output type: what it asks of the model, and what it asks of the reply (docs/design.md 6).
+"""An agent's output type: what it asks of the model, and what it asks of the reply (docs/change/design.md 6).
 
 `text`: as the model writes it; nothing is added. `markdown`: the model is asked to. `json`: the provider
 enforces the schema as far as it can, and the reply is saved only if it is JSON that satisfies all of it.

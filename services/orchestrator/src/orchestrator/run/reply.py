@@ -65,7 +65,7 @@ class Replies:
         return reply
 
     async def _streamed_json(self, call: ModelCall, meter: Meter) -> Reply:
-        """JSON is sent when it is whole, and only if it is the answer (docs/design.md 6)."""
+        """JSON is sent when it is whole, and only if it is the answer (docs/change/design.md 6)."""
         reply = await self._request(call, None, meter)
         _refuse_unfit(reply)
         if not any(block["type"] == "tool_use" for block in reply.blocks):

@@ -1,4 +1,4 @@
-"""What a tool's result becomes for model and callers: a string that parses as JSON (docs/design.md 6).
+"""What a tool's result becomes for model and callers: a string that parses as JSON (docs/change/design.md 6).
 
 structuredContent as JSON; else a single text block that parses as JSON, as it is; else {"text": ...}; errors
 {"error": ...}. Over 256 KiB it is cut, with a notice, and is still JSON.

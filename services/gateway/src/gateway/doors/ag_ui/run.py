@@ -86,7 +86,7 @@ def _way(agent: str) -> Way[RunAsk]:
     media_type="text/event-stream",
     operation_id="runAgent",
     summary="Send a thread, get its next messages as AG-UI's events.",
-    description="For AG-UI's HttpAgent. See docs/ag-ui.md for what is passed over and what is refused.",
+    description="For AG-UI's HttpAgent. See docs/integrate/ag-ui.md for what is ignored and what is refused.",
     response_description="The message is saved, and these are the events of the run. The last is "
     "`RUN_FINISHED` or `RUN_ERROR`.",
     security=SECURITY,

@@ -64,7 +64,7 @@ def _way(agent: str) -> Way[Ask]:
     media_type="text/event-stream",
     operation_id="chatWithUi",
     summary="Send a chat, get its next message as a UI message stream.",
-    description="For `useChat`. See docs/ai-sdk.md for what is passed over and what is refused.",
+    description="For `useChat`. See docs/integrate/ai-sdk.md for what is ignored and what is refused.",
     response_description="The message is saved, and these are the chunks of its reply. The last is `[DONE]`, "
     "behind `finish`; or an `error`.",
     security=SECURITY,

@@ -55,7 +55,7 @@ _WAY = Way(credentials=credentials, is_retry=again, form=lambda *_: "openai", re
     status_code=200,
     operation_id="complete",
     summary="Send a conversation, get its next message.",
-    description="See docs/openai.md for what is passed over and what is refused.",
+    description="See docs/integrate/openai.md for what is ignored and what is refused.",
     response_description="The reply; as chunks where `stream` is true, of which the last is `[DONE]`, or an "
     "error.",
     security=[SECURITY],

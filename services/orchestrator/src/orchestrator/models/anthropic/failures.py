@@ -1,7 +1,7 @@
 """What can go wrong with a call of Anthropic's, told apart into our codes.
 
 Errors in the middle of a stream are told apart by their type: their status is 200
-(docs/reliability.md Models).
+(docs/change/reliability.md Models).
 """
 
 import anthropic

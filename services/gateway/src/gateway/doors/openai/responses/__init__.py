@@ -1,7 +1,7 @@
 """/openai/v1/responses: agents by OpenAI's Responses API.
 
 `create`, `retrieve` and `cancel` have the handlers, `body` and `items` a request, `conversation` where it
-goes on, `output` what is said, `wire` in which words. For integrators: docs/openai-responses.md.
+goes on, `output` what is said, `wire` in which words. For integrators: docs/integrate/openai-responses.md.
 """
 
 from gateway.doors.openai.responses.cancel import cancel_response

@@ -138,7 +138,7 @@ _WAY = Way(credentials=credentials, is_retry=again, form=lambda *_: "openai_resp
     status_code=200,
     operation_id="createResponse",
     summary="Send a message, get the response.",
-    description="See docs/openai-responses.md for what is passed over and what is refused.",
+    description="See docs/integrate/openai-responses.md for what is ignored and what is refused.",
     response_description="The response; as events where `stream` is true, of which the last is "
     "`response.completed`, `response.incomplete`, `response.failed` or `error`.",
     security=[SECURITY],
