@@ -15,19 +15,19 @@ _ROOT = Path(__file__).resolve().parents[1]
 _STACK_FOLDER = "tests/system/"
 _STACK_FIXTURE = "stack: RunningStack"
 _STACK = "stack"
-_STACK_OF_DOORS = "stack of doors"
-_DOORS = (
-    *("tests/client/", "tests/consumers/", "tests/terminal/", "tests/system/openai_door/"),
+_STACK_OF_PROTOCOLS = "stack of protocols"
+_PROTOCOLS = (
+    *("tests/client/", "tests/consumers/", "tests/terminal/", "tests/system/openai_api/"),
     *("tests/system/test_ag_ui", "tests/system/test_ai_sdk", "tests/system/test_approvals"),
     *("tests/system/test_code_blocks", "tests/system/test_openai"),
 )
-"""Where the tests of the second half are: clients, the doors for them, and what waits for a person.
+"""Where the tests of the second half are: clients, the protocols for them, and what waits for a person.
 
 It takes as long as the first. Most of both is waiting: in one chain they would outlast all other tests.
 """
 _LONG = (
     _STACK,
-    _STACK_OF_DOORS,
+    _STACK_OF_PROTOCOLS,
     "tests/chaos/test_chaos.py",
     "tests/tool_runner/test_crash_and_shutdown.py",
     "tests/step_matrix/test_step_matrix.py",
@@ -67,7 +67,7 @@ def _path(nodeid: str) -> str:
 def _unit(path: str) -> str:
     if not _uses_stack(path):
         return path
-    return _STACK_OF_DOORS if path.startswith(_DOORS) else _STACK
+    return _STACK_OF_PROTOCOLS if path.startswith(_PROTOCOLS) else _STACK
 
 
 def _uses_stack(path: str) -> bool:

@@ -22,7 +22,7 @@ from bench.client import BenchError, Connection, Reply, request
 from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
 from bench.counting.stack import Counted
 from bench.counting.statements import Logged, StatementLog
-from bench.door_requests import DOORS, FORM1
+from bench.protocol_requests import FORM1, PROTOCOLS
 from bench.scenarios import SHORT, TOOL
 from runtime.postgres import Connection as Session
 from runtime.postgres import connection, open_pool
@@ -49,7 +49,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
     """By kind of chat: the first message of a conversation, the next one, one with a tool call, and the first
-    message at each other door.
+    message at each other protocol.
     """
     agents = await make_agents(counted.stack, SHORT, TOOL)
     database_url = counted.stack.environment.database_url
@@ -62,7 +62,11 @@ async def costs(counted: Counted, chats: int = 12) -> dict[str, Cost]:
             "next message": await cost(FORM1, SHORT, agents[SHORT], same_conversation=True),
             "tool call": await cost(FORM1, TOOL, agents[TOOL]),
         }
-        return found | {door: await cost(door, SHORT, agents[SHORT]) for door in DOORS if door != FORM1}
+        return found | {
+            protocol: await cost(protocol, SHORT, agents[SHORT])
+            for protocol in PROTOCOLS
+            if protocol != FORM1
+        }
 
 
 class _Counter:
@@ -73,9 +77,9 @@ class _Counter:
         self._monitor = nats_monitor(counted.stack.pid("nats"))
 
     async def cost(
-        self, door: str, model: str, agent_id: str, *, chats: int, same_conversation: bool = False
+        self, protocol: str, model: str, agent_id: str, *, chats: int, same_conversation: bool = False
     ) -> Cost:
-        found, asked = self._counted.stack.environment, DOORS[door]
+        found, asked = self._counted.stack.environment, PROTOCOLS[protocol]
         url = found.base_url + asked.path.format(agent=agent_id)
         headers = asked.headers_for(found.load_api_key, agent_id)
         client = await Connection.to(found.base_url, done=asked.done)

@@ -18,12 +18,12 @@ import msgspec
 
 from administration import values
 from administration.usage import MonthUsage
-from administration.usage import Verified as VerifiedUsage
+from administration.usage import VerifiedUsage as VerifiedUsage
 from contracts import http
 from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
 from contracts.values import Decider, Source
 from conversations.projections.usage import UsageLine
-from conversations.projections.verifying import Verified
+from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
@@ -267,7 +267,7 @@ TABLES: dict[str, Callable[[], object]] = {
     ),
     "read-models": lambda: verify.show_verified(
         [
-            Verified(
+            VerifiedReadModel(
                 name="conversations",
                 version=3,
                 stored=3,

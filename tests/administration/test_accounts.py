@@ -1,4 +1,4 @@
-"""Accounts, keys and plans: what both doors share beyond what HTTP shows."""
+"""Accounts, keys and plans: what the admin API and the commands share beyond what HTTP shows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Agents and their tool servers: what both doors share beyond what HTTP shows."""
+"""Agents and their tool servers: what the admin API and the commands share beyond what HTTP shows."""
 
 import asyncio
 import os
@@ -248,7 +248,7 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
         await agents.get(admin, agent)
 
 
-@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-DOOR")
+@pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-API")
 async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
     admin: Admin, account: Account, pool: Pool, migrated_database_url: str
 ) -> None:

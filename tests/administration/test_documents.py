@@ -1,4 +1,4 @@
-"""Knowledge bases and documents: what both doors share beyond what HTTP shows."""
+"""Knowledge bases and documents: what the admin API and the commands share beyond what HTTP shows."""
 
 import pytest
 from msgspec.structs import replace

@@ -9,7 +9,7 @@ import pytest
 from bus import Bus, BusUnavailable, Delivery
 from contracts import examples, ids, messages, subjects, wire
 from contracts.timings import ACK_WAIT_SECONDS
-from runtime.readiness import Readiness
+from runtime.readiness import ReadinessFlag
 from tests.bus.nats_server import NatsServer
 
 CHAT = next(m for m in examples.MESSAGE_EXAMPLES if isinstance(m, messages.ChatRequested))
@@ -26,7 +26,7 @@ class Worker:
         self,
         bus: Bus,
         handle: Callable[[Delivery], Awaitable[None]] | None = None,
-        readiness: Readiness | None = None,
+        readiness: ReadinessFlag | None = None,
     ) -> None:
         self.deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
         self.stop = asyncio.Event()
@@ -187,7 +187,7 @@ async def test_shutdown_leaves_the_next_message_to_others(bus: Bus) -> None:
 
 @pytest.mark.requirement("POSTGRES-AWAY-NO-PULL")
 async def test_a_worker_that_is_not_ready_takes_no_message_and_goes_on_at_once_when_it_is(bus: Bus) -> None:
-    readiness = Readiness()
+    readiness = ReadinessFlag()
     worker = Worker(bus, readiness=readiness)
     await bus.queues.request_chat(chat())
     await worker.next()

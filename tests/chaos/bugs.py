@@ -80,7 +80,7 @@ def _lost_deltas() -> None:
 
 
 def _tools_run_twice() -> None:
-    from tool_runner.servers.pool import Server
+    from tool_runner.servers.pool import ToolServer
 
     def twice(real: Any) -> Any:
         async def call(*arguments: Any) -> Any:
@@ -89,7 +89,7 @@ def _tools_run_twice() -> None:
 
         return call
 
-    _patch(Server, "call", twice)
+    _patch(ToolServer, "call", twice)
 
 
 def _no_sweeper() -> None:

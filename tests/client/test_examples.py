@@ -139,7 +139,7 @@ async def test_the_typescript_continue_example_remembers(node: Node, demo: Envir
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("CLIENT", "AI-SDK-DOOR")
+@pytest.mark.requirement("CLIENT", "AI-SDK")
 async def test_the_ai_sdk_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
     folder = await installed.node_packages(EXAMPLES / "ai-sdk")
     out = await told(["node", str(folder / "chat.mjs")], demo)
@@ -149,7 +149,7 @@ async def test_the_ai_sdk_example_shows_a_tool_and_goes_on(demo: Environment) ->
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.requirement("CLIENT", "AG-UI-DOOR")
+@pytest.mark.requirement("CLIENT", "AG-UI")
 async def test_the_ag_ui_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
     folder = await installed.node_packages(EXAMPLES / "ag-ui")
     out = await told(["node", str(folder / "chat.mjs")], demo)
@@ -166,11 +166,11 @@ async def test_the_responses_example_shows_a_tool_and_goes_on(demo: Environment)
 
 
 @pytest.mark.requirement("CLIENT", "APPROVAL-CLIENTS")
-@pytest.mark.parametrize("door", ["openai", "ag-ui", "ai-sdk"])
+@pytest.mark.parametrize("protocol", ["openai", "ag-ui", "ai-sdk"])
 async def test_the_approval_examples_run_what_a_person_allows_and_nothing_else(
-    demo: Environment, door: str
+    demo: Environment, protocol: str
 ) -> None:
-    example = [sys.executable, str(EXAMPLES / door / f"approvals_{door.replace('-', '_')}.py")]
+    example = [sys.executable, str(EXAMPLES / protocol / f"approvals_{protocol.replace('-', '_')}.py")]
     denied = await told([*example, "no", "Cancel", "ORD-1031"], demo)
     assert "Refund: " not in denied
     allowed = await told([*example, "yes", "Cancel", "ORD-1031"], demo)

@@ -10,9 +10,9 @@ from contracts.updates import Finished
 from contracts.values import Decider
 from conversations.aggregate.approvals import (
     NOT_RUN,
-    Answer,
+    AlreadyDecided,
+    ApprovalAnswer,
     Decided,
-    Known,
     NotDecided,
     Terms,
     decide,
@@ -22,12 +22,12 @@ from conversations.aggregate.canonical_stream import end_of
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.history import prompt_for
 from conversations.aggregate.turn import (
+    AlreadyPaused,
     AskApproval,
     CallModel,
     GiveUp,
     Opening,
-    Paused,
-    Refusal,
+    Rejected,
     Resume,
     RunTools,
     Supersede,
@@ -100,15 +100,15 @@ def waiting(**terms: Any) -> Conversation:
     return given(*events_)
 
 
-def answer(decision: Any = "approved", **fields: Any) -> Answer:
-    return Answer(**{"approval_id": "approval-c2", "decision": decision, "by": ADA} | fields)
+def answer(decision: Any = "approved", **fields: Any) -> ApprovalAnswer:
+    return ApprovalAnswer(**{"approval_id": "approval-c2", "decision": decision, "by": ADA} | fields)
 
 
 def run_of(conversation: Conversation) -> Run:
     return conversation.runs[0]
 
 
-def after(conversation: Conversation, said_: Answer, now: str = SOON) -> Conversation:
+def after(conversation: Conversation, said_: ApprovalAnswer, now: str = SOON) -> Conversation:
     outcome = decide(run_of(conversation), said_, now=now)
     assert isinstance(outcome, Decided)
     assert outcome.resumes
@@ -136,7 +136,7 @@ def test_calls_that_need_nobody_run_first_and_then_the_run_waits() -> None:
     assert run.state == "running"
     assert next_step(run) is None
     assert conclude(run, message_id="m", now=AT) == ()
-    assert again(parked) == Paused(run=run)
+    assert again(parked) == AlreadyPaused(run=run)
 
 
 def test_the_approved_call_runs_as_the_model_asked_in_the_next_attempt() -> None:
@@ -178,7 +178,7 @@ def test_a_changed_input_is_run_and_the_model_is_told_of_it() -> None:
 def test_an_input_that_is_the_models_own_changes_nothing() -> None:
     decided = after(waiting(), answer(input={"order_id": "ORD-1"}))
     assert run_of(decided).rounds[0].calls[1].changed_input is None
-    assert decide(run_of(decided), answer(), now=SOON) == Known()
+    assert decide(run_of(decided), answer(), now=SOON) == AlreadyDecided()
 
 
 def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
@@ -192,7 +192,7 @@ def test_a_denied_call_is_not_run_and_the_model_is_told_why() -> None:
 
 def test_the_same_decision_again_is_known_and_another_is_not_made() -> None:
     run = run_of(after(waiting(), answer()))
-    assert decide(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == Known()
+    assert decide(run, answer(by=Decider(kind="account", id="key-2")), now=AFTER) == AlreadyDecided()
     for other in (answer("denied"), answer(input={"order_id": "ORD-9"})):
         assert decide(run, other, now=SOON) == NotDecided("approval_decided")
 
@@ -215,7 +215,7 @@ def test_the_run_waits_until_all_its_calls_are_decided() -> None:
     assert not one.resumes
     half = evolve_all(both, one.events)
     assert next_step(run_of(half)) is None
-    assert isinstance(again(half), Paused)
+    assert isinstance(again(half), AlreadyPaused)
     two = decide(run_of(half), answer(approval_id="approval-c1"), now=SOON)
     assert isinstance(two, Decided)
     assert two.resumes
@@ -225,7 +225,7 @@ def test_the_run_waits_until_all_its_calls_are_decided() -> None:
 def test_nobody_decides_in_time_and_the_run_goes_on_without_the_call() -> None:
     parked = waiting()
     assert decide(run_of(parked), answer(), now=EXPIRES) == NotDecided("approval_expired")
-    assert isinstance(again(parked, SOON), Paused)
+    assert isinstance(again(parked, SOON), AlreadyPaused)
     resumed = again(parked, AFTER)
     assert isinstance(resumed, Resume)
     expired = run_of(evolve_all(parked, resumed.events))
@@ -247,7 +247,7 @@ def test_nobody_decides_in_time_and_the_run_fails_where_the_agent_wants_that() -
 @pytest.mark.requirement("APPROVAL-NEW-MESSAGE")
 def test_a_new_message_is_refused_while_a_person_is_to_decide() -> None:
     refused = open_turn(waiting(), request("b"), AGENT, now=SOON, expired=False)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Rejected)
     assert refused.code == "approval_pending"
     assert [each.id for each in refused.approvals] == ["approval-c2"]
 

@@ -10,7 +10,7 @@ import pytest
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.chain.auditing import Audit, Broken, Scope, audit
+from conversations.chain.auditing import Audit, BrokenChain, Scope, audit
 from conversations.chain.day_heads import compare, head_of
 from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
 from conversations.errors import VersionConflict
@@ -450,7 +450,7 @@ async def test_events_from_before_the_chain_are_told_and_read_as_before(database
         Database(database_url).tamper(old, "DELETE FROM conversation_events WHERE notification_id = 2")
         found = await audit(pool, log, Scope(last=await log.head()))
         (broken,) = found.broken
-        assert broken == Broken(
+        assert broken == BrokenChain(
             conversation_id=old,
             version=3,
             position=3,

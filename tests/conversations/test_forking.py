@@ -15,7 +15,7 @@ from conversations.aggregate.run_usage import Tally, spent_of, tally
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections.conversations import Filter, conversations_of
+from conversations.projections.conversations import ConversationFilter, conversations_of
 from conversations.projections.follower import Follower
 from conversations.projections.registry import PROJECTIONS
 from conversations.queries import threads
@@ -216,7 +216,7 @@ async def test_read_models_have_its_messages_and_no_runs_of_it(
     assert listed[FORK].forked_from == ForkedFrom(SOURCE, len(PAST))
     assert listed[FORK].message_count == listed[SOURCE].message_count == 5
     assert (listed[FORK].title, listed[FORK].metadata) == ("Title", {"k": "v"})
-    forks = await conversations_of(pool, ACCOUNT, limit=9, matching=Filter(source_id=SOURCE))
+    forks = await conversations_of(pool, ACCOUNT, limit=9, matching=ConversationFilter(source_id=SOURCE))
     assert [row.conversation_id for row in forks] == [FORK]
     assert await rows(pool, "SELECT count(*) FROM messages") == [(10,)]
     for table in ("open_runs", "runs", "tools", "usage"):

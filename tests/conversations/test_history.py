@@ -65,7 +65,7 @@ def test_all_earlier_turns_come_before_the_new_message() -> None:
     ]
 
 
-@pytest.mark.requirement("OPENAI-DOOR")
+@pytest.mark.requirement("OPENAI-API")
 @pytest.mark.parametrize("first", ["user", "assistant"])
 def test_what_the_caller_showed_comes_before_all_that_was_said(first: Role) -> None:
     shown = (ShownMessage(first, "One"), ShownMessage("assistant", "Two"))

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from contracts import events, http, wire
-from conversations.aggregate.approvals import Answer, Decided, decide
+from conversations.aggregate.approvals import ApprovalAnswer, Decided, decide
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.finding_approvals import find_approval, list_approvals
@@ -42,7 +42,7 @@ async def test_an_approval_is_listed_as_the_log_has_it_while_it_waits_and_when_i
         {"order_id": "ORD-1"},
     )
     assert await listed(pool) == await listed(pool, status="pending") == [found.approval]
-    answer = Answer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
+    answer = ApprovalAnswer(approval_id="approval-c2", decision="denied", by=ADA, reason="No.")
     outcome = decide(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, Decided)
     await store.append(waiting, outcome.events)
@@ -102,7 +102,7 @@ async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
     """
     waiting = await told(store, asked(), started(), *called("cancel_order"), returned("c1"), question())
     allowed = decide(
-        waiting.runs[0], Answer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
+        waiting.runs[0], ApprovalAnswer(approval_id="approval-c2", decision="approved", by=ADA), now=SOON
     )
     assert isinstance(allowed, Decided)
     asks = events.InputAsked(
@@ -126,7 +126,7 @@ async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
     assert [each.elicitation for each in shown] == [asks.elicitation, None]
     assert [each.status for each in shown] == ["pending", "approved"]
     assert await listed(pool) == shown
-    answer = Answer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
+    answer = ApprovalAnswer(approval_id="approval-why", decision="approved", by=ADA, input={"why": "Late"})
     outcome = decide(waiting.runs[0], answer, now=SOON)
     assert isinstance(outcome, Decided)
     waiting = await store.append(waiting, outcome.events)

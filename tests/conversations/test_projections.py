@@ -13,7 +13,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections import conversations, messages, open_runs
-from conversations.projections.conversations import ConversationRow, Filter, conversations_of
+from conversations.projections.conversations import ConversationFilter, ConversationRow, conversations_of
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Projection, Statement
 from conversations.projections.rebuilding import rebuild
@@ -78,7 +78,9 @@ async def test_threads_are_listed_with_what_was_set_and_found_by_it(
     await follow(pool, log, batch=batch)
 
     async def found(account_id: str = ACCOUNT, **metadata: str) -> list[str]:
-        listed = await conversations_of(pool, account_id, limit=10, matching=Filter(metadata=metadata))
+        listed = await conversations_of(
+            pool, account_id, limit=10, matching=ConversationFilter(metadata=metadata)
+        )
         return [row.conversation_id for row in listed]
 
     listed = {row.conversation_id: row for row in await conversations_of(pool, ACCOUNT, limit=10)}

@@ -14,7 +14,7 @@ from runtime.postgres import Pool, connection
 from tests.conversations.test_idempotency import _request
 from tests.gateway.stored import write
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 async def _now(pool: Pool) -> str:

@@ -10,7 +10,7 @@ from conversations.queries.shown_history import Continued, digests_of, find_cont
 from runtime.postgres import Pool
 from tests.conversations.given import AT, asked, began, failed, said, started, trace
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 def _replied(text: str, word: str = "a") -> events.MessageSaved:

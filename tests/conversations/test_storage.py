@@ -12,7 +12,7 @@ from conversations.event_store.store import ConversationStore
 from conversations.projections import storage
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
-from conversations.projections.storage import NOTHING, Stored, stored_by_account, stored_of
+from conversations.projections.storage import NOTHING, AccountStorage, stored_by_account, stored_of
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool
 from tests.conversations.read_models import empty
@@ -49,10 +49,10 @@ async def erase(store: ConversationStore, conversation: Conversation) -> None:
     await store.append(conversation, [gone])
 
 
-async def in_log(log: Log, *conversations: Conversation) -> Stored:
+async def in_log(log: Log, *conversations: Conversation) -> AccountStorage:
     """The same, from the conversations' rows."""
     rows = [row for each in conversations for row in await log.rows(each.conversation_id)]
-    return Stored(conversations=len(conversations), events=len(rows), bytes=bytes_of(rows))
+    return AccountStorage(conversations=len(conversations), events=len(rows), bytes=bytes_of(rows))
 
 
 async def test_events_and_bytes_are_counted_by_account_those_of_copies_too(

@@ -50,7 +50,7 @@ async def test_pages_show_what_the_fold_has(store: ConversationStore, log: Log, 
         assert thread.version == len(facts)
         for version in range(len(facts) + 1):
             expected = fold(conversation_id, facts[:version])
-            found: list[threads.Said] = []
+            found: list[threads.SavedMessage] = []
             more = True
             while more:
                 page = await threads.messages_of(

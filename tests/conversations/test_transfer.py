@@ -12,7 +12,7 @@ from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.transfer import file_format, moving
-from conversations.transfer.file_format import UnfitFile, Writer, read
+from conversations.transfer.file_format import FileWriter, UnfitFile, read
 from conversations.transfer.moving import Clash, Move, Names
 from runtime.postgres import Pool
 from tests.conversations import given, recorded
@@ -36,7 +36,7 @@ async def test_a_round_trip_gives_the_same_lines(
     out = await moving.outgoing(log, carried.conversation_id)
     assert out.left == 0
     written = io.BytesIO()
-    writer = Writer(written, exported_at="now")
+    writer = FileWriter(written, exported_at="now")
     writer.add(out.entries)
     writer.end()
     assert written.getvalue().splitlines()[1:-1] == recorded.path(name).read_bytes().splitlines()[1:-1]
@@ -192,8 +192,9 @@ def replaced(carried: file_format.Carried, **fields: object) -> file_format.Carr
     )
 
 
-def mine_stored(carried: file_format.Carried, old: bytes, new: bytes) -> tuple[file_format.Stored, ...]:
+def mine_stored(carried: file_format.Carried, old: bytes, new: bytes) -> tuple[file_format.FileEvent, ...]:
     assert any(old in each.state for each in carried.stored)
     return tuple(
-        file_format.Stored(each.version, each.topic, each.state.replace(old, new)) for each in carried.stored
+        file_format.FileEvent(each.version, each.topic, each.state.replace(old, new))
+        for each in carried.stored
     )

@@ -8,16 +8,16 @@ from contracts.events import AgentFacts
 from contracts.values import ShownMessage, Usage
 from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve_all
 from conversations.aggregate.turn import (
+    AlreadyEnded,
     Begin,
     CallModel,
-    Ended,
     GiveUp,
+    MustWait,
     Opening,
-    Refusal,
+    Rejected,
     Resume,
     Retrieve,
     RunTools,
-    Wait,
     ask_again,
     cancel,
     conclude,
@@ -69,7 +69,7 @@ def test_a_known_conversation_goes_on_with_the_message_and_the_run() -> None:
     assert opening(given(began(), *turn("a", "Hello", "Hi"))) == Begin((asked("b"), started("b")))
 
 
-@pytest.mark.requirement("OPEN-TURN", "OPENAI-DOOR")
+@pytest.mark.requirement("OPEN-TURN", "OPENAI-API")
 def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     shown = (ShownMessage("user", "Hello"), ShownMessage("assistant", "Hi"))
     begun = opening(given(), "a", new_conversation=True, history=shown, instructions="Be brief.")
@@ -77,14 +77,14 @@ def test_a_new_conversation_is_seeded_with_what_its_caller_shows() -> None:
     assert begun == Begin((began(), seeded, asked(), started(instructions="Be brief.")))
 
 
-@pytest.mark.requirement("OPEN-TURN", "OPENAI-DOOR")
+@pytest.mark.requirement("OPEN-TURN", "OPENAI-API")
 def test_a_conversation_that_has_gone_on_is_not_the_one_that_was_shown() -> None:
     conversation = given(began(), *turn("a", "Hello", "Hi"))
     (run,) = conversation.runs
     assert run.reply is not None
     assert isinstance(opening(conversation, after=run.reply.id), Begin)
     gone_on = opening(conversation, after="an earlier reply")
-    assert isinstance(gone_on, Refusal)
+    assert isinstance(gone_on, Rejected)
     assert gone_on.code == "conversation_busy"
     in_vain = (asked("b", "Hello?"), started("b"), failed("b"))
     asked_again = given(began(), *turn("a", "Hello", "Hi"), *in_vain)
@@ -120,7 +120,7 @@ def test_the_run_records_what_its_request_and_its_agent_say() -> None:
 def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words() -> None:
     erased = events.ConversationErased(trace_id=trace("z"), at=AT, account_id=ACCOUNT)
     unknown = opening(given())
-    assert isinstance(unknown, Refusal)
+    assert isinstance(unknown, Rejected)
     assert unknown.code == "conversation_not_found"
     assert opening(given(began()), account_id="account-2") == unknown
     assert opening(given(began()), account_id="account-2", new_conversation=True) == unknown
@@ -132,20 +132,20 @@ def test_unknown_foreign_and_erased_conversations_are_refused_in_the_same_words(
 def test_a_full_conversation_takes_no_message_and_its_run_goes_on(full: dict[str, int]) -> None:
     there = replace(given(began(), asked(), started()), **full)
     refused = open_turn(there, request("b"), AGENT, now=AT, expired=False)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Rejected)
     assert refused.code == "conversation_full"
     assert isinstance(open_turn(there, request("a"), AGENT, now=AT, expired=False), Resume)
 
 
 @pytest.mark.requirement("OPEN-TURN", "CONV-BUSY")
 def test_a_second_message_waits_for_the_run_under_way() -> None:
-    assert opening(given(began(), asked("a"), started("a"))) == Wait(trace_id=trace("a"))
+    assert opening(given(began(), asked("a"), started("a"))) == MustWait(trace_id=trace("a"))
 
 
 @pytest.mark.requirement("OPEN-TURN", "DEADLINE")
 def test_an_expired_request_is_void_unless_something_was_appended_for_it() -> None:
     void = opening(given(began()), expired=True)
-    assert isinstance(void, Refusal)
+    assert isinstance(void, Rejected)
     assert void.code == "overloaded"
     busy = given(began(), asked("a"), started("a"))
     assert opening(busy, expired=True) == void
@@ -223,13 +223,13 @@ def test_a_request_whose_run_has_ended_is_only_announced_again(end: tuple[events
     conversation = given(began(), asked("a"), started("a"), *end)
     run = conversation.run(trace("a"))
     assert run is not None
-    assert opening(conversation, "a") == Ended(run)
+    assert opening(conversation, "a") == AlreadyEnded(run)
 
 
 @pytest.mark.requirement("OPEN-TURN")
 def test_a_request_whose_run_has_ended_is_announced_even_while_another_runs() -> None:
     conversation = given(began(), *turn("a", "Hello", "Hi"), asked("b"), started("b"))
-    assert isinstance(opening(conversation, "a"), Ended)
+    assert isinstance(opening(conversation, "a"), AlreadyEnded)
 
 
 @pytest.mark.requirement("NEXT-STEP")

@@ -8,7 +8,7 @@ from conversations.queries.unlisted import Unlisted, unlisted
 from runtime.postgres import Pool, connection
 from tests.conversations.given import trace
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 _OLD = "0192f0c1-7d11-8{}-8bbb-0000000000d2"
 

@@ -9,9 +9,9 @@ from contracts import events, wire
 from contracts.messages import ChatRequested, DecideApproval
 from contracts.values import Decider
 from conversations.aggregate import approvals
-from conversations.aggregate.approvals import Answer, Decided
+from conversations.aggregate.approvals import ApprovalAnswer, Decided
 from conversations.aggregate.conversation import Conversation, evolve_all, fold
-from conversations.aggregate.turn import Paused, Resume, ask_again, open_turn
+from conversations.aggregate.turn import AlreadyPaused, Resume, ask_again, open_turn
 from conversations.event_store import mapper
 from tests.conversations import recorded
 from tests.conversations.given import AGENT
@@ -80,7 +80,7 @@ def test_a_decision_and_a_request_of_the_version_before_resume_what_it_has_store
     )
     command = wire.decode_command(without(decision, "input", "reason", "on_behalf_of"))
     assert command == decision
-    answer = Answer(approval_id=decision.approval_id, decision="approved", by=decision.by)
+    answer = ApprovalAnswer(approval_id=decision.approval_id, decision="approved", by=decision.by)
     decided = approvals.decide(run, answer, now=NOW)
     assert isinstance(decided, Decided)
     assert decided.resumes
@@ -88,7 +88,7 @@ def test_a_decision_and_a_request_of_the_version_before_resume_what_it_has_store
     asked = wire.decode_message(
         ChatRequested, without(request, "history", "after", "instructions", "shown_sha256", "prompt")
     )
-    assert isinstance(open_turn(conversation, asked, AGENT, now=NOW, expired=False), Paused)
+    assert isinstance(open_turn(conversation, asked, AGENT, now=NOW, expired=False), AlreadyPaused)
     conversation = evolve_all(conversation, decided.events)
     opening = open_turn(conversation, asked, AGENT, now=NOW, expired=True)
     assert isinstance(opening, Resume)

@@ -15,7 +15,7 @@ from directory.named import AgentNames, agent_of, named_agents
 from directory.secrets import Sealer
 from runtime.postgres import Connection, Pool
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 SEALER = Sealer(b"k" * 32)
 

@@ -17,7 +17,7 @@ from directory.agents import McpServer, load_agent, provider_key
 from directory.errors import SealBroken
 from directory.known_key import refuse_unknown_key
 from directory.secrets import Sealer, sealer_of
-from directory.tool_authorizations import Client, PendingLink, Place, find, keep_link, take_link
+from directory.tool_authorizations import Client, PendingLink, ServerPlace, find, keep_link, take_link
 from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
 from tests.blocking import until_blocked_by
@@ -174,7 +174,7 @@ async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
         grant="client_credentials", issuer="https://auth.example", client_id="c", client_secret="s"
     )
     await authorizations.put(admin, agent, "shop", body)
-    place = Place(account, agent, "shop")
+    place = ServerPlace(account, agent, "shop")
     present = await find(conn, BEFORE, place)
     assert present is not None
     link = PendingLink(

@@ -1,6 +1,6 @@
 """`make fuzz`: 20,000 generated requests and as many in mutated bytes, against the whole system.
 
-Both doors, and every check that schemathesis has.
+Both APIs, and every check that schemathesis has.
 A stack of its own on embedded servers, in a temporary folder. Exit code 1 where a check fails, or a service
 logs a failure. Each failure is printed with a command that repeats it, and with the seed of its run.
 """
@@ -44,14 +44,14 @@ async def fuzz(cases: int, seed: int) -> bool:
 
 
 def _rounds(target: Target, folder: Path, cases: int, seed: int) -> bool:
-    """The public door in all phases, with a peer, then at depth to three quarters; then the other door."""
+    """The public API in all phases, with a peer, then at depth to three quarters; then the admin API."""
     passed, done = True, 0
-    for door, goal in ((_PUBLIC, cases * 3 // 4), (_ADMIN, cases)):
+    for api, goal in ((_PUBLIC, cases * 3 // 4), (_ADMIN, cases)):
         number = 0
         while done < goal:
             began = time.monotonic()
-            options = door if number == 0 else (*door, *_DEEP)
-            peers = door is _PUBLIC and number == 1
+            options = api if number == 0 else (*api, *_DEEP)
+            peers = api is _PUBLIC and number == 1
             outcome = run_schemathesis(target, folder, options, seed=seed, peers=peers)
             done += outcome.cases
             spent = time.monotonic() - began

@@ -49,7 +49,7 @@ async def test_only_the_whole_token_opens_it(admin: AdminClient, authorization: 
         assert response.headers.get_list("www-authenticate") == ['Bearer realm="agent-chat admin"']
 
 
-async def test_the_two_doors_have_two_keys(admin: AdminClient, accounts: Accounts) -> None:
+async def test_the_two_apis_have_two_keys(admin: AdminClient, accounts: Accounts) -> None:
     key = accounts.free.key
     for headers in ({"X-Api-Key": key}, {"X-Api-Key": TOKEN}, {"Authorization": f"Bearer {key}"}):
         response = await admin.http.get(f"{admin.url}/accounts", headers=headers)
@@ -146,7 +146,7 @@ async def test_an_address_has_one_form(admin: AdminClient) -> None:
         ({"AGENTCHAT_ADMIN_TOKEN": TOKEN, "AGENTCHAT_SECRET_KEY": "canary"}, "SECRET_KEY"),
     ],
 )
-def test_a_door_that_cannot_be_kept_stops_the_start(
+def test_an_admin_api_that_cannot_be_served_stops_the_start(
     environ: dict[str, str], settings: dict[str, str], named: str
 ) -> None:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}

@@ -1,4 +1,4 @@
-"""What the AG-UI door reads and writes, byte by byte."""
+"""What AG-UI reads and writes, byte by byte."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.doors.ag_ui import body
-from gateway.doors.ag_ui.answers import Events
 from gateway.http.problems import Refusal
+from gateway.protocols.ag_ui import body
+from gateway.protocols.ag_ui.answers import AgUiEvents
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
-pytestmark = pytest.mark.requirement("AG-UI-DOOR")
+pytestmark = pytest.mark.requirement("AG-UI")
 
 HI = {"id": "1", "role": "user", "content": "hi"}
 RUN = {"threadId": "t", "runId": "r"}
@@ -37,12 +37,12 @@ CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
+def parse(*messages: dict[str, Any], **fields: Any) -> body.AgUiRequest:
     return body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
-    stream = Events("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0)
+    stream = AgUiEvents("t", "r", TRACE, CONVERSATION, is_1_0=is_1_0)
     *told, left = stream.encode(updates).decode().split("\n\n")
     assert left == ""
     assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)

@@ -1,4 +1,4 @@
-"""What the AI SDK's door reads and writes, byte by byte."""
+"""What the AI SDK's protocol reads and writes, byte by byte."""
 
 from typing import Any
 
@@ -20,13 +20,13 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.doors.ai_sdk import body
-from gateway.doors.ai_sdk.answers import Chunks
 from gateway.http.problems import Refusal
-from gateway.runs.behind import Behind, Wait
+from gateway.protocols.ai_sdk import body
+from gateway.protocols.ai_sdk.answers import AiSdkChunks
+from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
 
-pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
+pytestmark = pytest.mark.requirement("AI-SDK")
 
 
 def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
@@ -36,12 +36,12 @@ def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
 HI = message("user", "hi")
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
+def parse(*messages: dict[str, Any], **fields: Any) -> body.AiSdkRequest:
     return body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
 
 
-def events(updates: list[Update], behind: Behind | None = None) -> list[Any]:
-    *told, left = Chunks(TRACE, CONVERSATION, behind).encode(updates).decode().split("\n\n")
+def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
+    *told, left = AiSdkChunks(TRACE, CONVERSATION, behind).encode(updates).decode().split("\n\n")
     assert left == ""
     assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in told)
     return [event[6:] if event == "data: [DONE]" else msgspec.json.decode(event[6:]) for event in told]
@@ -157,7 +157,7 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
     assert asked[6] == {"type": "tool-approval-request", "approvalId": "approval-1", "toolCallId": "3"}
     assert asked[-2] == {"type": "finish", "finishReason": "tool-calls"}
     goes_on: list[Update] = [Started(), ToolReturned("3", True, '"No."'), NextRound(3), Text("b"), WAIT]
-    told = events(goes_on, Behind(denied(), Wait(2)))
+    told = events(goes_on, AfterPause(denied(), PausePoint(2)))
     assert [each if isinstance(each, str) else each["type"] for each in told] == [
         *("start", "tool-output-denied", "start-step", "text-start", "text-delta", "text-end"),
         *("tool-approval-request", "finish-step", "finish", "[DONE]"),

@@ -19,11 +19,11 @@ from contracts.updates import (
     Update,
 )
 from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
-from gateway.doors.openai.responses.conversation import Named, named_by, response_id
-from gateway.runs.behind import Behind, Wait
+from gateway.protocols.openai.responses.conversation import Named, named_by, response_id
+from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED
 
@@ -63,7 +63,7 @@ def waited(decided: events.ApprovalDecided | None = None) -> Run:
     call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
     ran = Call(call_id="1", output="{}", **call)
     also = Call(call_id="2", output="{}", **call)
-    asked = Call(call_id="3", needs_approval=True, approvals=(Approval(ASKED, decided),), **call)
+    asked = Call(call_id="3", needs_approval=True, approvals=(CallApproval(ASKED, decided),), **call)
     first = Round(number=1, text="Hello.", cuts=(), blocks=(), calls=(ran,))
     return run(rounds=(first, Round(number=2, text=" So.", cuts=(), blocks=(), calls=(asked, also))))
 
@@ -96,7 +96,7 @@ BEHIND = [
 
 @pytest.mark.parametrize("texts", [("Hello.", " So."), ("Hel", "lo", ". So.")])
 def test_whatever_pieces_come_the_rest_is_the_same(texts: tuple[str, ...]) -> None:
-    behind = Behind(waited(), Wait(2))
+    behind = AfterPause(waited(), PausePoint(2))
     assert [rest for update in whole(*texts) for rest in behind.rest([update])] == BEHIND
     assert list(behind.calls) == ["3"]
 
@@ -105,25 +105,25 @@ def test_a_round_that_waits_twice_is_told_from_behind_each_wait_once() -> None:
     """Of the first one's calls one has returned before the second, in which the other one's tool asks."""
     again = replace(ASKED, approval_id="approval-2")
     call: dict[str, Any] = {"at": "t", "name": "find", "input": {}}
-    allowed = Call(call_id="1", approvals=(Approval(ASKED, DENIED),), output='"No."', **call)
-    asks = Call(call_id="2", approvals=(Approval(ASKED, DENIED), Approval(again, wait=1)), **call)
+    allowed = Call(call_id="1", approvals=(CallApproval(ASKED, DENIED),), output='"No."', **call)
+    asks = Call(call_id="2", approvals=(CallApproval(ASKED, DENIED), CallApproval(again, wait=1)), **call)
     twice = run(rounds=(Round(number=1, text="", cuts=(), blocks=(), calls=(allowed, asks)),))
     told: list[Update] = [Started(), ToolStarted("1", "find", {}), ToolStarted("2", "find", {})]
     told += [ToolReturned("1", True, '"No."'), ToolReturned("2", False, "{}")]
-    first, second = Behind(twice, Wait(1)), Behind(twice, Wait(1, 1))
+    first, second = AfterPause(twice, PausePoint(1)), AfterPause(twice, PausePoint(1, 1))
     assert first.rest(told) == [Started(), *told[3:]]
     assert second.rest(told) == [Started(), told[4]]
     assert (first.approval_of("2"), second.approval_of("2")) == ("approval-1", "approval-2")
 
 
-@pytest.mark.parametrize("wait", [None, Wait(1), Wait(12), Wait(1, 2)])
-def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: Wait | None) -> None:
+@pytest.mark.parametrize("wait", [None, PausePoint(1), PausePoint(12), PausePoint(1, 2)])
+def test_the_id_of_a_response_says_behind_which_wait_it_is(wait: PausePoint | None) -> None:
     given = response_id(TRACE, wait)
     assert named_by(given) == Named(TRACE, wait)
-    assert wait != Wait(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"
+    assert wait != PausePoint(12) or given == f"resp_{TRACE}_12", "as it was before a round could wait twice"
 
 
 def test_a_piece_over_the_wait_is_cut_where_its_round_was_not_told() -> None:
-    behind = Behind(waited(), Wait(2))
+    behind = AfterPause(waited(), PausePoint(2))
     rest = behind.rest([Started(), Text("Hello. So. Bye."), Broken("cancelled", "")])
     assert rest == [Started(), Text(" Bye."), Broken("cancelled", "")]

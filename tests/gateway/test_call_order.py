@@ -1,4 +1,6 @@
-"""The order in which a door that tells outputs is told of calls: as the log has it, whatever comes first."""
+"""The order in which a protocol that shows outputs is told of calls: as the log has it, whatever comes
+first.
+"""
 
 import itertools
 

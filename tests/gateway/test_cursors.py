@@ -8,7 +8,7 @@ from contracts.cursors import Cursor, parse_cursor
 from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
 from contracts.values import Message
 from gateway.runs.registry import SHUTDOWN
-from gateway.traces.replay_buffer import EXPIRED, Entry, ReadPosition, ReplayBuffer
+from gateway.traces.replay_buffer import EXPIRED, ReadPosition, ReplayBuffer, ReplayEntry
 
 pytestmark = pytest.mark.requirement("JOIN")
 
@@ -36,7 +36,7 @@ def told(updates: list[Update]) -> ReplayBuffer:
     return buffer
 
 
-def cursor_of(entry: Entry) -> str:
+def cursor_of(entry: ReplayEntry) -> str:
     assert entry.cursor is not None
     return entry.cursor.text(TRACE)
 

@@ -14,7 +14,7 @@ from contracts.updates import Text
 from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
 from gateway.runs.registry import Runs
-from gateway.traces.shared_streams import Reader, SharedStreams
+from gateway.traces.shared_streams import SharedStreams, StreamReader
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked
 from tests.gateway.stored import write
@@ -58,7 +58,7 @@ async def test_hundreds_of_subscribers_share_one_nats_subscription(
         assert len(shared_streams) == 0
 
 
-async def _text(reader: Reader) -> str:
+async def _text(reader: StreamReader) -> str:
     text = ""
     async with asyncio.timeout(20):
         while True:

@@ -1,4 +1,4 @@
-"""What the OpenAI door reads and writes, byte by byte."""
+"""What the OpenAI API reads and writes, byte by byte."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ import pytest
 
 from contracts.updates import Broken, Finished, Started, Text
 from contracts.values import Message, ShownMessage
-from gateway.doors.openai import body
-from gateway.doors.openai.answers import Chunks
 from gateway.http.problems import Refusal
+from gateway.protocols.openai import body
+from gateway.protocols.openai.answers import CompletionChunks
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.Asked:
+def parse(*messages: dict[str, Any], **fields: Any) -> body.CompletionRequest:
     return body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
 
 
@@ -99,7 +99,9 @@ def test_every_stream_is_lines_of_json_whatever_the_text_holds() -> None:
         (Finished(message, ()), "data: [DONE]"),
         (Broken("unheard-of", text), None),
     ):
-        stream = Chunks("id", "m", 0, include_usage=True).encode([Started(), Text(text), last]).decode()
+        stream = (
+            CompletionChunks("id", "m", 0, include_usage=True).encode([Started(), Text(text), last]).decode()
+        )
         *events, left = stream.split("\n\n")
         assert left == ""
         assert all(event.startswith("data: ") and len(event.splitlines()) == 1 for event in events)

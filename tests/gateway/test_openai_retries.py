@@ -1,4 +1,4 @@
-"""Retries of one request at the OpenAI door, over two gateways and with a worker that the test plays."""
+"""Retries of one request at the OpenAI API, over two gateways and with a worker that the test plays."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import AT, complete, write
 from tests.gateway.worker import Turn, Worker
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 
 class Caller:

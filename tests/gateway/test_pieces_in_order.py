@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.doors import wording_at
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, Exchange
 from gateway.http.protocol import StrictProtocol
+from gateway.protocols import wording_at
 from gateway.runs.event_stream import EventStream
 from gateway.runs.wake import Followed
 from runtime.web import serve

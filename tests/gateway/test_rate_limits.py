@@ -45,19 +45,19 @@ WIDE = Plan(
 NARROW = msgspec.structs.replace(WIDE, name="Narrow", form2_streaming=False, requests_per_minute=10)
 
 
-class Doors(msgspec.Struct, frozen=True):
+class Gateways(msgspec.Struct, frozen=True):
     """Two gateways, the Redis that they share, and what they export."""
 
-    gateways: tuple[GatewayProcess, GatewayProcess]
+    running: tuple[GatewayProcess, GatewayProcess]
     valkey: Valkey
     metrics: Collector
     database_url: str
 
 
 @pytest.fixture(scope="module")
-async def doors(
+async def gateways(
     environ: dict[str, str], migrated_database_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Doors]:
+) -> AsyncIterator[Gateways]:
     async with open_pool(migrated_database_url) as pool:
         for plan in (WIDE, NARROW):
             await put_plan(pool, plan)
@@ -70,27 +70,27 @@ async def doors(
         }
         one, two = (GatewayProcess(tmp_path_factory.mktemp("gateway"), settings) for _ in range(2))
         await asyncio.gather(one.start(), two.start())
-        yield Doors((one, two), valkey, metrics, migrated_database_url)
+        yield Gateways((one, two), valkey, metrics, migrated_database_url)
         await asyncio.gather(one.stop(), two.stop())
     await valkey.kill()
 
 
 @pytest.fixture
-async def redis(doors: Doors) -> AsyncIterator["Redis"]:
-    async with Redis.from_url(doors.valkey.url, decode_responses=True) as client:
+async def redis(gateways: Gateways) -> AsyncIterator["Redis"]:
+    async with Redis.from_url(gateways.valkey.url, decode_responses=True) as client:
         yield client
 
 
-async def account_on(doors: Doors, plan: str) -> Account:
-    async with open_pool(doors.database_url) as pool:
+async def account_on(gateways: Gateways, plan: str) -> Account:
+    async with open_pool(gateways.database_url) as pool:
         return await make_account(pool, plan)
 
 
-def clients(doors: Doors, http: httpx.AsyncClient, account: Account) -> list[Client]:
-    return [Client(http, gateway.url, account.key, account.agent) for gateway in doors.gateways]
+def clients(gateways: Gateways, http: httpx.AsyncClient, account: Account) -> list[Client]:
+    return [Client(http, gateway.url, account.key, account.agent) for gateway in gateways.running]
 
 
-async def spend(doors: Doors, account: Account, tokens: int) -> None:
+async def spend(gateways: Gateways, account: Account, tokens: int) -> None:
     """A run of the account that ended just now, in the log alone."""
     request = messages.ChatRequested(
         trace_id=ids.new_id().replace("-", ""),
@@ -110,7 +110,7 @@ async def spend(doors: Doors, account: Account, tokens: int) -> None:
         msgspec.structs.replace(event, at=at(), **({"usage": usage} if hasattr(event, "usage") else {}))
         for event in stored.ended(request, "Hello", ids.new_id())
     ]
-    async with open_store(doors.database_url) as store:
+    async with open_store(gateways.database_url) as store:
         await stored.write(store, request, *end)
 
 
@@ -127,10 +127,10 @@ def states(response: httpx.Response) -> dict[str, dict[str, int]]:
 
 @pytest.mark.requirement("LIMIT-HEADERS")
 async def test_every_answer_behind_the_key_tells_the_limits(
-    doors: Doors, http: httpx.AsyncClient, worker: Worker
+    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
-    account = await account_on(doors, "Narrow")
-    client, _ = clients(doors, http, account)
+    account = await account_on(gateways, "Narrow")
+    client, _ = clients(gateways, http, account)
     policy = '"minute";q=10;w=60, "runs";q=7;qu="concurrent-requests", "month";q=1000000;qu="tokens"'
 
     async def answered(path: str, form: int | None = None) -> httpx.Response:
@@ -171,19 +171,19 @@ async def test_every_answer_behind_the_key_tells_the_limits(
 
 @pytest.mark.requirement("LIMIT-MONTH", "LIMIT-QUOTA")
 async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
-    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
-    account = await account_on(doors, "Wide")
-    client, other = clients(doors, http, account)
-    await spend(doors, account, 600_000)
+    account = await account_on(gateways, "Wide")
+    client, other = clients(gateways, http, account)
+    await spend(gateways, account, 600_000)
     first = await client.post(content=b"{}")  # admitted, though nobody knows
     assert "month" not in states(first)
-    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    await gateways.running[0].line("month_counted", account_id=account.account_id)
     assert states(await other.post(content=b"{}"))["month"]["r"] == 400_000
-    await spend(doors, account, 400_000)
+    await spend(gateways, account, 400_000)
     await redis.flushall()
     assert "month" not in states(await other.post(content=b"{}"))
-    await doors.gateways[1].line("month_counted", account_id=account.account_id)
+    await gateways.running[1].line("month_counted", account_id=account.account_id)
     refused = await client.post(content=b"{}")
     check_problem(refused, 429, "quota_exceeded")
     assert states(refused)["month"]["r"] == 0
@@ -192,13 +192,13 @@ async def test_a_redis_that_forgot_the_month_is_told_it_from_the_log(
 
 @pytest.mark.requirement("LIMIT-RESERVE")
 async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
-    doors: Doors, http: httpx.AsyncClient, worker: Worker
+    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
-    account = await account_on(doors, "Wide")
-    client, other = clients(doors, http, account)
-    await spend(doors, account, TOKENS - 100)
+    account = await account_on(gateways, "Wide")
+    client, other = clients(gateways, http, account)
+    await spend(gateways, account, TOKENS - 100)
     await client.post(content=b"{}")
-    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    await gateways.running[0].line("month_counted", account_id=account.account_id)
     asking = asyncio.create_task(client.chat("the last"))
     turn = await worker.next("the last")
     refused = await other.chat("one too many")
@@ -212,12 +212,12 @@ async def test_the_last_tokens_of_a_month_are_for_one_run_at_a_time(
 
 @pytest.mark.requirement("LIMIT-HEADERS", "IDEMPOTENCY")
 async def test_a_repeat_tells_every_number_and_takes_no_run(
-    doors: Doors, http: httpx.AsyncClient, worker: Worker
+    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
-    account = await account_on(doors, "Wide")
-    client, other = clients(doors, http, account)
+    account = await account_on(gateways, "Wide")
+    client, other = clients(gateways, http, account)
     await client.post(content=b"{}")
-    await doors.gateways[0].line("month_counted", account_id=account.account_id)
+    await gateways.running[0].line("month_counted", account_id=account.account_id)
     key = ids.new_id()
     asking = asyncio.create_task(client.post(content=b'{"message":"again"}', idempotency_key=key))
     turn = await worker.next("again")
@@ -233,10 +233,10 @@ async def test_a_repeat_tells_every_number_and_takes_no_run(
 
 @pytest.mark.requirement("LIMIT-READS")
 async def test_every_route_that_needs_a_key_has_a_rate_limit(
-    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
-    account = await account_on(doors, "Narrow")
-    client, _ = clients(doors, http, account)
+    account = await account_on(gateways, "Narrow")
+    client, _ = clients(gateways, http, account)
     trace, conversation = ids.new_id().replace("-", ""), ids.new_id()
     calls = [
         ("GET", "/v1/conversations"),
@@ -260,10 +260,10 @@ async def test_every_route_that_needs_a_key_has_a_rate_limit(
 
 @pytest.mark.requirement("LIMIT-WRITES")
 async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
-    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
-    account = await account_on(doors, "Narrow")
-    client, _ = clients(doors, http, account)
+    account = await account_on(gateways, "Narrow")
+    client, _ = clients(gateways, http, account)
     headers, url = {"X-Api-Key": account.key}, f"{client.url}/v1/conversations/{ids.new_id()}"
     used_up = int((time.time() + 60) * 1e6)
     await redis.set(f"limits:{{{account.account_id}}}:writes", used_up)
@@ -276,12 +276,12 @@ async def test_writes_without_a_run_have_a_rate_limit_of_their_own(
 
 @pytest.mark.requirement("LIMIT-READS")
 async def test_an_account_reconnects_to_so_many_streams_at_once(
-    doors: Doors, http: httpx.AsyncClient, worker: Worker
+    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
-    account = await account_on(doors, "Wide")
-    client, other = clients(doors, http, account)
+    account = await account_on(gateways, "Wide")
+    client, other = clients(gateways, http, account)
     async with accepted(client, worker, message="read by many") as (turn, _):
-        async with open_store(doors.database_url) as store:
+        async with open_store(gateways.database_url) as store:
             await stored.write(store, turn.request)
         path, headers = f"/v1/chat/{turn.request.trace_id}/events", {"X-Api-Key": account.key}
 
@@ -322,17 +322,17 @@ async def test_an_account_has_few_reads_at_a_time_and_keeps_no_other_from_it() -
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_of_200_at_once_at_two_gateways_exactly_n_run(
-    doors: Doors, http: httpx.AsyncClient, worker: Worker
+    gateways: Gateways, http: httpx.AsyncClient, worker: Worker
 ) -> None:
-    account = await account_on(doors, "Wide")
-    both = clients(doors, http, account)
+    account = await account_on(gateways, "Wide")
+    both = clients(gateways, http, account)
     decided_by_redis = 0
     for number in range(30):
-        times_away = _times_away(doors)
+        times_away = _times_away(gateways)
         statuses = await _race(both, worker, f"race {number}")
-        async with Redis.from_url(doors.valkey.url) as client:  # as the worker frees them when runs end
+        async with Redis.from_url(gateways.valkey.url) as client:  # as the worker frees them when runs end
             await client.delete(f"limits:{{{account.account_id}}}:slots")
-        if _times_away(doors) > times_away:
+        if _times_away(gateways) > times_away:
             continue  # Redis missed its 0.2 s, so each gateway decided by itself
         assert statuses == [200] * RUNS + [429] * (200 - RUNS)
         decided_by_redis += 1
@@ -357,25 +357,25 @@ async def _race(callers: list[Client], worker: Worker, message: str) -> list[int
     return sorted([(await task).status_code for task in asking])
 
 
-def _times_away(doors: Doors) -> int:
-    return sum(line["event"] == "redis_away" for gateway in doors.gateways for line in gateway.lines())
+def _times_away(gateways: Gateways) -> int:
+    return sum(line["event"] == "redis_away" for gateway in gateways.running for line in gateway.lines())
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")
 async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
-    doors: Doors, http: httpx.AsyncClient, redis: "Redis"
+    gateways: Gateways, http: httpx.AsyncClient, redis: "Redis"
 ) -> None:
-    account = await account_on(doors, "Wide")
-    client, other = clients(doors, http, account)
+    account = await account_on(gateways, "Wide")
+    client, other = clients(gateways, http, account)
     slots = f"limits:{{{account.account_id}}}:slots"
     half = client.bytes("/v1/chat")[:-2]
-    writers = [(await asyncio.open_connection("127.0.0.1", doors.gateways[0].port))[1] for _ in range(RUNS)]
+    writers = [(await asyncio.open_connection("127.0.0.1", gateways.running[0].port))[1] for _ in range(RUNS)]
     for writer in writers:
         writer.write(half)
     async with asyncio.timeout(30):
         while await redis.zcard(slots) < RUNS:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.02)
-    await doors.gateways[0].stop()
+    await gateways.running[0].stop()
     for writer in writers:
         writer.close()
     check_problem(await other.post(content=b"{}"), 429, "rate_limited")
@@ -384,32 +384,32 @@ async def test_what_a_killed_gateway_held_comes_back_by_its_lease(
     # Their minute passes: the same as their leases having begun a minute earlier.
     await redis.zadd(slots, {trace: end - 61_000 for trace, end in held})
     check_problem(await other.post(content=b"{}"), 400, "invalid_request")
-    await doors.gateways[0].start()
+    await gateways.running[0].start()
 
 
 @pytest.mark.requirement("LIMIT-FALLBACK")
 async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
-    doors: Doors, http: httpx.AsyncClient
+    gateways: Gateways, http: httpx.AsyncClient
 ) -> None:
-    client, _ = clients(doors, http, await account_on(doors, "Narrow"))
+    client, _ = clients(gateways, http, await account_on(gateways, "Narrow"))
     assert (await client.post(content=b"{}")).status_code == 400
-    doors.valkey.freeze()
+    gateways.valkey.freeze()
     took: list[float] = []
     for _ in range(11):
         began = time.monotonic()
         response = await client.post(content=b"{}")
         took.append(time.monotonic() - began)
-    doors.valkey.thaw()
+    gateways.valkey.thaw()
     assert max(took) < BOUND
     check_problem(response, 429, "rate_limited")  # ten here, beside the one that Redis knows of
     assert "month" not in states(response)
-    await doors.gateways[0].line("redis_away")
-    await doors.gateways[0].line("redis_back")
-    doors.gateways[0].signal(signal.SIGTERM)
-    await doors.gateways[0].wait()
-    local = doors.metrics.counts_of("agentchat.limits.decided_locally")
+    await gateways.running[0].line("redis_away")
+    await gateways.running[0].line("redis_back")
+    gateways.running[0].signal(signal.SIGTERM)
+    await gateways.running[0].wait()
+    local = gateways.metrics.counts_of("agentchat.limits.decided_locally")
     assert local["reason=timeout"] >= 1
     assert local["reason=open"] >= 8
-    assert doors.metrics.counts_of("agentchat.limits.refused")["code=rate_limited"] >= 1
-    assert doors.metrics.counts_of("agentchat.limits.month_uncounted")["known=False"] >= 1
-    await doors.gateways[0].start()
+    assert gateways.metrics.counts_of("agentchat.limits.refused")["code=rate_limited"] >= 1
+    assert gateways.metrics.counts_of("agentchat.limits.month_uncounted")["known=False"] >= 1
+    await gateways.running[0].start()

@@ -11,7 +11,7 @@ from administration import keys
 from administration.values import AccountChanges
 from contracts import ids
 from gateway.http.exchange import TARGET
-from gateway.http.middleware import Door
+from gateway.http.middleware import RequestMiddleware
 from runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.gateway.client import Client, check_problem, raw
@@ -331,7 +331,7 @@ async def test_a_request_that_a_stopping_server_cuts_off_is_refused_with_its_tra
         "headers": [],
     }
     scope["extensions"] = {TARGET: {"bytes": b"/readyz"}}
-    request = asyncio.create_task(Door(application)(scope, receive, send))
+    request = asyncio.create_task(RequestMiddleware(application)(scope, receive, send))
     async with asyncio.timeout(20):
         await at_work.wait()
         request.cancel()

@@ -23,11 +23,11 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, Usage
-from gateway.doors.openai.responses import wire
-from gateway.doors.openai.responses.items import InputItem, verdicts_of
-from gateway.doors.openai.responses.output import Output, response_of
 from gateway.http.problems import Refusal
-from gateway.runs.behind import Behind, Wait
+from gateway.protocols.openai.responses import wire
+from gateway.protocols.openai.responses.items import InputItem, verdicts_of
+from gateway.protocols.openai.responses.output import ResponseOutput, response_of
+from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
 pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
@@ -60,8 +60,8 @@ def told(*pieces: str, second: tuple[str, ...] = (" Ada.",)) -> list[Update]:
     ]
 
 
-def events(updates: list[Update], after: int = -1, behind: Behind | None = None) -> list[Any]:
-    *each, left = Output(BEGUN, after, behind).encode(updates).decode().split("\n\n")
+def events(updates: list[Update], after: int = -1, behind: AfterPause | None = None) -> list[Any]:
+    *each, left = ResponseOutput(BEGUN, after, behind).encode(updates).decode().split("\n\n")
     assert left == ""
     read = []
     for event in each:
@@ -219,7 +219,7 @@ def test_what_a_tool_asks_for_is_in_the_request_and_answered_in_the_response() -
 @pytest.mark.requirement("APPROVAL-CLIENTS")
 def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
     goes_on: list[Update] = [Started(), ToolReturned("3", False, "[1]"), NextRound(3), Text("b"), FINISHED]
-    told = events(goes_on, behind=Behind(denied(), Wait(2)))
+    told = events(goes_on, behind=AfterPause(denied(), PausePoint(2)))
     call, said = told[-1]["response"]["output"]
     assert (call["id"], call["approval_request_id"], call["output"]) == ("mcp_3", "approval-1", "[1]")
     assert said["content"][0]["text"] == "b"

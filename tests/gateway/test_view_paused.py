@@ -7,7 +7,7 @@ import pytest
 from contracts import events, frames
 from contracts.updates import Broken, NextRound, Started, Text, ToolReturned, ToolStarted, Update
 from contracts.values import ApprovalNeeded, Decider
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.rounds import Round
 from gateway.runs.view import View
 from gateway.traces.replay_buffer import ReplayBuffer
@@ -34,14 +34,19 @@ PAUSED = frames.Paused(seq=4, attempt=1)
 
 def rounds(**changes: Any) -> tuple[Round, ...]:
     call = Call(
-        call_id="call", at="t", name="find", input=INPUT, needs_approval=True, approvals=(Approval(ASKED),)
+        call_id="call",
+        at="t",
+        name="find",
+        input=INPUT,
+        needs_approval=True,
+        approvals=(CallApproval(ASKED),),
     )
     for name, value in changes.items():
         call = Call(**{each: getattr(call, each) for each in call.__struct_fields__} | {name: value})
     return (Round(number=1, text="Hello.", cuts=(6,), blocks=(), calls=(call,)),)
 
 
-def approved(given: dict[str, Any] | None = None) -> Approval:
+def approved(given: dict[str, Any] | None = None) -> CallApproval:
     decided = events.ApprovalDecided(
         trace_id="t",
         at="t",
@@ -50,7 +55,7 @@ def approved(given: dict[str, Any] | None = None) -> Approval:
         by=Decider(kind="account", id="k"),
         input=given,
     )
-    return Approval(ASKED, decided, resumed=2, resumed_at="t")
+    return CallApproval(ASKED, decided, resumed=2, resumed_at="t")
 
 
 def told_of(updates: list[Update]) -> list[Update]:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from conversations.event_store.log import Log, open_log
-from conversations.transfer.file_format import Writer
+from conversations.transfer.file_format import FileWriter
 from conversations.transfer.moving import outgoing
 from ops import demo
 from ops.settings import Counts
@@ -143,7 +143,7 @@ class Recorder:
     async def write(self, name: str, *conversation_ids: str) -> None:
         """The history of these conversations, and what was heard since the last one."""
         with (self._folder / f"{name}.jsonl").open("wb") as file:
-            writer = Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+            writer = FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
             for conversation_id in conversation_ids:
                 writer.add((await outgoing(self._log, conversation_id)).entries)
             writer.end()

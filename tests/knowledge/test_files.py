@@ -8,7 +8,7 @@ import pytest
 
 from knowledge.errors import Unreadable
 from knowledge.importing.drafts import MOST_BYTES
-from knowledge.importing.files import Found, draft_of, find, piped
+from knowledge.importing.files import FoundFile, draft_of, find, piped
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -21,7 +21,7 @@ def made(folder: Path, **files: bytes) -> Path:
     return folder
 
 
-def refusal(found: Found) -> str:
+def refusal(found: FoundFile) -> str:
     with pytest.raises(Unreadable) as caught:
         draft_of(found)
     return caught.value.reason
@@ -121,20 +121,20 @@ def test_a_file_is_read_as_what_it_is(
 )
 def test_what_is_no_text_is_said(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     (tmp_path / name).write_bytes(content)
-    assert refusal(Found(name, tmp_path / name)) == reason
+    assert refusal(FoundFile(name, tmp_path / name)) == reason
 
 
 def test_what_cannot_be_opened_is_said(tmp_path: Path) -> None:
-    assert refusal(Found("gone.md", tmp_path / "gone.md")) == "does not exist"
+    assert refusal(FoundFile("gone.md", tmp_path / "gone.md")) == "does not exist"
     os.mkfifo(tmp_path / "pipe.md")
-    assert refusal(Found("pipe.md", tmp_path / "pipe.md")) == "is no file"
+    assert refusal(FoundFile("pipe.md", tmp_path / "pipe.md")) == "is no file"
 
 
 def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:
     large = tmp_path / "large.txt"
     with large.open("wb") as file:
         file.truncate(100 * MOST_BYTES)
-    assert refusal(Found("large.txt", large)) == "is larger than 16 MiB"
+    assert refusal(FoundFile("large.txt", large)) == "is larger than 16 MiB"
 
 
 def test_standard_input_is_a_file_of_the_name_it_is_given() -> None:

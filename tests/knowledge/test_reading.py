@@ -10,7 +10,7 @@ import pytest
 from knowledge.documents import Section, parse
 from knowledge.reading import pdf as pdf_reading
 from knowledge.reading import reading
-from knowledge.reading.unfit import Unfit
+from knowledge.reading.unfit import UnreadableFile
 from tests.knowledge.made_files import docx, pdf, swollen_pdf
 
 pytestmark = pytest.mark.requirement("KNOWLEDGE-FILES")
@@ -80,7 +80,7 @@ async def test_a_docx_has_its_headings_and_no_pictures() -> None:
 async def test_a_file_that_cannot_be_read_is_refused_in_words(
     kind: str, made: Callable[[], bytes], reason: str
 ) -> None:
-    with pytest.raises(Unfit, match=reason):
+    with pytest.raises(UnreadableFile, match=reason):
         await reading.html_of(made(), kind)
 
 
@@ -95,7 +95,7 @@ def test_the_reading_process_has_a_bound_of_memory_and_of_time() -> None:
 
 async def test_a_pdf_has_so_many_pages_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf_reading, "MOST_PAGES", 2)
-    with pytest.raises(Unfit, match="more than 2 pages"):
+    with pytest.raises(UnreadableFile, match="more than 2 pages"):
         pdf_reading.html_of(pdf("1", "2", "3"))
 
 
@@ -103,5 +103,5 @@ async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reading, "SECONDS", 0.0)
-    with pytest.raises(Unfit, match="too much time or memory"):
+    with pytest.raises(UnreadableFile, match="too much time or memory"):
         await reading.html_of(pdf("x"), "pdf")

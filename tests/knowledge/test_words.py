@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.words import Question, question, searchable
+from knowledge.search.words import SearchQuery, question, searchable
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 
@@ -45,7 +45,7 @@ def test_quoted_words_are_a_phrase(text: str, phrases: tuple[str, ...]) -> None:
 
 
 def test_dashes_and_or_are_no_operators() -> None:
-    assert question("what does -verbose do or not") == Question("what does verbose do or not")
+    assert question("what does -verbose do or not") == SearchQuery("what does verbose do or not")
 
 
 def test_of_a_long_message_beginning_and_end_are_asked() -> None:

@@ -13,11 +13,11 @@ from limits.local_limiter import LocalLimiter
 
 Admit: TypeAlias = Callable[[str, Quota, str], Awaitable[Admission]]
 Release: TypeAlias = Callable[[str, str], Awaitable[None]]
-Doors: TypeAlias = tuple[Admit, Release]
+AdmitAndRelease: TypeAlias = tuple[Admit, Release]
 
 
 @pytest.fixture(params=["redis", "local"])
-async def doors(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[Doors]:
+async def calls(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[AdmitAndRelease]:
     """The same questions to either limiter."""
     if request.param == "redis":
         limiter = Limiter(redis_url, instance="test", timeout=5)
@@ -44,8 +44,8 @@ def new() -> str:
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT")
-async def test_of_200_at_once_exactly_n_are_admitted_every_time(doors: Doors) -> None:
-    admit, release = doors
+async def test_of_200_at_once_exactly_n_are_admitted_every_time(calls: AdmitAndRelease) -> None:
+    admit, release = calls
     for runs in (1, 2, 20, 20, 20, 199, 200):
         account, quota = new(), Quota(concurrent_runs=runs)
         traces = [new() for _ in range(200)]
@@ -69,8 +69,8 @@ async def test_a_hundred_races_of_200_are_all_won_by_exactly_n(redis_url: str) -
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(doors: Doors) -> None:
-    admit, _ = doors
+async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     account, quota = new(), Quota(requests_per_minute=5)
     decisions = [await admit(account, quota, new()) for _ in range(6)]
     assert [decision.allowed for decision in decisions] == [True] * 5 + [False]
@@ -82,8 +82,8 @@ async def test_the_rate_limit_lets_n_pass_at_once_and_tells_the_next_when(doors:
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_never_more_than_the_burst_and_the_rate_pass_in_any_time(doors: Doors) -> None:
-    admit, _ = doors
+async def test_never_more_than_the_burst_and_the_rate_pass_in_any_time(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     account, quota = new(), Quota(requests_per_minute=300)
     began, passed = time.monotonic(), 0
     while time.monotonic() - began < 1.0:
@@ -95,8 +95,8 @@ async def test_never_more_than_the_burst_and_the_rate_pass_in_any_time(doors: Do
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_the_full_rate_flows_once_the_burst_is_spent(doors: Doors) -> None:
-    admit, _ = doors
+async def test_the_full_rate_flows_once_the_burst_is_spent(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     account, quota = new(), Quota(requests_per_minute=600)
     filled = time.monotonic()
     await asyncio.gather(*(admit(account, quota, new()) for _ in range(600)))
@@ -111,8 +111,8 @@ async def test_the_full_rate_flows_once_the_burst_is_spent(doors: Doors) -> None
 
 
 @pytest.mark.requirement("LIMIT-RATE", "LIMIT-CONCURRENT")
-async def test_asking_again_for_a_held_run_takes_nothing_more(doors: Doors) -> None:
-    admit, release = doors
+async def test_asking_again_for_a_held_run_takes_nothing_more(calls: AdmitAndRelease) -> None:
+    admit, release = calls
     account, quota, trace = new(), Quota(requests_per_minute=2, concurrent_runs=1), new()
     for _ in range(5):
         decision = await admit(account, quota, trace)
@@ -123,8 +123,8 @@ async def test_asking_again_for_a_held_run_takes_nothing_more(doors: Doors) -> N
 
 
 @pytest.mark.requirement("LIMIT-CONCURRENT", "LIMIT-RATE")
-async def test_a_refused_request_takes_no_token_and_no_slot(doors: Doors) -> None:
-    admit, release = doors
+async def test_a_refused_request_takes_no_token_and_no_slot(calls: AdmitAndRelease) -> None:
+    admit, release = calls
     account, quota, held = new(), Quota(requests_per_minute=3, concurrent_runs=1), new()
     assert (await admit(account, quota, held)).remaining == 2
     for _ in range(10):
@@ -145,16 +145,16 @@ async def test_a_refused_request_takes_no_token_and_no_slot(doors: Doors) -> Non
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_accounts_do_not_see_each_other(doors: Doors) -> None:
-    admit, _ = doors
+async def test_accounts_do_not_see_each_other(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     quota = Quota(requests_per_minute=1, concurrent_runs=1)
     assert (await admit(new(), quota, new())).allowed
     assert (await admit(new(), quota, new())).allowed
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(doors: Doors) -> None:
-    admit, _ = doors
+async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     account = new()
     decisions = await asyncio.gather(*(admit(account, Quota(), new()) for _ in range(300)))
     assert all(decision.allowed for decision in decisions)
@@ -162,8 +162,8 @@ async def test_a_plan_without_numbers_limits_nothing_and_tells_no_numbers(doors:
 
 
 @pytest.mark.requirement("LIMIT-RATE")
-async def test_a_raised_rate_counts_at_the_next_request(doors: Doors) -> None:
-    admit, _ = doors
+async def test_a_raised_rate_counts_at_the_next_request(calls: AdmitAndRelease) -> None:
+    admit, _ = calls
     account = new()
     assert (await admit(account, Quota(requests_per_minute=1), new())).allowed
     assert not (await admit(account, Quota(requests_per_minute=1), new())).allowed

@@ -19,7 +19,7 @@ from contracts.messages import (
 )
 from contracts.values import Elicitation, Usage
 from conversations.aggregate.approvals import needed
-from conversations.aggregate.calls import Approval
+from conversations.aggregate.calls import CallApproval
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
 from orchestrator.inbox.exhausted import end_exhausted
@@ -69,7 +69,7 @@ async def parked(world: World, provider: ScriptedProvider, *calls: Any, **agent:
     return caller
 
 
-async def pending(world: World, caller: Listener) -> list[Approval]:
+async def pending(world: World, caller: Listener) -> list[CallApproval]:
     return [each for call in (await world.run(caller)).pending for each in call.pending]
 
 

@@ -160,7 +160,7 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(
     await left(working, first)
 
 
-@pytest.mark.requirement("OPENAI-DOOR")
+@pytest.mark.requirement("OPENAI-API")
 async def test_what_no_list_shows_is_removed_after_its_time_and_nothing_else(
     world: World, provider: ScriptedProvider
 ) -> None:

@@ -25,7 +25,7 @@ from model_demo.wire import anthropic, tokens
 from orchestrator.agents.agents import facts_of
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.anthropic.request import body_of
-from orchestrator.output.output import Output
+from orchestrator.output.output import OutputSpec
 from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.rpc.recorded import MemoryLog, NoReaders
 from orchestrator.run.channel import TraceChannel
@@ -144,7 +144,7 @@ class Thread:
 
     async def _run(self, log: Recorder) -> None:
         channel, cost, clock = TraceChannel(NoReaders(), log.run.trace_id, 1), RoundCost(), RunClock(AT)
-        output = Output(AGENT, cast(SchemaChecks, None), self.model, "")
+        output = OutputSpec(AGENT, cast(SchemaChecks, None), self.model, "")
         interruption = Interruption()
         performer = Performer(
             log=log,

@@ -12,7 +12,7 @@ from contracts.messages import ToolProgressed, ToolRequested
 from contracts.timings import TOOL_ANSWER_SECONDS
 from conversations.aggregate.calls import Call
 from orchestrator.run.clock import RunClock, later
-from orchestrator.tools.tool_calls import ToolCalls
+from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of
 
@@ -40,7 +40,7 @@ async def until_given_up(clock: RunClock, request: ToolRequested) -> None:
     await asyncio.sleep(max(0.0, 1.0 + TOOL_ANSWER_SECONDS - clock.seconds_since(request.deadline)))
 
 
-async def is_given_up(calls: ToolCalls, clock: RunClock) -> None:
+async def is_given_up(calls: RunToolCalls, clock: RunClock) -> None:
     call = Call(call_id="a", at=clock.now(), name="order", input={})
     async with asyncio.timeout(60):
         (returned,) = await calls.run(1, (call,), OFFERED)

@@ -15,7 +15,7 @@ from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from directory.agents import AgentConfig, McpServer
 from orchestrator.run.clock import RunClock
-from orchestrator.tools.tool_calls import ToolCalls
+from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 
 RunTool = Callable[[ToolRequested], Awaitable[str | ToolFinished | None]]
@@ -112,7 +112,7 @@ def calls_of(
     most_seconds: int = 300,
     trace_id: str = "",
     **patience: float,
-) -> tuple[ToolCalls, RunClock]:
+) -> tuple[RunToolCalls, RunClock]:
     """The calls of an attempt with so many seconds left; `earlier` were recorded before it."""
     clock = RunClock(NOW)
     shop = McpServer(name="shop", url="https://shop.example/mcp", max_call_seconds=most_seconds)
@@ -126,4 +126,4 @@ def calls_of(
         attempt=2,
         rounds=(Round(number=1, calls=earlier),),
     )
-    return ToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock
+    return RunToolCalls(working.bus, agent, run, clock, clock.after(seconds), **patience), clock

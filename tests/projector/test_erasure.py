@@ -17,7 +17,7 @@ from conversations.erasures import due_erasures
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from projector.erasure import EVENTS_AT_ONCE, ErasureStep
-from projector.feed import Feed
+from projector.feed import FeedPublisher
 from runtime.postgres import Pool, connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ACCOUNT, LATER, asked, began, compacted, started, trace, turn
@@ -36,7 +36,7 @@ async def tell(store: ConversationStore, word: str, text: str = "a-canary") -> C
 
 
 async def feed_all(bus: Bus, log: Log, pool: Pool) -> None:
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     while await feed.step():
         pass
 
@@ -87,7 +87,7 @@ async def test_an_emptied_stream_does_not_hold_it_up(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await store.append(await tell(store, "a"), [ERASED])
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     while await feed.step():
         pass
     await streams.purge("EVENTS")

@@ -14,7 +14,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import remember_fed
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from projector.feed import BATCH, Feed
+from projector.feed import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn
@@ -29,7 +29,7 @@ async def tell(store: ConversationStore, turns: int = 1) -> str:
     return told.conversation_id
 
 
-async def feed_all(feed: Feed) -> None:
+async def feed_all(feed: FeedPublisher) -> None:
     while await feed.step():
         pass
 
@@ -42,7 +42,7 @@ async def test_an_event_is_published_as_it_is_stored(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     conversation_id = await tell(store)
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     stored = await log.read(0, 100)
     published = await streams.contents("EVENTS")
     assert [each.data for each in published] == [entry.state for entry in stored]
@@ -67,7 +67,7 @@ async def test_a_new_leader_goes_on_where_events_ends(
 ) -> None:
     for _ in range(3):
         await tell(store)
-        await feed_all(Feed(bus, log, pool))
+        await feed_all(FeedPublisher(bus, log, pool))
     assert await positions(streams) == [entry.position for entry in await log.read(0, 100)]
 
 
@@ -75,7 +75,7 @@ async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     feeds = [
-        asyncio.create_task(LogFollower(name, Feed(bus, log, pool).step, BATCH).run())
+        asyncio.create_task(LogFollower(name, FeedPublisher(bus, log, pool).step, BATCH).run())
         for name in ("one", "two")
     ]
     for _ in range(20):
@@ -90,7 +90,7 @@ async def test_two_that_take_themselves_for_the_leader_publish_each_event_once(
 async def test_a_leader_that_is_behind_finds_its_events_already_there(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
-    former, leader = Feed(bus, log, pool), Feed(bus, log, pool)
+    former, leader = FeedPublisher(bus, log, pool), FeedPublisher(bus, log, pool)
     await feed_all(former)
     await tell(store)
     await feed_all(leader)
@@ -103,7 +103,7 @@ async def test_a_leader_is_refused_where_somebody_else_has_published(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await tell(store)
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     await feed_all(feed)
     position = str(await log.head())
     await bus.feed.publish_event(
@@ -124,7 +124,7 @@ async def test_a_wiped_stream_is_filled_again_from_the_log(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, fresh_nats_url: str
 ) -> None:
     await tell(store)
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     await feed_all(feed)
     await streams.delete("EVENTS")
     await tell(store)
@@ -140,12 +140,12 @@ async def test_a_stream_whose_messages_have_aged_away_is_not_filled_again(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await tell(store)
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     await remember_fed(pool, await log.head())
     await streams.purge("EVENTS")
     before = await log.head()
     await tell(store)
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     assert await positions(streams) == [entry.position for entry in await log.read(before, 100)]
 
 
@@ -153,9 +153,9 @@ async def test_how_far_it_was_fed_is_remembered(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await tell(store)
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     await streams.purge("EVENTS")
-    assert await Feed(bus, log, pool).step() == 0
+    assert await FeedPublisher(bus, log, pool).step() == 0
 
 
 @pytest.mark.requirement("UNREADABLE")
@@ -171,7 +171,7 @@ async def test_gaps_and_events_that_cannot_be_read_are_no_obstacle(
             "        ('no JSON', 1, 'conversation_started.v1', '\\xff00')",
             [odd],
         )
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     assert len(await positions(streams)) == 10
     assert [each.subject for each in (await streams.contents("EVENTS"))[-3:]] == [
         f"chat.events.{ACCOUNT}.UnheardOf",
@@ -185,12 +185,12 @@ async def test_a_log_that_was_set_back_is_followed_from_its_end(
 ) -> None:
     told = await store.append(Conversation(conversation_id=new_id()), [began()])
     await tell(store, turns=5)
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(
             "DELETE FROM conversation_events WHERE originator_id <> %s", [told.conversation_id]
         )
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     assert await feed.step() == 0
     await store.append(told, [asked()])
     assert await feed.step() == 1
@@ -204,7 +204,7 @@ async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure
     def note() -> None:
         told.append(len(told))
 
-    feed = Feed(bus, log, pool, on_erasure=note)
+    feed = FeedPublisher(bus, log, pool, on_erasure=note)
     conversation_id = await tell(store)
     await feed_all(feed)
     assert told == []
@@ -214,7 +214,7 @@ async def test_who_removes_what_is_left_of_a_conversation_is_told_of_its_erasure
     assert told == [0]
 
 
-@pytest.mark.requirement("OPENAI-DOOR")
+@pytest.mark.requirement("OPENAI-API")
 async def test_a_history_that_a_caller_shows_is_not_published(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
@@ -222,7 +222,7 @@ async def test_a_history_that_a_caller_shows_is_not_published(
     shown = tuple(ShownMessage("user", "x" * 10_000) for _ in range(100))
     seeded = events.ConversationSeeded(trace_id=trace(), at=AT, messages=shown)
     await store.append(Conversation(conversation_id=new_id()), [began(), seeded, asked(), started()])
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     published = [each for each in await streams.contents("EVENTS") if "Seeded" in each.subject]
     assert [wire.decode_event(each.data) for each in published] == [replace(seeded, messages=())]
     assert (await log.events(published[0].headers["Chat-Conversation-Id"]))[1] == seeded

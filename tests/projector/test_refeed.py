@@ -20,7 +20,7 @@ from ops.admin.errors import RefusedError
 from ops.main import app
 from ops.replay import refeeding
 from ops.replay.refeeding import refeed
-from projector.feed import BATCH, Feed
+from projector.feed import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY
@@ -36,7 +36,7 @@ async def stored(log: Log, after: int = 0) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def leading(feed: Feed) -> AsyncIterator[None]:
+async def leading(feed: FeedPublisher) -> AsyncIterator[None]:
     """A leader that feeds while the block runs."""
     following = asyncio.create_task(LogFollower("feed", feed.step, BATCH).run())
     try:
@@ -51,7 +51,7 @@ async def test_events_just_published_are_published_again_from_any_position(
 ) -> None:
     for _ in range(3):
         await tell(store, turns=5)
-    feed = Feed(bus, log, pool)
+    feed = FeedPublisher(bus, log, pool)
     await feed_all(feed)
     every = await stored(log)
     told: list[int] = []
@@ -71,7 +71,7 @@ async def test_refeeding_while_a_leader_feeds_and_appends_go_on(
 ) -> None:
     for _ in range(10):
         await tell(store, turns=10)
-    async with leading(Feed(bus, log, pool)):
+    async with leading(FeedPublisher(bus, log, pool)):
         await streams.grown("EVENTS", 610)
 
         async def write() -> None:
@@ -125,7 +125,7 @@ async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await tell(store, turns=60)
-    feed = Feed(bus, log, pool, look_seconds=0.1)
+    feed = FeedPublisher(bus, log, pool, look_seconds=0.1)
     await feed_all(feed)
 
     def break_off(position: int) -> None:
@@ -143,7 +143,7 @@ async def test_a_lost_stream_is_filled_again_though_nothing_is_appended(
     bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams
 ) -> None:
     await tell(store)
-    feed = Feed(bus, log, pool, look_seconds=0.1)
+    feed = FeedPublisher(bus, log, pool, look_seconds=0.1)
     await feed_all(feed)
     await streams.delete("EVENTS")
     async with leading(feed):
@@ -165,7 +165,7 @@ async def test_a_lost_stream_gets_what_it_would_have_kept_and_nothing_older(
                 "INSERT INTO feed_days VALUES ((now() AT TIME ZONE 'UTC')::date - %s, %s)", [ago, position]
             )
         await owner.execute("INSERT INTO projection_positions VALUES ('events_feed', 1, %s)", [ends[3]])
-    await feed_all(Feed(bus, log, pool))
+    await feed_all(FeedPublisher(bus, log, pool))
     assert await positions(streams) == await stored(log, ends[1])
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute("DELETE FROM feed_days WHERE day >= (now() AT TIME ZONE 'UTC')::date - 30")

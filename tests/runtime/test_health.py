@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from runtime.health import Health, serve_health
+from runtime.health import HealthChecks, serve_health
 from runtime.settings import SettingsError
 
 pytestmark = pytest.mark.requirement("HEALTH")
@@ -32,11 +32,14 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 
 async def test_a_process_is_ready_when_every_check_passes() -> None:
-    assert await Health({"postgres": well, "nats": well}).ready() == (True, {"postgres": "ok", "nats": "ok"})
+    assert await HealthChecks({"postgres": well, "nats": well}).ready() == (
+        True,
+        {"postgres": "ok", "nats": "ok"},
+    )
 
 
 async def test_reasons_say_what_is_wrong_and_a_check_that_hangs_is_bounded() -> None:
-    ready, checks = await Health({"a": well, "b": unwell, "c": never}, deadline=0.05).ready()
+    ready, checks = await HealthChecks({"a": well, "b": unwell, "c": never}, deadline=0.05).ready()
     assert not ready
     assert checks == {"a": "ok", "b": "no route", "c": "no answer in time"}
 
@@ -49,7 +52,7 @@ async def test_concurrent_health_checks_share_one_look() -> None:
         looks += 1
         await asyncio.sleep(0.01)
 
-    health = Health({"counted": counted})
+    health = HealthChecks({"counted": counted})
     await asyncio.gather(*(health.ready() for _ in range(50)))
     assert looks == 1
     await health.ready()
@@ -60,7 +63,7 @@ async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> N
     async def slow() -> None:
         await asyncio.sleep(0.05)
 
-    health = Health({"slow": slow})
+    health = HealthChecks({"slow": slow})
     impatient = asyncio.create_task(health.ready())
     patient = asyncio.create_task(health.ready())
     await asyncio.sleep(0)
@@ -69,7 +72,7 @@ async def test_a_caller_that_goes_away_does_not_spoil_the_look_for_others() -> N
 
 
 async def test_the_workers_server_answers_healthz_and_readyz() -> None:
-    async with serve_health(Health({"nats": unwell}), "127.0.0.1", 0) as port:
+    async with serve_health(HealthChecks({"nats": unwell}), "127.0.0.1", 0) as port:
         assert await ask(port, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") == (
             b"HTTP/1.1 200 OK",
             b'{"status":"ok"}',
@@ -81,9 +84,9 @@ async def test_the_workers_server_answers_healthz_and_readyz() -> None:
 
 @pytest.mark.requirement("SETTINGS", "STACK-BAD")
 async def test_a_taken_health_port_is_one_clear_line() -> None:
-    async with serve_health(Health({}), "127.0.0.1", 0) as port:
+    async with serve_health(HealthChecks({}), "127.0.0.1", 0) as port:
         with pytest.raises(SettingsError, match=f"^cannot listen on 127.0.0.1:{port}: it is in use$"):
-            async with serve_health(Health({}), "127.0.0.1", port):
+            async with serve_health(HealthChecks({}), "127.0.0.1", port):
                 pass
 
 
@@ -98,7 +101,7 @@ async def test_a_taken_health_port_is_one_clear_line() -> None:
     ],
 )
 async def test_other_requests_get_a_short_answer(request_bytes: bytes, status: bytes, has_body: bool) -> None:
-    async with serve_health(Health({}), "127.0.0.1", 0) as port:
+    async with serve_health(HealthChecks({}), "127.0.0.1", 0) as port:
         answer, body = await ask(port, request_bytes)
         assert answer == status
         assert bool(body) == has_body

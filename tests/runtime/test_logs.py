@@ -46,7 +46,7 @@ def lines() -> Iterator[Lines]:
 
 def test_a_line_is_json_with_time_level_service_and_what_is_bound(lines: Lines) -> None:
     with logs.bound(trace_id="t1", conversation_id="c1", account_id="a1"):
-        logs.get_logger("door").info("request_done", status=200)
+        logs.get_logger("gateway").info("request_done", status=200)
     logs.get_logger().warning("alone")
     line, alone = lines.all()
     assert line.pop("timestamp").endswith("Z")
@@ -54,7 +54,7 @@ def test_a_line_is_json_with_time_level_service_and_what_is_bound(lines: Lines) 
         "event": "request_done",
         "level": "info",
         "service": "gateway",
-        "component": "door",
+        "component": "gateway",
         "status": 200,
         "trace_id": "t1",
         "conversation_id": "c1",
@@ -64,7 +64,7 @@ def test_a_line_is_json_with_time_level_service_and_what_is_bound(lines: Lines) 
 
 
 def test_lines_below_the_level_are_not_written(lines: Lines) -> None:
-    logs.get_logger("door").debug("detail")
+    logs.get_logger("gateway").debug("detail")
     logging.getLogger("psycopg.pool").info("chatter")
     assert lines.all() == []
 
@@ -83,13 +83,13 @@ def test_an_exception_is_one_line_with_its_traceback(lines: Lines) -> None:
     try:
         dict[str, int]()["gone"]
     except KeyError:
-        logs.get_logger("door").exception("failed")
+        logs.get_logger("gateway").exception("failed")
     assert lines.only()["exception"].splitlines()[-1] == "KeyError: 'gone'"
 
 
 def test_keys_are_struck_out_wherever_they_stand(lines: Lines) -> None:
     key = "sk-ac-" + "k" * 43
-    logs.get_logger("door").info(f"got {key}", header=f"X-Api-Key: {key}", nested={"deep": [key]})
+    logs.get_logger("gateway").info(f"got {key}", header=f"X-Api-Key: {key}", nested={"deep": [key]})
     assert key not in json.dumps(lines.only())
     assert lines.only()["nested"] == {"deep": ["sk-***"]}
 
@@ -106,7 +106,7 @@ def test_every_kind_of_key_is_struck_out(lines: Lines, key: str, text: str) -> N
     try:
         int(text.format(key))
     except ValueError:
-        logs.get_logger("door").exception("failed", shown=[text.format(key)])
+        logs.get_logger("gateway").exception("failed", shown=[text.format(key)])
     logging.getLogger("library").warning("sent %s", text.format(key))
     for line in lines.all():
         assert key[-8:] not in json.dumps(line)
@@ -114,7 +114,7 @@ def test_every_kind_of_key_is_struck_out(lines: Lines, key: str, text: str) -> N
 
 
 def test_words_that_only_look_a_little_like_a_key_stay(lines: Lines) -> None:
-    logs.get_logger("door").info("task-oriented-assistant and sk-short", file="disk-usage-of-everything")
+    logs.get_logger("gateway").info("task-oriented-assistant and sk-short", file="disk-usage-of-everything")
     assert lines.only()["event"] == "task-oriented-assistant and sk-short"
     assert lines.only()["file"] == "disk-usage-of-everything"
 
@@ -122,7 +122,7 @@ def test_words_that_only_look_a_little_like_a_key_stay(lines: Lines) -> None:
 @pytest.mark.requirement("SAFE-TO-SHOW")
 def test_nothing_in_a_line_drives_a_terminal_or_turns_its_text(lines: Lines) -> None:
     text = "\x00\x1b[2J\x7f\x9b31m\x85\u2028\u2029\u202e\u2066\u200f\u061c und ü 語"
-    logs.get_logger("door").info("said", text=text)
+    logs.get_logger("gateway").info("said", text=text)
     assert lines.only()["text"] == text
     buffer = lines.stream.buffer
     assert isinstance(buffer, io.BytesIO)
@@ -134,7 +134,7 @@ def test_nothing_in_a_line_drives_a_terminal_or_turns_its_text(lines: Lines) -> 
 def test_no_value_can_make_a_log_call_raise(lines: Lines) -> None:
     endless: list[Any] = []
     endless.append(endless)
-    log = logs.get_logger("door")
+    log = logs.get_logger("gateway")
     log.info("lone surrogate", text="\ud800")
     log.info("object", thing=object(), error=ValueError("x"))
     log.info("endless", thing=endless)

@@ -50,8 +50,8 @@ def _excuses_refusal(simulation: "Simulation") -> bool:
     if _lasting(kinds) or any(kind.startswith(("pause", "slow")) for kind in kinds):
         return True
     deaths = sum(kind.startswith(("crash", "killed", "stopped")) for kind in kinds)
-    at_the_door = any(fault.process in GATEWAYS for fault in simulation.world.plan.faults)
-    return deaths > 1 or at_the_door or len(simulation.callers) > 1
+    at_a_gateway = any(fault.process in GATEWAYS for fault in simulation.world.plan.faults)
+    return deaths > 1 or at_a_gateway or len(simulation.callers) > 1
 
 
 def _lasting(kinds: Iterable[Kind]) -> bool:

@@ -22,7 +22,7 @@ from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import Leg
 from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.tool import Tool
+from tool_runner.tools.tool import OfferedTool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
 _INPUT_TOKENS = 10
@@ -39,7 +39,9 @@ _SPECS = tuple(
     for name in ("read", "write")
 )
 _TOOLS = {
-    name: Tool(name=name, description="", input_schema=_SCHEMA, read_only=name == "read", idempotent=False)
+    name: OfferedTool(
+        name=name, description="", input_schema=_SCHEMA, read_only=name == "read", idempotent=False
+    )
     for name in ("read", "write")
 }
 LISTED = ToolsListed(tools=_SPECS)
@@ -124,11 +126,11 @@ class SimToolServer:
     def in_use(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    async def tools(self) -> dict[str, Tool]:
+    async def tools(self) -> dict[str, OfferedTool]:
         return _TOOLS
 
     async def call(
-        self, tool: Tool, given: dict[str, Any], limit: TimeLimit, _leg: Leg
+        self, tool: OfferedTool, given: dict[str, Any], limit: TimeLimit, _leg: Leg
     ) -> mcp_types.CallToolResult:
         executions, key = self._tools.executions, given["call"]
 

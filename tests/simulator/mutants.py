@@ -10,17 +10,17 @@ from msgspec.structs import replace
 from contracts import events
 from conversations.aggregate.conversation import evolve_all
 from conversations.aggregate.history import prompt_for
-from conversations.aggregate.turn import Begin, Wait, open_turn
+from conversations.aggregate.turn import Begin, MustWait, open_turn
 from gateway.runs.view import View
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.opening.taking import LeaseHeld, take
-from orchestrator.run.attempt import Attempt
+from orchestrator.run.attempt import RunAttempt
 from orchestrator.run.endings import end_frame
 from orchestrator.run.log import run_of
 from orchestrator.run.resume import AlreadySent
 from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
-from tool_runner.tools.tool import Tool
+from tool_runner.tools.tool import OfferedTool
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def begins_beside_another() -> Any:
 
     def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
         opening = open_turn(conversation, request, *args, **more)
-        if not isinstance(opening, Wait):
+        if not isinstance(opening, MustWait):
             return opening
         runs = tuple(run for run in conversation.runs if run.ended_at)
         alone = open_turn(replace(conversation, runs=runs), request, *args, **more)
@@ -90,7 +90,7 @@ def begins_beside_another() -> Any:
 
 def every_tool_is_repeated() -> Any:
     """A runner takes every tool for one that may run twice: it acknowledges the call behind it."""
-    return _instead(Tool, "repeatable", property(lambda _: True))
+    return _instead(OfferedTool, "repeatable", property(lambda _: True))
 
 
 def ended_runs_have_their_calls_run() -> Any:
@@ -128,7 +128,7 @@ def nobody_sweeps() -> Any:
 def done_before_saved() -> Any:
     """The end is told before it is stored."""
 
-    def begun(self: Attempt, parts: Any, opened: Any) -> None:
+    def begun(self: RunAttempt, parts: Any, opened: Any) -> None:
         real(self, parts, opened)
         append = self.log.append
 
@@ -140,8 +140,8 @@ def done_before_saved() -> Any:
 
         setattr(self.log, "append", told)  # noqa: B010 - a method
 
-    real = Attempt.__init__
-    return _instead(Attempt, "__init__", begun)
+    real = RunAttempt.__init__
+    return _instead(RunAttempt, "__init__", begun)
 
 
 def history_without_the_run_before() -> Any:

@@ -11,7 +11,7 @@ from conversations.claims.table import Claims
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
-from gateway.chat.idempotency import Key
+from gateway.chat.idempotency import IdempotencyKey
 from gateway.chat.launch import launched
 from gateway.http.problems import Refusal
 from gateway.runs.live_run import LiveRun
@@ -214,7 +214,7 @@ class Gateway:
             caller.refused = "server_shutdown"
             return
         try:
-            exchange, key = cast(Any, _Exchange()), Key(None)
+            exchange, key = cast(Any, _Exchange()), IdempotencyKey(None)
             streaming = asked.form != "json"
             slot = cast(Any, _Slot())
             async with launched(cast(Any, self), exchange, asked, key, slot, streaming=streaming) as (_, run):

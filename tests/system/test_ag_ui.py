@@ -11,7 +11,7 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("AG-UI-DOOR")
+pytestmark = pytest.mark.requirement("AG-UI")
 
 QUESTION = "Where is my order ORD-1001?"
 SLOW = "demo-load?deltas=200&delay_ms=50"

@@ -1,4 +1,4 @@
-"""The door for the AI SDK's chats (docs/integrate/ai-sdk.md): by its own client, and on the wire."""
+"""The protocol of the AI SDK's chats (docs/integrate/ai-sdk.md): by its own client, and on the wire."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller, MakeAgent
 
-pytestmark = pytest.mark.requirement("AI-SDK-DOOR")
+pytestmark = pytest.mark.requirement("AI-SDK")
 
 QUESTION = "Where is my order ORD-1001?"
 _CLIENT = Path(__file__).parent / "ai_sdk_clients"

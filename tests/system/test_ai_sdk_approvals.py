@@ -1,4 +1,4 @@
-"""Tool calls that a person has to allow, at the AI SDK's door: by its own client, and on the wire."""
+"""Tool calls that a person has to allow, by the AI SDK: by its own client, and on the wire."""
 
 import asyncio
 from pathlib import Path

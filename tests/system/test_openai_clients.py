@@ -1,4 +1,4 @@
-"""Clients that we did not choose at the OpenAI door: its SDK for Node, and LangChain."""
+"""Clients that we did not choose at the OpenAI API: its SDK for Node, and LangChain."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests import installed
 from tests.system.calling import Caller
 
-pytestmark = pytest.mark.requirement("OPENAI-DOOR")
+pytestmark = pytest.mark.requirement("OPENAI-API")
 
 QUESTION = "Where is my order ORD-1001?"
 _HERE = Path(__file__).parent / "openai_clients"

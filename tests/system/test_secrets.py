@@ -184,7 +184,7 @@ async def _administer(plant: Plant, planted: Planted) -> None:
 
 
 async def _knock(plant: Plant, planted: Planted) -> None:
-    """Secrets where they do not belong: guessed keys, and the admin's token at the customers' door."""
+    """Secrets where they do not belong: guessed keys, and the admin's token at the customers' API."""
     found = plant.stack.environment
     for secret in (planted.guess, f"sk-ac-{planted.guess}", found.admin_token):
         ways: list[dict[str, Any]] = [

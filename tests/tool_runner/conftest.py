@@ -13,21 +13,21 @@ from mcp_types import CallToolResult
 from directory.agents import McpServer
 from net_guard import Guard, Resolver
 from tests.tool_runner.scripted import ScriptedServer
-from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 
 ACCOUNT = "0192f0c1-0000-7000-8000-0000000000a1"
 
 
 class Connect(Protocol):
-    def __call__(self, scripted: ScriptedServer, **headers: str) -> Server: ...
+    def __call__(self, scripted: ScriptedServer, **headers: str) -> ToolServer: ...
 
 
 @pytest.fixture
 def connect() -> Connect:
     """A Server for a scripted one, closed before that is."""
 
-    def make(scripted: ScriptedServer, **headers: str) -> Server:
+    def make(scripted: ScriptedServer, **headers: str) -> ToolServer:
         guard = Guard([f"127.0.0.1:{scripted.port}"], Resolver())
         servers = ServerPool(guard, httpx2.create_ssl_context())
         scripted.clients.append(lambda: servers.close(5.0))
@@ -36,7 +36,7 @@ def connect() -> Connect:
     return make
 
 
-async def call(server: Server, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
+async def call(server: ToolServer, name: str, seconds: float = 20.0, **arguments: Any) -> CallToolResult:
     """One call, by the name of the tool."""
     tools = await server.tools()
     limit = TimeLimit(asyncio.get_running_loop().time() + seconds)

@@ -25,13 +25,13 @@ from contracts.authorizations import (
 )
 from directory.agents import McpServer
 from directory.secrets import Sealer
-from directory.tool_authorizations import Place
+from directory.tool_authorizations import ServerPlace
 from net_guard import Guard
 from runtime.postgres import Connection, Pool, open_pool
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
 from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
-from tool_runner.authorization.links import Links
+from tool_runner.authorization.links import AuthorizationLinks
 from tool_runner.authorization.requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
@@ -54,7 +54,7 @@ class Scene:
         self.database_url = database_url
         self.agent = agent
         self.admin = Admin(pool=pool, sealer=SEALER, actor="test")
-        self.place = Place(agent.account_id, agent.agent_id, "shop")
+        self.place = ServerPlace(agent.account_id, agent.agent_id, "shop")
 
     async def set(self, **settings: str) -> ShownAuthorization:
         body = msgspec.convert(settings, AuthorizationBody)
@@ -81,7 +81,7 @@ class Scene:
 
     async def link(self, worker: Authorizations) -> AuthorizationLinked:
         asked = AuthorizeServer(account_id=self.agent.account_id, agent_id=self.agent.agent_id, server="shop")
-        answer = await Links(worker, CALLBACK).begin(wire.encode(asked))
+        answer = await AuthorizationLinks(worker, CALLBACK).begin(wire.encode(asked))
         return wire.decode_message(AuthorizationLinked, answer)
 
     async def opened(self, worker: Authorizations) -> FinishAuthorization:
@@ -113,7 +113,7 @@ async def opened_in_a_browser(url: str) -> FinishAuthorization:
 
 
 async def finish(worker: Authorizations, asked: FinishAuthorization) -> AuthorizationFinished:
-    answer = await Links(worker, CALLBACK).finish(wire.encode(asked))
+    answer = await AuthorizationLinks(worker, CALLBACK).finish(wire.encode(asked))
     return wire.decode_message(AuthorizationFinished, answer)
 
 

@@ -18,8 +18,8 @@ from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_res
 from tests.tool_runner.scripted import Call, serving
 from tool_runner.calls.output import rendered
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg, Reader
-from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.servers.elicitation import FIRST_LEG, ElicitationReader, InputRequired, Leg
+from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
@@ -35,7 +35,7 @@ class Table:
         guard = Guard([f"127.0.0.1:{restaurant.port}"], Resolver())
         self.servers = ServerPool(guard, httpx2.create_ssl_context())
         config = McpServer(name="restaurant", url=restaurant.url, elicitation=asks)
-        self.server: Server = self.servers.get(ACCOUNT, config)
+        self.server: ToolServer = self.servers.get(ACCOUNT, config)
 
     async def call(self, name: str, leg: Leg = FIRST_LEG, **arguments: Any) -> str | InputRequired:
         tools = await self.server.tools()
@@ -197,7 +197,7 @@ def asks(message: str = "Pay.", url: str = LINKED, key: str = "a", state: str = 
     return InputRequiredResult(input_requests={key: request}, request_state=state)
 
 
-READER = Reader(lambda: [BEARER], lambda _: None)
+READER = ElicitationReader(lambda: [BEARER], lambda _: None)
 
 
 @pytest.mark.requirement("SECRETS-NOWHERE")

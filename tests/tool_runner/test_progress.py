@@ -19,8 +19,8 @@ from tests.tool_runner.conftest import Connect
 from tests.tool_runner.runner import Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tool_runner.faults import ToolFailed
-from tool_runner.http.exchange import LARGE_BYTES, RESPONSE_BYTES, Exchange
-from tool_runner.servers.pool import Server
+from tool_runner.http.call_budget import LARGE_BYTES, RESPONSE_BYTES, CallBudget
+from tool_runner.servers.pool import ToolServer
 from tool_runner.time_limit import TimeLimit
 
 pytestmark = pytest.mark.requirement("TOOLS-PROGRESS")
@@ -45,7 +45,7 @@ async def for_ever(call: Call) -> None:
         await asyncio.sleep(0.05)
 
 
-async def call_tool(server: Server, limit: TimeLimit) -> str:
+async def call_tool(server: ToolServer, limit: TimeLimit) -> str:
     result = await server.call((await server.tools())["echo"], {}, limit)
     assert isinstance(result, CallToolResult)
     return str(result.content)
@@ -100,7 +100,7 @@ async def test_progress_of_a_call_that_has_ended_is_nothing(connect: Connect) ->
 
 async def test_reports_over_a_long_time_do_not_use_up_what_an_answer_may_have() -> None:
     large = KeySlots(FairSlots(1), "account")
-    exchange = Exchange(now() + SECONDS, RESPONSE_BYTES)
+    exchange = CallBudget(now() + SECONDS, RESPONSE_BYTES)
     began = now()
     await exchange.take(b"x" * LARGE_BYTES, large)
     await until_past(began)
@@ -112,7 +112,7 @@ async def test_reports_over_a_long_time_do_not_use_up_what_an_answer_may_have() 
 
 async def test_a_large_answer_is_to_come_quickly_whatever_progress_is_reported() -> None:
     large = KeySlots(FairSlots(1), "account")
-    exchange = Exchange(now() + SECONDS, RESPONSE_BYTES)
+    exchange = CallBudget(now() + SECONDS, RESPONSE_BYTES)
     await exchange.take(b"x" * (LARGE_BYTES + 1), large)
     soon = exchange.deadline
     exchange.defer(now() + 2 * SECONDS)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tool_runner.tools.schemas import MAX_BYTES, Unfit, normalized
+from tool_runner.tools.schemas import MAX_BYTES, UnfitSchema, normalized
 from tool_runner.tools.tool import MAX_TOOLS, checked_tools
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS")
@@ -103,7 +103,7 @@ def test_references_within_the_schema_stay() -> None:
     ],
 )
 def test_what_cannot_be_mended_is_left_out_with_a_reason(schema: dict[str, Any], reason: str) -> None:
-    with pytest.raises(Unfit, match=reason):
+    with pytest.raises(UnfitSchema, match=reason):
         normalized(schema)
 
 
@@ -111,7 +111,7 @@ def test_a_schema_nested_without_end_is_left_out() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(150):
         schema = {"type": "object", "properties": {"deeper": schema}}
-    with pytest.raises(Unfit, match="nested deeper"):
+    with pytest.raises(UnfitSchema, match="nested deeper"):
         normalized(schema)
 
 
@@ -141,7 +141,7 @@ def test_whatever_is_mended_is_a_schema_of_the_draft_with_an_object_at_the_root(
 ) -> None:
     try:
         found = normalized(schema)
-    except Unfit:
+    except UnfitSchema:
         return
     jsonschema.Draft202012Validator.check_schema(found)
     assert found["type"] == "object"

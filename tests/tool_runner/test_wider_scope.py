@@ -19,7 +19,7 @@ from tool_runner.authorization.scopes import beyond, together, wanted_scope
 from tool_runner.authorization.tokens import Authorizations
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.agents import AuthorizedServer
-from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.servers.pool import ServerPool, ToolServer
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
 
@@ -35,7 +35,9 @@ async def scene(migrated_database_url: str, pool: Pool) -> AsyncIterator[Scene]:
 
 
 @asynccontextmanager
-async def used(scene: Scene, worker: Authorizations, authorization_id: str = "1") -> AsyncIterator[Server]:
+async def used(
+    scene: Scene, worker: Authorizations, authorization_id: str = "1"
+) -> AsyncIterator[ToolServer]:
     guard = Guard([f"127.0.0.1:{scene.server.port}"])
     servers = ServerPool(guard, httpx2.create_ssl_context(), worker)
     config = AuthorizedServer(
@@ -48,7 +50,7 @@ async def used(scene: Scene, worker: Authorizations, authorization_id: str = "1"
     await servers.close(5.0)
 
 
-async def refused(server: Server) -> str:
+async def refused(server: ToolServer) -> str:
     with pytest.raises(ToolFailed) as failed:
         await call(server, "whoami")
     assert failed.value.fault.kind == "scope"

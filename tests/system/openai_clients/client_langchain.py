@@ -1,4 +1,4 @@
-"""LangChain against our door: what it makes of a stream, a document and an error.
+"""LangChain against our API: what it makes of a stream, a document and an error.
 
 It runs in an environment of its own.
 """

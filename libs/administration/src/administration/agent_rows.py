@@ -19,7 +19,7 @@ from runtime.postgres import Connection
 _LONG_ENOUGH = 16  # characters of a secret, for its last four to give little away
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
     """A version of an agent, and the agent; `config` is JSON. `created_at` is the agent's, `changed_at` the
     version's.
     """
@@ -50,7 +50,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return f"Row(agent_id={self.agent_id!r}, version={self.version})"
 
 
-async def found(conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False) -> Row:
+async def found(
+    conn: Connection, agent_id: str, version: int | None = None, *, lock: bool = False
+) -> AgentRow:
     """A version of the agent, disabled or not; without `version` the current one.
 
     `lock` holds the agent's row until the transaction ends. It is locked first and read then: one statement
@@ -63,7 +65,7 @@ async def found(conn: Connection, agent_id: str, version: int | None = None, *, 
     cursor = await conn.execute(f"SELECT FROM agents WHERE agent_id = %s{held}", [agent_id])
     if await cursor.fetchone() is None:
         raise NotFound("agent", agent_id)
-    row = await fetch_one(conn, Row, _VERSION, {"agent": agent_id, "version": version})
+    row = await fetch_one(conn, AgentRow, _VERSION, {"agent": agent_id, "version": version})
     if row is None:
         raise NotFound("version", str(version))
     return row
@@ -71,17 +73,17 @@ async def found(conn: Connection, agent_id: str, version: int | None = None, *, 
 
 async def list_agents(
     conn: Connection, account_id: str | None, *, after: str = "", limit: int = 100
-) -> list[Row]:
+) -> list[AgentRow]:
     """The current versions of the agents, of one account or of all, with ids after `after`, by id."""
-    return await fetch_all(conn, Row, _AGENTS, {"account": account_id, "after": after, "limit": limit})
+    return await fetch_all(conn, AgentRow, _AGENTS, {"account": account_id, "after": after, "limit": limit})
 
 
-async def agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[Row]:
+async def agents_that_use(conn: Connection, account_id: str, knowledge_base_id: str) -> list[AgentRow]:
     """The account's agents whose current versions look in this knowledge base."""
-    return await fetch_all(conn, Row, _USING, [account_id, knowledge_base_id])
+    return await fetch_all(conn, AgentRow, _USING, [account_id, knowledge_base_id])
 
 
-def agent_of(admin: Admin, row: Row) -> Agent:
+def agent_of(admin: Admin, row: AgentRow) -> Agent:
     """A version as it is shown: with what may be seen of its secrets."""
     settings = row.settings
     fields: Mapping[str, Any] = msgspec.structs.asdict(settings) | {
@@ -93,7 +95,7 @@ def agent_of(admin: Admin, row: Row) -> Agent:
     return Agent(**fields, **own)
 
 
-def servers_of(admin: Admin, row: Row, servers: tuple[McpServer, ...]) -> tuple[ShownServer, ...]:
+def servers_of(admin: Admin, row: AgentRow, servers: tuple[McpServer, ...]) -> tuple[ShownServer, ...]:
     """Its tool servers, with the names of their headers."""
     try:
         opened = open_headers(admin.sealer, row.account_id, row.agent_id, row.mcp_headers)
@@ -108,7 +110,7 @@ def _server(server: McpServer, header_names: tuple[str, ...] | None) -> ShownSer
     return ShownServer(header_names=header_names, **fields)
 
 
-def _key_hint(admin: Admin, row: Row) -> SecretHint:
+def _key_hint(admin: Admin, row: AgentRow) -> SecretHint:
     try:
         key = open_key(admin.sealer, row.account_id, row.agent_id, row.provider_key)
     except SealBroken:

@@ -15,7 +15,7 @@ from contracts.admin_errors import Invalid, NotFound, Refused, Unavailable
 from contracts.messages import DecideApproval
 from contracts.text import cleaned, cleaned_json
 from contracts.values import ApprovalDecision, Decider
-from conversations.queries.finding_approvals import Found, find_approval, list_approvals
+from conversations.queries.finding_approvals import FoundApproval, find_approval, list_approvals
 
 STATES: tuple[str, ...] = ("pending", *get_args(ApprovalDecision))
 
@@ -94,7 +94,7 @@ def fit(body: http.DecisionBody) -> http.DecisionBody:
     )
 
 
-async def _found(admin: Admin, approval_id: str) -> Found:
+async def _found(admin: Admin, approval_id: str) -> FoundApproval:
     approval_id = identifier("approval", approval_id)
     with outcomes():
         found = await find_approval(admin.pool, approval_id)

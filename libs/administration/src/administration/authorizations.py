@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from administration.admin import Admin
-from administration.agent_rows import Row, found
+from administration.agent_rows import AgentRow, found
 from administration.errors import outcomes
 from administration.parameters import DryRun
 from administration.reading import checked
@@ -24,9 +24,9 @@ from directory.tool_authorizations import (
     ClientAuthentication,
     Grant,
     OAuthSettings,
-    Place,
     Scope,
-    Secrets,
+    SealedSecrets,
+    ServerPlace,
     Text,
 )
 from runtime.postgres import Connection
@@ -107,8 +107,10 @@ async def put(admin: Admin, agent_id: str, name: str, body: AuthorizationBody) -
         client = body.client_id and Client(
             id=body.client_id, secret=body.client_secret, authentication=body.client_authentication
         )
-        plain = msgspec.json.encode(Secrets(client=client or None)).decode()
-        sealed = admin.sealer.seal(plain, owner=Place(row.account_id, row.agent_id, name).owner(SECRETS))
+        plain = msgspec.json.encode(SealedSecrets(client=client or None)).decode()
+        sealed = admin.sealer.seal(
+            plain, owner=ServerPlace(row.account_id, row.agent_id, name).owner(SECRETS)
+        )
         shown = msgspec.json.encode(settings).decode()
         await conn.execute(_PUT, [row.agent_id, name, new_id(), url, shown, sealed, _MISSING[body.grant]])
         await admin.note(conn, "set", _KIND, f"{row.agent_id}/{name}", after=settings)
@@ -166,14 +168,14 @@ def _check(body: AuthorizationBody) -> None:
         raise Invalid("client_id", "is needed with client_secret")
 
 
-def _url(row: Row, name: str) -> str:
+def _url(row: AgentRow, name: str) -> str:
     for server in row.settings.mcp_servers:
         if server.name == name:
             return server.url
     raise NotFound("MCP server", name[:100])
 
 
-async def _shown(conn: Connection, row: Row, name: str) -> ShownAuthorization:
+async def _shown(conn: Connection, row: AgentRow, name: str) -> ShownAuthorization:
     kept = await fetch_one(conn, _Row, _GET, [row.agent_id, name])
     if kept is None:
         raise NotFound(_KIND, name[:100])

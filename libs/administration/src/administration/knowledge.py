@@ -5,7 +5,7 @@ import psycopg
 
 from administration import accounts
 from administration.admin import Admin
-from administration.agent_rows import Row, agents_that_use
+from administration.agent_rows import AgentRow, agents_that_use
 from administration.errors import outcomes
 from administration.holdings import NAMES
 from administration.knowledge_rows import BASE, delete_base, present
@@ -164,7 +164,7 @@ def _in_use(used: tuple[Use, ...]) -> Conflict:
     return Conflict(f"{reason}; force takes it out of {'them' if count > 1 else 'it'}", used)
 
 
-def _use(rows: list[Row]) -> Use:
+def _use(rows: list[AgentRow]) -> Use:
     return Use("agents", len(rows), tuple(row.settings.name for row in rows[:NAMES]))
 
 

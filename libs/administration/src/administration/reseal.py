@@ -15,7 +15,7 @@ from administration.rows import record
 from directory.agents import seal_owner
 from directory.errors import SealBroken
 from directory.secrets import Sealer
-from directory.tool_authorizations import PENDING, SECRETS, Place
+from directory.tool_authorizations import PENDING, SECRETS, ServerPlace
 from runtime.postgres import Connection, Pool, connection
 from webhooks.rows import seal_owner as endpoint_owner
 
@@ -154,7 +154,7 @@ class _Pass:
             after = versions[-1][:2]
         cursor = await conn.execute(_AUTHORIZATIONS, [list(accounts)])
         for agent_id, server, secrets, link in await cursor.fetchall():
-            place = Place(accounts[agent_id], agent_id, server)
+            place = ServerPlace(accounts[agent_id], agent_id, server)
             values = [
                 (secrets, place.owner(SECRETS), left(agent_id, 0, SECRETS)),
                 (link, place.owner(PENDING), left(agent_id, 0, PENDING)),

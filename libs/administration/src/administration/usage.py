@@ -11,7 +11,7 @@ from administration.errors import outcomes
 from administration.parameters import Month
 from contracts.admin_errors import Invalid, NotFound, Unavailable
 from conversations.event_store.log import Log
-from conversations.projections.storage import NOTHING, Stored, stored_by_account, stored_of
+from conversations.projections.storage import NOTHING, AccountStorage, stored_by_account, stored_of
 from conversations.projections.usage import UsageLine, lines_of
 from conversations.queries import month_usage
 from conversations.queries.month_usage import MonthSpent, RunTokens
@@ -44,7 +44,7 @@ class MonthUsage(msgspec.Struct, frozen=True, kw_only=True):
     storage_limit: int | None = None
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class TokenDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A run whose tokens the log and the read model do not have alike; None where one has no such run."""
 
     trace_id: str
@@ -52,7 +52,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     projected: int | None
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedUsage(msgspec.Struct, frozen=True, kw_only=True):
     """A month's tokens, counted three times: from the log, in the read model, and in Redis.
 
     `cached` is None where Redis does not know them: it keeps the current month alone, of accounts that have
@@ -66,7 +66,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     logged: int
     projected: int
     cached: int | None
-    differences: tuple[Difference, ...]
+    differences: tuple[TokenDifference, ...]
     mended: bool
 
     @property
@@ -114,7 +114,7 @@ async def verify(
     *,
     mend: bool = False,
     on_progress: month_usage.Progress | None = None,
-) -> Verified:
+) -> VerifiedUsage:
     """Count a month from the whole log, and compare; reads all of the log, however long that takes.
 
     `mend` has Redis set anew: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
@@ -129,13 +129,13 @@ async def verify(
         cached = await _cached(admin, account.id, month)
         projected = await month_usage.projected(admin.pool, account.id, month)
     differing = [
-        Difference(
+        TokenDifference(
             trace_id=trace_id, logged=logged.runs.get(trace_id), projected=projected.runs.get(trace_id)
         )
         for trace_id in sorted(logged.runs.keys() | projected.runs.keys())
         if logged.runs.get(trace_id) != projected.runs.get(trace_id)
     ]
-    return Verified(
+    return VerifiedUsage(
         account_id=account.id,
         month=month,
         runs=len(logged.runs),
@@ -196,7 +196,13 @@ async def _plan(admin: Admin, account_id: str) -> Plan | None:
 
 
 def _added_up(
-    account_id: str, month: str, lines: list[UsageLine], stored: Stored, plan: Plan | None, *, listed: bool
+    account_id: str,
+    month: str,
+    lines: list[UsageLine],
+    stored: AccountStorage,
+    plan: Plan | None,
+    *,
+    listed: bool,
 ) -> MonthUsage:
     return MonthUsage(
         account_id=account_id,

@@ -1,4 +1,6 @@
-"""What goes in and what comes out, of both doors. Times are UTC; only IssuedKey shows a secret."""
+"""What goes in and what comes out, of the admin API and of the commands. Times are UTC; only IssuedKey shows
+a secret.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, TypeVar

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 
-from administration.agent_rows import Row, found
+from administration.agent_rows import AgentRow, found
 from administration.agent_secrets import Sealed, open_headers, seal_headers, seal_key
 from administration.rows import record
 from contracts.admin_errors import Conflict, Invalid, NotFound
@@ -121,7 +121,7 @@ async def delete_agent(conn: Connection, agent_id: str, *, actor: str) -> None:
 
 
 async def _change_settings(
-    conn: Connection, sealer: Sealer, before: Row, given: dict[str, Any], actor: str
+    conn: Connection, sealer: Sealer, before: AgentRow, given: dict[str, Any], actor: str
 ) -> int:
     # Secrets that are not changed are copied as they are: sealed for this agent, not for a version of it.
     draft = checked(AgentDraft(**_fields(before.settings) | given))
@@ -135,7 +135,7 @@ async def _change_settings(
     return await _next(conn, before, draft, Sealed(key, headers), actor)
 
 
-async def _set_disabled(conn: Connection, before: Row, disabled: bool, actor: str) -> None:
+async def _set_disabled(conn: Connection, before: AgentRow, disabled: bool, actor: str) -> None:
     await conn.execute(
         "UPDATE agents SET disabled_at = CASE WHEN %s THEN now() END WHERE agent_id = %s",
         [disabled, before.agent_id],
@@ -146,7 +146,12 @@ async def _set_disabled(conn: Connection, before: Row, disabled: bool, actor: st
 
 
 async def _next(
-    conn: Connection, before: Row, draft: AgentDraft, sealed: Sealed, actor: str, restored: int | None = None
+    conn: Connection,
+    before: AgentRow,
+    draft: AgentDraft,
+    sealed: Sealed,
+    actor: str,
+    restored: int | None = None,
 ) -> int:
     """Add the version behind `before`, make it the current one, and write the audit row."""
     version, config = before.version + 1, _config(draft)

@@ -1,4 +1,5 @@
-"""The only door to NATS: streams and consumers, work queues, the trace channel, request and reply, the feed.
+"""The one package that uses NATS: streams and consumers, work queues, the trace channel, request and reply,
+the feed.
 
 `Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and who needs one of
 them is given that one. NATS may be wiped at any time: the streams are made anew, and what was accepted is in

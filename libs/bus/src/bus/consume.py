@@ -17,7 +17,7 @@ from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
 from contracts.timings import HEARTBEAT_SECONDS
 from runtime import logs
-from runtime.readiness import Readiness
+from runtime.readiness import ReadinessFlag
 
 Handle = Callable[[Delivery], Awaitable[None]]
 
@@ -39,14 +39,14 @@ class Consumption:
         stream: str,
         handle: Handle,
         slots: int,
-        readiness: Readiness | None = None,
+        readiness: ReadinessFlag | None = None,
     ) -> None:
         self._connection = connection
         self._jetstream = jetstream
         self._stream = stream
         self._handle = handle
         self._slots = slots
-        self._readiness = readiness or Readiness()
+        self._readiness = readiness or ReadinessFlag()
         self._taking = False  # else what still arrives is put back
         self._inbox = connection.client.new_inbox()
         self._running: dict[asyncio.Task[None], Delivery] = {}

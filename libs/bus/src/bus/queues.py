@@ -11,7 +11,7 @@ from bus.consume import Consumption, Handle
 from bus.delivery import Delivery
 from bus.jetstream import JetStream
 from contracts import messages, subjects, wire
-from runtime.readiness import Readiness
+from runtime.readiness import ReadinessFlag
 
 Queue = Literal["REQUESTS", "TOOLS"]
 
@@ -46,7 +46,7 @@ class Queues:
         *,
         slots: int,
         stop: asyncio.Event,
-        readiness: Readiness | None = None,
+        readiness: ReadinessFlag | None = None,
     ) -> None:
         """Work off a queue, `slots` messages at a time, until `stop` is set and the handlers are done.
 

@@ -20,9 +20,9 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
     the sweeper publishes again with a higher one. `deadline` is on the clock of Postgres: a request that
     has appended nothing by then is void. `message_id` is the id that the user message will be saved under.
 
-    From doors whose callers send the whole conversation: `history` is what a new conversation begins with,
-    before the message; `after` is the id of the reply that a known one must end with; `instructions` stand
-    behind the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
+    From protocols whose callers send the whole conversation: `history` is what a new conversation begins
+    with, before the message; `after` is the id of the reply that a known one must end with; `instructions`
+    stand behind the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
 
     `is_task`: the client asks about a conversation, such as for its title. The run has no tools and retrieves
     nothing. A worker of an earlier release runs it like any other request.

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 Form = str
-"""The name of the gateway's door by which a run was asked for: json, form1, form2, or one added since.
+"""The protocol by which a run was requested: json, form1, form2, or one added since.
 
 An open name: who meets one that he does not know reads the run all the same.
 """

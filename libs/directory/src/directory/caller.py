@@ -29,7 +29,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's current version, as far as the door needs it. `retrieves`: it has a knowledge base."""
+    """An agent's current version, as far as a gateway needs it. `retrieves`: it has a knowledge base."""
 
     agent_id: str
     version: int

@@ -57,7 +57,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     authentication: str = "client_secret_basic"
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
     """What was issued last, and where the next one is to be had (`endpoint`, for `resource`, RFC 8707)."""
 
     access: str
@@ -67,11 +67,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     resource: str
 
 
-class Secrets(msgspec.Struct, frozen=True, kw_only=True):
+class SealedSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The sealed part of a row. `wider`: a scope to ask for besides, as the tool server wants it."""
 
     client: Client | None = None
-    tokens: Tokens | None = None
+    tokens: IssuedTokens | None = None
     wider: str | None = None
 
 
@@ -88,7 +88,7 @@ class PendingLink(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None
 
 
-class Place(msgspec.Struct, frozen=True):
+class ServerPlace(msgspec.Struct, frozen=True):
     """An agent's server."""
 
     account_id: str
@@ -110,7 +110,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     url: str
     settings: OAuthSettings
-    secrets: Secrets
+    secrets: SealedSecrets
     status: Status
     seconds_left: float | None
     own_redirect: bool
@@ -121,7 +121,7 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def locked(pool: Pool, place: Place) -> AsyncIterator[Connection]:
+async def locked(pool: Pool, place: ServerPlace) -> AsyncIterator[Connection]:
     """The one lock of this authorisation, of all processes, within this block; at most LOCKED_SECONDS.
 
     It is an advisory lock of the connection, outside any transaction: it ends with the process that holds it,
@@ -137,7 +137,7 @@ async def locked(pool: Pool, place: Place) -> AsyncIterator[Connection]:
                 await conn.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [_LOCK, name])
 
 
-async def find(conn: Connection, sealer: Sealer, place: Place) -> Authorization | None:
+async def find(conn: Connection, sealer: Sealer, place: ServerPlace) -> Authorization | None:
     """The row of this server. Raises SealBroken."""
     row = await (await conn.execute(_FIND, [place.agent_id, place.server])).fetchone()
     if row is None:
@@ -147,7 +147,7 @@ async def find(conn: Connection, sealer: Sealer, place: Place) -> Authorization 
         id=row[0],
         url=row[1],
         settings=msgspec.json.decode(row[2], type=OAuthSettings),
-        secrets=msgspec.json.decode(plain, type=Secrets),
+        secrets=msgspec.json.decode(plain, type=SealedSecrets),
         status=row[4],
         seconds_left=row[5],
         own_redirect=row[6],
@@ -157,9 +157,9 @@ async def find(conn: Connection, sealer: Sealer, place: Place) -> Authorization 
 async def keep_tokens(
     conn: Connection,
     sealer: Sealer,
-    place: Place,
+    place: ServerPlace,
     found_id: str,
-    secrets: Secrets,
+    secrets: SealedSecrets,
     expires_in: int | None,
     *,
     new_id: str | None = None,
@@ -176,7 +176,7 @@ async def keep_tokens(
 
 
 async def need_authorization(
-    conn: Connection, sealer: Sealer, place: Place, found_id: str, secrets: Secrets, detail: str
+    conn: Connection, sealer: Sealer, place: ServerPlace, found_id: str, secrets: SealedSecrets, detail: str
 ) -> None:
     """An administrator has to authorise the agent again, for the reason `detail`; `secrets` are left."""
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))
@@ -185,7 +185,13 @@ async def need_authorization(
 
 
 async def keep_link(
-    conn: Connection, sealer: Sealer, place: Place, found_id: str, state: str, link: PendingLink, seconds: int
+    conn: Connection,
+    sealer: Sealer,
+    place: ServerPlace,
+    found_id: str,
+    state: str,
+    link: PendingLink,
+    seconds: int,
 ) -> None:
     """Let the answer with this `state` be taken, once, within `seconds`; an earlier link ends with it."""
     sealed = sealer.seal(msgspec.json.encode(link).decode(), owner=place.owner(PENDING))
@@ -193,12 +199,14 @@ async def keep_link(
     await conn.execute(_KEEP_LINK, asked)
 
 
-async def take_link(conn: Connection, sealer: Sealer, state: str) -> tuple[Place, str, PendingLink] | None:
+async def take_link(
+    conn: Connection, sealer: Sealer, state: str
+) -> tuple[ServerPlace, str, PendingLink] | None:
     """The link of this `state` with its authorisation's id; nobody gets it again. Raises SealBroken."""
     row = await (await conn.execute(_TAKE_LINK, [_hashed(state)])).fetchone()
     if row is None:
         return None
-    place = Place(*row[:3])
+    place = ServerPlace(*row[:3])
     plain = sealer.open(row[4], owner=place.owner(PENDING))
     return place, row[3], msgspec.json.decode(plain, type=PendingLink)
 

@@ -1,6 +1,6 @@
 """`/healthz` says that the process lives, `/readyz` that what it depends on answers.
 
-Web services call `Health.ready` from their own routes; workers open the small server below.
+Web services call `HealthChecks.ready` from their own routes; workers open the small server below.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _HEAD_BYTES = 8192
 _BROKEN_REQUEST = (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 
 
-class Health:
+class HealthChecks:
     """The named checks of one process, each with `deadline` seconds to answer."""
 
     def __init__(self, checks: Mapping[str, Check], deadline: float = 2.0) -> None:
@@ -51,7 +51,7 @@ class Health:
 
 
 @contextlib.asynccontextmanager
-async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[int]:
+async def serve_health(health: HealthChecks, host: str, port: int) -> AsyncIterator[int]:
     """Serve `/healthz` and `/readyz` while the block runs; yields the bound port. All else is ready by then.
 
     Raises SettingsError where the address cannot be had.
@@ -77,7 +77,7 @@ async def serve_health(health: Health, host: str, port: int) -> AsyncIterator[in
         server.close()
 
 
-async def _respond(health: Health, head: bytes) -> bytes:
+async def _respond(health: HealthChecks, head: bytes) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if path not in (b"/healthz", b"/readyz"):

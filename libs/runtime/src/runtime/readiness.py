@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Readiness:
+class ReadinessFlag:
     """Of one event loop. Ready until it is said not to be."""
 
     def __init__(self) -> None:

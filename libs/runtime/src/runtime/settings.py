@@ -1,4 +1,4 @@
-"""The one door to the environment: a frozen struct of settings, filled from variables and checked at once."""
+"""Settings: a frozen struct, filled from environment variables and checked at the start."""
 
 import os
 import re

@@ -35,7 +35,7 @@ KEPT_DAYS = 30
 _SECONDS = 10.0
 
 
-class Cursor(msgspec.Struct):
+class EndpointCursor(msgspec.Struct):
     """How far the log was read for an endpoint; `until` is the end of a replay."""
 
     id: str
@@ -43,7 +43,7 @@ class Cursor(msgspec.Struct):
     until: int | None
 
 
-class Target(msgspec.Struct, kw_only=True):
+class EndpointTarget(msgspec.Struct, kw_only=True):
     """An enabled endpoint as the notifier has it. Times are seconds from when it was read.
 
     `failures` are those in a row. Nothing is sent within `pause_seconds`; the next delivery that waits is due
@@ -62,7 +62,7 @@ class Target(msgspec.Struct, kw_only=True):
     pause_seconds: float
     due_seconds: float | None
     position: int
-    replays: list[Cursor]
+    replays: list[EndpointCursor]
 
 
 class Due(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Due(msgspec.Struct, frozen=True):
     tries: int
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of an attempt. With `wait` seconds there is another; `tries` have failed in a row.
 
     `attempt` is None where nothing was sent, since the event is gone.
@@ -90,7 +90,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     wait: float | None = None
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     """What attempts say of an endpoint: its `failures` in a row, and for how long it is left in peace.
 
     `succeeded`: one of the attempts was a success, so that it has failed since then at the earliest.
@@ -115,7 +115,7 @@ async def now(pool: Pool) -> float:
     return float(row[0])
 
 
-async def load(pool: Pool, ids: Sequence[str] | None = None) -> list[Target]:
+async def load(pool: Pool, ids: Sequence[str] | None = None) -> list[EndpointTarget]:
     """The enabled endpoints, or those of `ids` that are. Raises DatabaseUnavailable."""
     async with connection(pool, seconds=_SECONDS) as conn:
         rows = await (await conn.execute(_TARGETS, {"ids": None if ids is None else list(ids)})).fetchall()
@@ -138,10 +138,10 @@ async def next_due(pool: Pool, endpoint_id: str) -> float | None:
 async def record(
     pool: Pool,
     endpoint_id: str,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[AttemptOutcome],
     *,
-    cursor: Cursor | None = None,
-    health: Health | None = None,
+    cursor: EndpointCursor | None = None,
+    health: EndpointHealth | None = None,
 ) -> tuple[DisabledReason | None, float | UnsetType | None]:
     """Write down what became of attempts, that a cursor has come further, and how the endpoint does.
 
@@ -187,7 +187,7 @@ async def _next_due(conn: Connection, endpoint_id: str) -> float | None:
     return row[0] if row else None
 
 
-async def _note_health(conn: Connection, endpoint_id: str, health: Health) -> DisabledReason | None:
+async def _note_health(conn: Connection, endpoint_id: str, health: EndpointHealth) -> DisabledReason | None:
     if health.failures == 0 and not health.gone:
         await conn.execute(_WELL, [endpoint_id])
         return None
@@ -218,16 +218,16 @@ async def _tell_others(
         await tell(conn, other)
 
 
-def _row(outcome: Outcome) -> dict[str, Any]:
+def _row(outcome: AttemptOutcome) -> dict[str, Any]:
     attempts = [] if outcome.attempt is None else [outcome.attempt]
     return {**msgspec.structs.asdict(outcome), "attempt": attempts}
 
 
-def _target(row: tuple[Any, ...]) -> Target:
-    fields = dict(zip(Target.__struct_fields__, row, strict=True))
+def _target(row: tuple[Any, ...]) -> EndpointTarget:
+    fields = dict(zip(EndpointTarget.__struct_fields__, row, strict=True))
     fields["events"] = frozenset(fields["events"])
-    fields["replays"] = [Cursor(**each) for each in fields["replays"]]
-    return Target(**fields)
+    fields["replays"] = [EndpointCursor(**each) for each in fields["replays"]]
+    return EndpointTarget(**fields)
 
 
 _ANY = "SELECT EXISTS (SELECT FROM webhook_endpoints WHERE disabled_at IS NULL)"

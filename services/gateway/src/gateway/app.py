@@ -11,9 +11,9 @@ from contracts import wire
 from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
 from gateway.http.exchange import ClientGone
-from gateway.http.middleware import Door
+from gateway.http.middleware import RequestMiddleware
 from gateway.http.problems import Refusal
-from gateway.http.responses import Answer, Nothing, Problem
+from gateway.http.responses import JsonAnswer, NoAnswer, ProblemAnswer
 from gateway.openapi.document import document
 from gateway.parts import Parts
 from gateway.routes import ROUTES
@@ -25,16 +25,16 @@ AnyRequest = Request[Any, Any, Any]
 
 
 @without("pydantic", "attr", "attrs")  # Litestar has a plugin for each that is installed: 6 MiB
-def build(parts: Parts) -> Door:
+def build(parts: Parts) -> RequestMiddleware:
     """The ASGI application over `parts`."""
     agent_id = parts.demo.agent_id if parts.demo else None
     described = document(admin=parts.admin is not None, agent_id=agent_id)
     app = Litestar(
-        # Where the door of administration is shut, its addresses are as unknown as any other.
+        # Where the admin API is off, its addresses are as unknown as any other.
         [*ROUTES, *([router()] if parts.admin else [])],
         exception_handlers={
-            Refusal: lambda _, refusal: Problem(refusal),
-            ClientGone: lambda _, __: Nothing(None),
+            Refusal: lambda _, refusal: ProblemAnswer(refusal),
+            ClientGone: lambda _, __: NoAnswer(None),
             **dict.fromkeys((BusUnavailable, DatabaseUnavailable), _part_is_away),
             UnknownEvent: _of_a_newer_release,
             HTTPException: _router_error,
@@ -43,10 +43,10 @@ def build(parts: Parts) -> Door:
         logging_config=None,  # runtime.logs
         openapi_config=None,  # gateway.docs
         request_max_body_size=None,  # gateway.http.strict_json alone reads bodies
-        response_class=Answer,
+        response_class=JsonAnswer,
         state=State({"parts": parts, "document": wire.encode(described)}, deep_copy=False),
     )
-    return Door(app)
+    return RequestMiddleware(app)
 
 
 _CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -58,22 +58,24 @@ def _router_error(_request: AnyRequest, error: HTTPException) -> Response[None]:
     if error.status_code == 405:
         allowed = (error.headers or {}).get("allow", "").split(", ")
         headers.append((b"allow", ", ".join(m for m in allowed if m != "OPTIONS").encode()))
-    return Problem(Refusal(_CODES.get(error.status_code, "invalid_request"), headers=headers))
+    return ProblemAnswer(Refusal(_CODES.get(error.status_code, "invalid_request"), headers=headers))
 
 
 def _part_is_away(_request: AnyRequest, away: Exception) -> Response[None]:
     """NATS or Postgres does not answer: 503 for whoever asks, wherever it shows."""
     logs.get_logger("gateway").warning("unavailable", reason=str(away))
-    return Problem(Refusal("overloaded", "A part of the service does not answer."))
+    return ProblemAnswer(Refusal("overloaded", "A part of the service does not answer."))
 
 
 def _of_a_newer_release(_request: AnyRequest, error: Exception) -> Response[None]:
     """503, so that the request is repeated: another gateway may be of the release that can read it."""
     logs.get_logger("gateway").warning("event_unknown", reason=str(error))
-    return Problem(Refusal("overloaded", "This was stored by a newer release of the service. Try again."))
+    return ProblemAnswer(
+        Refusal("overloaded", "This was stored by a newer release of the service. Try again.")
+    )
 
 
 def _failure(_request: AnyRequest, error: Exception) -> Response[None]:
     """A fault of ours: told in the log, not to the caller."""
     logs.get_logger("gateway").error("request_failed", exc_info=error)
-    return Problem(Refusal("internal_error"))
+    return ProblemAnswer(Refusal("internal_error"))

@@ -18,7 +18,7 @@ from litestar.params import FromPath
 from contracts import wire
 from gateway.http.exchange import of
 from gateway.http.problems import Refusal
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -74,7 +74,7 @@ _GZIP = re.compile(r"(?:x-)?gzip(?:\s*;\s*q=(?!0(?:\.0*)?$)[0-9.]+)?")
     tags=["service"],
 )
 @described(content={"application/json": {"type": "object"}})
-async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
+async def get_openapi(request: Request[Any, Any, Any]) -> JsonAnswer[Any]:
     """As it was made at the start."""
     headers = {
         name: PAGE_HEADERS[name] for name in ("cross-origin-resource-policy", "x-content-type-options")
@@ -91,19 +91,19 @@ async def get_openapi(request: Request[Any, Any, Any]) -> Answer[Any]:
     tags=["service"],
 )
 @described(content={"text/html": _BYTES})
-async def get_docs() -> Answer[Any]:
+async def get_docs() -> JsonAnswer[Any]:
     """The page."""
-    return Answer(_PAGE, headers=PAGE_HEADERS)
+    return JsonAnswer(_PAGE, headers=PAGE_HEADERS)
 
 
 @get("/docs/{name:str}", include_in_schema=False)
-async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Answer[Any]:
+async def get_docs_file(request: Request[Any, Any, Any], name: FromPath[str]) -> JsonAnswer[Any]:
     """What the page is made of."""
     if name == "start.js":
         demo = parts_of(request).demo if _asked_by_loopback(request) else None
         script = _START % wire.encode(demo and demo.key).decode()
         headers = {**PAGE_HEADERS, "cache-control": "no-store"}
-        return Answer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)
+        return JsonAnswer(script.encode(), media_type="text/javascript; charset=utf-8", headers=headers)
     if name not in _FILES:
         raise Refusal("not_found")
     file, media_type = _FILES[name]
@@ -122,13 +122,13 @@ def _asked_by_loopback(request: Request[Any, Any, Any]) -> bool:
 
 async def _compressed(
     request: Request[Any, Any, Any], data: bytes, media_type: str, headers: dict[str, str]
-) -> Answer[Any]:
+) -> JsonAnswer[Any]:
     """An answer with `data`, by gzip where the client takes that."""
     headers = {**headers, "vary": "accept-encoding"}
     if _takes_gzip(request.headers.get("accept-encoding", "")):
         data = await asyncio.to_thread(_gzipped, data)
         headers["content-encoding"] = "gzip"
-    return Answer(data, media_type=media_type, headers=headers)
+    return JsonAnswer(data, media_type=media_type, headers=headers)
 
 
 def _takes_gzip(accept_encoding: str) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 from litestar import Request, get
 
 from gateway.docs import PAGE_HEADERS
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.openapi.schemas import ref
 
@@ -48,12 +48,12 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
 @described(
     content={"application/json": ref(Links), "text/html": {"type": "string"}}, examples={"links": Links()}
 )
-async def get_links(request: Request[Any, Any, Any]) -> Answer[Links]:
+async def get_links(request: Request[Any, Any, Any]) -> JsonAnswer[Links]:
     """No key is needed."""
     headers = {**PAGE_HEADERS, "vary": "accept"}
     if "text/html" in request.headers.get("accept", ""):
-        return Answer[Any](_PAGE, media_type="text/html; charset=utf-8", headers=headers)
-    return Answer(Links(), headers=headers)
+        return JsonAnswer[Any](_PAGE, media_type="text/html; charset=utf-8", headers=headers)
+    return JsonAnswer(Links(), headers=headers)
 
 
 HANDLERS = (get_links,)

@@ -17,7 +17,7 @@ from gateway.http import query
 from gateway.http.exchange import of
 from gateway.http.peers import peer_of
 from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -60,7 +60,7 @@ async def get_oauth_callback_of_issuer(
             schema_extra={"pattern": f"^{CALLBACK_PATTERN}$"},
         ),
     ],
-) -> Answer[bytes]:
+) -> JsonAnswer[bytes]:
     """As `get_oauth_callback`; an answer to a link of another issuer comes to nothing."""
     if not re.fullmatch(CALLBACK_PATTERN, issuer):
         raise Refusal("not_found")
@@ -76,7 +76,7 @@ async def get_oauth_callback_of_issuer(
     tags=["service"],
 )
 @described(*_PROBLEMS, parameters=_QUERY, content=_CONTENT, examples=_EXAMPLES)
-async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
+async def get_oauth_callback(request: Request[Any, Any, Any]) -> JsonAnswer[bytes]:
     """200 where the agent is authorised now, else 404, also for a link that is over or was used.
 
     A state that comes to nothing counts as a wrong key of its address.
@@ -84,7 +84,7 @@ async def get_oauth_callback(request: Request[Any, Any, Any]) -> Answer[bytes]:
     return await _finished(request, None)
 
 
-async def _finished(request: Request[Any, Any, Any], callback: str | None) -> Answer[bytes]:
+async def _finished(request: Request[Any, Any, Any], callback: str | None) -> JsonAnswer[bytes]:
     given = query.parameters(of(request.scope), "state", "code", "iss")
     if not re.fullmatch(_STATE, given.get("state", "")):
         raise invalid("state", "This is the state of no link.")
@@ -107,7 +107,7 @@ async def _finished(request: Request[Any, Any, Any], callback: str | None) -> An
     if not answer.ok:
         parts.wrong_keys.was_wrong(peer, asked.state)
         raise Refusal("not_found", f"The agent was not authorised: {answer.detail}.")
-    return Answer(_DONE, media_type="text/plain", headers=_HEADERS)
+    return JsonAnswer(_DONE, media_type="text/plain", headers=_HEADERS)
 
 
 HANDLERS = (get_oauth_callback_of_issuer, get_oauth_callback)

@@ -15,24 +15,24 @@ from gateway.access.account_bounds import AccountBounds
 from gateway.access.key_checks import KeyChecks
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import WrongKeys
-from gateway.admin.door import AdminDoor
+from gateway.admin.access import AdminAccess
 from gateway.http.peers import Network
 from gateway.runs.registry import Runs
 from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from net_guard import Guard
-from runtime.health import Health
+from runtime.health import HealthChecks
 from runtime.postgres import Pool
 
 
-class Demo(msgspec.Struct, frozen=True):
+class DemoAccess(msgspec.Struct, frozen=True):
     """What `/docs` fills in where a demo runs: a key of the demo account, and an agent of its."""
 
     key: str
     agent_id: str
 
 
-class WebhookDoor(msgspec.Struct, frozen=True):
+class WebhookAccess(msgspec.Struct, frozen=True):
     """What seals the secrets of webhook endpoints, None where no key is set, and judges their addresses."""
 
     sealer: Sealer | None
@@ -60,12 +60,12 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     runs: Runs
     shared_streams: SharedStreams
     account_bounds: AccountBounds
-    health: Health
-    advisory: Health
+    health: HealthChecks
+    advisory: HealthChecks
     stream_form: Literal[1, 2]
-    webhooks: WebhookDoor
-    admin: AdminDoor | None = None
-    demo: Demo | None = None
+    webhooks: WebhookAccess
+    admin: AdminAccess | None = None
+    demo: DemoAccess | None = None
 
 
 def parts_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Parts:

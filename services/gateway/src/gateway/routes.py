@@ -1,11 +1,11 @@
 """All handlers of the public API, by feature."""
 
-from gateway import approvals, conversations, docs, doors, front_page, oauth_callback, status, webhooks
+from gateway import approvals, conversations, docs, front_page, oauth_callback, protocols, status, webhooks
 from gateway.traces.cancel import cancel
 from gateway.traces.events import events
 
 ROUTES = (
-    *doors.HANDLERS,
+    *protocols.HANDLERS,
     cancel,
     events,
     conversations.ROUTER,

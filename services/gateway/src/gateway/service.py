@@ -19,16 +19,16 @@ from gateway.access.key_checks import KeyChecks
 from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import WrongKeys
-from gateway.admin.door import opened
+from gateway.admin.access import opened
 from gateway.http.peers import networks_of
 from gateway.http.protocol import StrictProtocol
-from gateway.parts import Demo, Parts, WebhookDoor
+from gateway.parts import DemoAccess, Parts, WebhookAccess
 from gateway.runs.registry import Runs
 from gateway.settings import Settings
 from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter
 from runtime import postgres, telemetry, web
-from runtime.health import Health
+from runtime.health import HealthChecks
 from runtime.postgres import acting_as
 
 POSTGRES_CONNECTIONS = 8
@@ -74,8 +74,8 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             runs=runs,
             shared_streams=SharedStreams(runs),
             account_bounds=AccountBounds(),
-            health=Health({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
-            advisory=Health({"redis": limiter.ping}),
+            health=HealthChecks({"postgres": lambda: postgres.ping(pool), "nats": bus.ping}),
+            advisory=HealthChecks({"redis": limiter.ping}),
             stream_form=settings.stream_form,
             webhooks=_webhooks_of(settings),
             admin=await enter(opened(settings, bus, limiter)),
@@ -92,12 +92,12 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         )
 
 
-def _webhooks_of(settings: Settings) -> WebhookDoor:
+def _webhooks_of(settings: Settings) -> WebhookAccess:
     sealer = settings.sealer() if settings.secret_key is not None else None
-    return WebhookDoor(sealer, settings.webhook_hosts())
+    return WebhookAccess(sealer, settings.webhook_hosts())
 
 
-def _demo_of(settings: Settings) -> Demo | None:
+def _demo_of(settings: Settings) -> DemoAccess | None:
     if settings.demo_key is None or settings.demo_agent_id is None:
         return None
-    return Demo(settings.demo_key, settings.demo_agent_id)
+    return DemoAccess(settings.demo_key, settings.demo_agent_id)

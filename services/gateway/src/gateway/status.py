@@ -8,7 +8,7 @@ from litestar import Request, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -59,12 +59,12 @@ async def get_healthz() -> Health:
     tags=["service"],
 )
 @described(examples={"well": _READY})
-async def get_readyz(request: Request[Any, Any, Any]) -> Answer[Readiness]:
+async def get_readyz(request: Request[Any, Any, Any]) -> JsonAnswer[Readiness]:
     """503 where something that is needed does not answer; what is not needed is told all the same."""
     parts = parts_of(request)
     (well, checks), (_, also) = await asyncio.gather(parts.health.ready(), parts.advisory.ready())
     body = Readiness(status="ok" if well else "unavailable", checks={**checks, **also})
-    return Answer(body, status_code=200 if well else 503)
+    return JsonAnswer(body, status_code=200 if well else 503)
 
 
 HANDLERS = (get_healthz, get_readyz)

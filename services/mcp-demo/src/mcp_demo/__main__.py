@@ -12,10 +12,10 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     from mcp_demo.app import build_app
     from mcp_demo.hosts import Hosts, bound_name
     from runtime import web
-    from runtime.health import Health
+    from runtime.health import HealthChecks
 
     # It needs nobody: it is ready once it answers at all.
-    app = build_app(Hosts((*bound_name(settings.host), *settings.hosts)), Health({}))
+    app = build_app(Hosts((*bound_name(settings.host), *settings.hosts)), HealthChecks({}))
     await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
 
 

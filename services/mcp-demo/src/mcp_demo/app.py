@@ -14,10 +14,10 @@ from mcp_demo.information import information
 from mcp_demo.server import build_server
 from mcp_demo.shop import open_shop
 from mcp_demo.tools import CATEGORIES, TOOLS
-from runtime.health import Health
+from runtime.health import HealthChecks
 
 
-def build_app(hosts: Hosts, health: Health) -> Litestar:
+def build_app(hosts: Hosts, health: HealthChecks) -> Litestar:
     """An application with a shop of its own."""
     manager = StreamableHTTPSessionManager(
         build_server(open_shop(), TOOLS),

@@ -20,7 +20,7 @@ _ERASURES_KEPT = _KEPT * _ENTRIES
 _ERASED = events.tag_of(events.ConversationErased)
 
 
-class Page(msgspec.Struct, frozen=True):
+class NoticePage(msgspec.Struct, frozen=True):
     """What the log holds at positions in (after, end], by account."""
 
     after: int
@@ -35,12 +35,12 @@ class Pages:
         self.end = end
         self._log = log
         self._owners = Owners(log)
-        self._kept: deque[Page] = deque(maxlen=_KEPT)
+        self._kept: deque[NoticePage] = deque(maxlen=_KEPT)
         self._erased: dict[str, None] = {}
         self._reading = asyncio.Lock()
         self._logger = get_logger("notifier.pages")
 
-    async def extend(self) -> Page | None:
+    async def extend(self) -> NoticePage | None:
         """The next page of what is new; None at the end of the log. Raises DatabaseUnavailable."""
         page = await self._read(self.end)
         if page is not None:
@@ -48,7 +48,7 @@ class Pages:
             self.end = page.end
         return page
 
-    async def behind(self, position: int) -> Page | None:
+    async def behind(self, position: int) -> NoticePage | None:
         """A page that has what comes next behind `position`; None at `end`. Raises DatabaseUnavailable."""
         if position >= self.end:
             return None
@@ -66,7 +66,7 @@ class Pages:
         erasure = isinstance(notice.event, events.ConversationErased)
         return not erasure and notice.conversation_id in self._erased
 
-    async def _read(self, after: int) -> Page | None:
+    async def _read(self, after: int) -> NoticePage | None:
         entries = await self._log.read(after, _ENTRIES, without=OTHERS)
         if not entries:
             return None
@@ -80,7 +80,7 @@ class Pages:
             notice = self._notice_of(entry)
             if notice is not None and entry.conversation_id in owners:
                 notices[owners[entry.conversation_id]].append(notice)
-        return Page(after, entries[-1].position, dict(notices))
+        return NoticePage(after, entries[-1].position, dict(notices))
 
     def _notice_of(self, entry: LogEntry) -> Notice | None:
         try:

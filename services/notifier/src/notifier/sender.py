@@ -21,7 +21,7 @@ from net_guard.addresses import looking_up_for
 from notifier.attempt import Answered, Courier
 from notifier.bodies import Bodies
 from notifier.clock import Clock
-from notifier.pages import Page, Pages
+from notifier.pages import NoticePage, Pages
 from notifier.schedule import FAILURES_IN_A_ROW, LOOK_UPS_IN_A_ROW, look_up_again_in, pause_of, retry_in
 from notifier.signing import Signer
 from runtime import telemetry
@@ -29,7 +29,7 @@ from runtime.logs import bound, get_logger
 from runtime.postgres import DatabaseUnavailable, Pool
 from webhooks import outbox
 from webhooks.notices import Notice, notice_of
-from webhooks.outbox import Cursor, Due, Health, Outcome, Target
+from webhooks.outbox import AttemptOutcome, Due, EndpointCursor, EndpointHealth, EndpointTarget
 from webhooks.rows import seal_owner
 
 BATCH = 128
@@ -66,7 +66,7 @@ class Job(msgspec.Struct, frozen=True):
 class Sender:
     """Sends to one endpoint until it is cancelled, or has disabled the endpoint."""
 
-    def __init__(self, post: Post, target: Target) -> None:
+    def __init__(self, post: Post, target: EndpointTarget) -> None:
         self.position = target.position
         """Up to here the log holds nothing more for the endpoint, or it is recorded."""
         self._post = post
@@ -81,10 +81,10 @@ class Sender:
         self.update(target)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> EndpointTarget:
         return self._target
 
-    def update(self, target: Target) -> None:
+    def update(self, target: EndpointTarget) -> None:
         """The endpoint as the database has it now."""
         now = time.monotonic()
         known = {replay.id: replay for replay in self._target.replays}
@@ -99,7 +99,7 @@ class Sender:
         self._set_due(target.due_seconds)
         self._wake.set()
 
-    def offer(self, page: Page) -> None:
+    def offer(self, page: NoticePage) -> None:
         """The log has grown by this page. An idle endpoint that it has nothing for passes over it."""
         is_busy = not self._is_idle or self._target.replays
         if is_busy or self.position < page.after or self._of(page, self.position):
@@ -171,7 +171,7 @@ class Sender:
             self.position = page.end
             return True
         end = notices[BATCH - 1].position if len(notices) > BATCH else page.end
-        live = Cursor(self._target.id, self.position, None)
+        live = EndpointCursor(self._target.id, self.position, None)
         self.position = await self._send(list(map(self._job, notices[:BATCH])), live, end)
         return True
 
@@ -193,7 +193,7 @@ class Sender:
             self._target.replays.remove(replay)
         return True
 
-    async def _send(self, jobs: Sequence[Job], cursor: Cursor | None, end: int) -> int:
+    async def _send(self, jobs: Sequence[Job], cursor: EndpointCursor | None, end: int) -> int:
         """Send these and record what became of them, and that the cursor has come to `end`.
 
         Returns how far it has come: to the first job that was not sent, since the endpoint fails.
@@ -204,7 +204,7 @@ class Sender:
         if len(outcomes) < len(jobs):
             reached = (jobs[len(outcomes)].due.position or 1) - 1
         failures = self._target.failures
-        moved = None if cursor is None else Cursor(cursor.id, reached, cursor.until)
+        moved = None if cursor is None else EndpointCursor(cursor.id, reached, cursor.until)
         self._target.failures = batch.failures
         self._open_at = time.monotonic() + max(batch.pause or 0.0, batch.rest or 0.0)
         if outcomes:
@@ -216,7 +216,7 @@ class Sender:
         return reached
 
     async def _record(
-        self, outcomes: Sequence[Outcome], cursor: Cursor | None, health: Health | None
+        self, outcomes: Sequence[AttemptOutcome], cursor: EndpointCursor | None, health: EndpointHealth | None
     ) -> None:
         """As soon as Postgres answers: what was sent is not sent again because of an outage."""
         while True:
@@ -265,7 +265,7 @@ class Sender:
                 found[entry.position] = notice
         return found
 
-    def _of(self, page: Page | None, after: int) -> list[Notice]:
+    def _of(self, page: NoticePage | None, after: int) -> list[Notice]:
         """The endpoint's notices of a page behind a position."""
         events = self._target.events
         own = page.notices.get(self._target.account_id, ()) if page else ()
@@ -278,7 +278,7 @@ class Sender:
     def _set_due(self, seconds: float | None) -> None:
         self._due_at = None if seconds is None else time.monotonic() + seconds
 
-    def _opened(self, target: Target) -> list[Signer]:
+    def _opened(self, target: EndpointTarget) -> list[Signer]:
         """What signs: by the secret, and by the one before it."""
         owner = seal_owner(target.account_id, target.id)
         sealed = [each for each in (target.secret, target.previous_secret) if each is not None]
@@ -303,18 +303,18 @@ class _Batch:
         self.is_gone = False
         self._sender = sender
         self._jobs = jobs
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[AttemptOutcome] = []
 
     @property
-    def health(self) -> Health:
-        return Health(
+    def health(self) -> EndpointHealth:
+        return EndpointHealth(
             failures=self.failures,
             pause_seconds=self.pause,
             gone=self.is_gone,
             succeeded=self.has_succeeded,
         )
 
-    async def run(self) -> list[Outcome]:
+    async def run(self) -> list[AttemptOutcome]:
         """The outcomes of those that were begun: the first ones."""
         waiting = iter(self._jobs)
         at_once = 1 if self.failures >= FAILURES_IN_A_ROW else min(AT_ONCE, len(self._jobs))
@@ -335,7 +335,7 @@ class _Batch:
 
     def _settle(self, job: Job, answered: Answered | None) -> None:
         due = job.due
-        outcome = Outcome(
+        outcome = AttemptOutcome(
             id=due.id,
             type=due.type,
             position=due.position,
@@ -356,7 +356,7 @@ class _Batch:
         reason = answered.attempt.error if answered else None
         telemetry.count(ATTEMPTS, outcome=reason or outcome.status)
 
-    def _failed(self, outcome: Outcome, tries: int, answered: Answered) -> Outcome:
+    def _failed(self, outcome: AttemptOutcome, tries: int, answered: Answered) -> AttemptOutcome:
         self.failures = min(self.failures + 1, self._most_failures)
         self.is_gone = self.is_gone or answered.is_gone
         self.pause = pause_of(self.failures, answered.wish)

@@ -20,7 +20,7 @@ from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool
 from runtime.web import raise_open_files
 from webhooks import outbox
-from webhooks.outbox import Target
+from webhooks.outbox import EndpointTarget
 
 REST_SECONDS = 0.25
 """So long after an append others are left to gather: what is sent together is read and recorded together."""
@@ -81,7 +81,7 @@ class Serving:
         for gone in set(ids or ()) - {target.id for target in found}:
             self._end(gone)
 
-    def _serve(self, target: Target) -> None:
+    def _serve(self, target: EndpointTarget) -> None:
         known = self._senders.get(target.id)
         if known is not None and not known[1].done():
             known[0].update(target)

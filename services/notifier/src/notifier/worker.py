@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from conversations.database import NOTIFIER_LOCK, DatabaseError, bounded, open_session
 from conversations.leadership import RETRY_SECONDS, Leadership, Office
 from notifier.settings import Settings
-from runtime.health import Health, serve_health
+from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
@@ -38,7 +38,7 @@ class Notifier:
         self._ringing = asyncio.Event()
         self._logger = get_logger("notifier")
         self._leadership = Leadership(settings.database_url, name, _OFFICE, self._ring)
-        self.health = Health({"postgres": self._check})
+        self.health = HealthChecks({"postgres": self._check})
 
     async def run(self) -> None:
         """Until cancelled. Raises SettingsError where the secret key cannot be used."""

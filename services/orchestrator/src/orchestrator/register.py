@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from contracts.messages import CancelRequested
 from orchestrator.run.interruption import Interruption, Reason
-from orchestrator.stages import Ended, Paused, Received, Running, Taken
+from orchestrator.stages import EndedStage, PausedStage, Received, RunningStage, Taken
 
 S = TypeVar("S", bound=Received)
 
@@ -56,7 +56,7 @@ class Register:
     def interrupt(self, reason: Reason, *, waiting_only: bool = False) -> None:
         """Stop them all, or those that only wait for their turn."""
         for stage in self:
-            if not (waiting_only and isinstance(stage, Running | Ended | Paused)):
+            if not (waiting_only and isinstance(stage, RunningStage | EndedStage | PausedStage)):
                 stage.interruption.interrupt(reason)
 
     def lose(self, trace_ids: set[str]) -> None:

@@ -18,7 +18,7 @@ from orchestrator.run.clock import RunClock
 from orchestrator.run.interruption import Interruption
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What a request was found with. It may be old: the version of the conversation says so at its append."""
 
     conversation: Conversation | UnreadableEvent
@@ -32,7 +32,7 @@ class _TakenFields(TypedDict):
     interruption: Interruption
     lease: Lease
     clock: RunClock
-    found: Found
+    found: FoundConversation
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -47,7 +47,7 @@ class Received(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """The request's id in everything that is said about it."""
         return self.request.trace_id
 
-    def taken(self, lease: Lease, clock: RunClock, found: Found) -> "Taken":
+    def taken(self, lease: Lease, clock: RunClock, found: FoundConversation) -> "Taken":
         """This worker has the lease, and has read what decides about the request.
 
         `clock` was started when the lease was had: whatever came between, it has gone on.
@@ -67,30 +67,30 @@ class Taken(Received, frozen=True, kw_only=True, eq=False):
 
     lease: Lease
     clock: RunClock
-    found: Found
+    found: FoundConversation
 
     def released(self) -> Received:
         """Nothing is held for it any more but its delivery."""
         return Received(request=self.request, delivery=self.delivery, interruption=self.interruption)
 
-    def waiting(self) -> "Waiting":
+    def waiting(self) -> "WaitingStage":
         """Its caller was told to wait."""
-        return Waiting(**_taken(self))
+        return WaitingStage(**_taken(self))
 
     def opened(self, conversation: Conversation, agent: AgentConfig) -> "Opened":
         """Its run is in the log, with an attempt of this worker."""
         return Opened(**_taken(self), conversation=conversation, agent=agent)
 
-    def paused(self, channel: TraceChannel | None = None) -> "Paused":
+    def paused(self, channel: TraceChannel | None = None) -> "PausedStage":
         """Its run waits for a person, in the log."""
-        return Paused(**_taken(self), channel=channel)
+        return PausedStage(**_taken(self), channel=channel)
 
-    def ended(self, run: Run, channel: TraceChannel | None = None) -> "Ended":
+    def ended(self, run: Run, channel: TraceChannel | None = None) -> "EndedStage":
         """Its run has ended in the log."""
-        return Ended(**_taken(self), run=run, channel=channel)
+        return EndedStage(**_taken(self), run=run, channel=channel)
 
 
-class Waiting(Taken, frozen=True, kw_only=True, eq=False):
+class WaitingStage(Taken, frozen=True, kw_only=True, eq=False):
     """In line before its conversation, without a slot among the account's runs."""
 
 
@@ -100,25 +100,25 @@ class Opened(Taken, frozen=True, kw_only=True, eq=False):
     conversation: Conversation
     agent: AgentConfig
 
-    def running(self, channel: TraceChannel) -> "Running":
+    def running(self, channel: TraceChannel) -> "RunningStage":
         """The attempt is under way, and its frames go through `channel`."""
-        return Running(**_taken(self), conversation=self.conversation, agent=self.agent, channel=channel)
+        return RunningStage(**_taken(self), conversation=self.conversation, agent=self.agent, channel=channel)
 
 
-class Running(Opened, frozen=True, kw_only=True, eq=False):
+class RunningStage(Opened, frozen=True, kw_only=True, eq=False):
     """An attempt that readers hear of."""
 
     channel: TraceChannel
 
 
-class Ended(Taken, frozen=True, kw_only=True, eq=False):
+class EndedStage(Taken, frozen=True, kw_only=True, eq=False):
     """A run that has ended in the log, which is to be made known: by its `channel` if an attempt was made."""
 
     run: Run
     channel: TraceChannel | None
 
 
-class Paused(Taken, frozen=True, kw_only=True, eq=False):
+class PausedStage(Taken, frozen=True, kw_only=True, eq=False):
     """A run that waits in the log for a person to decide, which is to be made known as an end is."""
 
     channel: TraceChannel | None

@@ -33,7 +33,7 @@ from orchestrator.settings import Settings
 from orchestrator.timings import DEFAULT, Timings
 from orchestrator.tools.listing import ToolListings
 from runtime import logs
-from runtime.health import Health, serve_health
+from runtime.health import HealthChecks, serve_health
 from runtime.postgres import acting_as, open_pool
 from runtime.web import within_open_files
 
@@ -47,7 +47,7 @@ async def work(settings: Settings, name: str, stop: asyncio.Event, timings: Timi
     """Work off REQUESTS until `stop` is set; runs that cannot end by then are handed over."""
     settings = replace(settings, database_url=acting_as(settings.database_url, "orchestrator"))
     async with _parts(settings, name, stop, timings) as parts, asyncio.TaskGroup() as background:
-        health = Health({"nats": parts.bus.ping, "postgres": parts.store.ping})
+        health = HealthChecks({"nats": parts.bus.ping, "postgres": parts.store.ping})
         async with (
             serving_commands(parts),
             serving_checks(parts),

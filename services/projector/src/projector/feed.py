@@ -28,7 +28,7 @@ _REMEMBER_SECONDS = 5.0
 _ERASED = "ConversationErased"
 
 
-class Feed:
+class FeedPublisher:
     """The place in EVENTS, and the steps that go on from it; `on_erasure` is called behind an erasure."""
 
     def __init__(

@@ -21,7 +21,7 @@ _BEHIND_SECONDS = 30.0
 Step = Callable[[], Awaitable[int]]
 
 
-class Behind(Exception):  # noqa: N818 - a state, said in a health check
+class LogLag(Exception):  # noqa: N818 - a state, said in a health check
     """A follower has not come to the end of the log for too long."""
 
 
@@ -59,10 +59,10 @@ class LogFollower:
                 await asyncio.sleep(max(0.0, next_at - time.monotonic()))
 
     def check(self) -> None:
-        """Raises Behind."""
+        """Raises LogLag."""
         behind = time.monotonic() - self._at_end
         if behind > _BEHIND_SECONDS:
-            raise Behind(f"{self._name} has not been at the end of the log for {behind:.0f} s")
+            raise LogLag(f"{self._name} has not been at the end of the log for {behind:.0f} s")
 
     async def _wait(self) -> None:
         try:

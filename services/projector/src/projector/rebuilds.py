@@ -11,7 +11,7 @@ import msgspec
 from conversations.database import DatabaseError
 from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import open_log
-from conversations.projections.applying import Refused
+from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch, due, rebuild
 from runtime.logs import get_logger
@@ -59,7 +59,7 @@ class Rebuilds(Watch):
         ):
             await rebuild(pool, log, found, watch=self)
 
-    def parked(self, name: str, refused: Refused) -> None:
+    def parked(self, name: str, refused: RefusedEvent) -> None:
         self._logger.error("event_parked", projection=name, **msgspec.structs.asdict(refused))
 
     def resumed(self, name: str, position: int) -> None:

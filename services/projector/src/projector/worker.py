@@ -18,12 +18,12 @@ from projector.erasure import BATCH as ERASE_BATCH
 from projector.erasure import COMPACT_POLL_SECONDS, ErasureStep, compact, erase_rows
 from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
 from projector.feed import BATCH as FEED_BATCH
-from projector.feed import Feed
+from projector.feed import FeedPublisher
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings
 from projector.sweeper import Sweeper
-from runtime.health import Health, serve_health
+from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, acting_as, open_pool
 from runtime.worker import until_stopped
@@ -77,14 +77,14 @@ class Projector:
         self._compacting = LogFollower(
             "old erasures", partial(compact, pool), COMPACTED_AT_ONCE, poll_seconds=COMPACT_POLL_SECONDS
         )
-        feed = Feed(bus, log, pool, on_erasure=self._erased)
+        feed = FeedPublisher(bus, log, pool, on_erasure=self._erased)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", feed.step, FEED_BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, _OFFICE, lambda _: self._ring())
-        self.health = Health({"postgres": log.ping, "nats": bus.ping, "log": self._check})
+        self.health = HealthChecks({"postgres": log.ping, "nats": bus.ping, "log": self._check})
 
     async def run(self) -> None:
         """Until cancelled."""

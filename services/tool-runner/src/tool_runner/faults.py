@@ -74,7 +74,7 @@ _FINAL: frozenset[Kind] = frozenset(
 )
 
 
-class Fault(msgspec.Struct, frozen=True):
+class ToolFault(msgspec.Struct, frozen=True):
     """One failure. `detail` is for our log; `said` is the server's own explanation, if it gave one.
 
     `writing`: the call would have changed something, and must not be repeated lightly.
@@ -111,4 +111,4 @@ class ToolFailed(Exception):  # noqa: N818 - an outcome
 
     def __init__(self, kind: Kind, detail: str = "", said: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
-        self.fault = Fault(kind, detail, said)
+        self.fault = ToolFault(kind, detail, said)

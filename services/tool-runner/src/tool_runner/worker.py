@@ -18,9 +18,9 @@ from directory.tool_authorizations import LOCKED_SECONDS
 from journal import Journal
 from net_guard import Guard
 from runtime import logs, telemetry
-from runtime.health import Health, serve_health
+from runtime.health import HealthChecks, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
-from tool_runner.authorization.links import Links
+from tool_runner.authorization.links import AuthorizationLinks
 from tool_runner.authorization.requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AT_ONCE, Authorizations
 from tool_runner.calls.executor import Executor
@@ -64,7 +64,7 @@ async def work(settings: Settings, name: str, guard: Guard, sealer: Sealer, stop
         _health(settings, bus, pool),
     ):
         journal = Journal(pool, f"{name}/{new_id()}")
-        links = Links(authorizations, settings.redirect_uri)
+        links = AuthorizationLinks(authorizations, settings.redirect_uri)
         async with _links(bus, links):
             await _consume(
                 settings, bus, journal, DatabaseClock(pool), AgentServers(pool, sealer), servers, stop
@@ -151,7 +151,7 @@ async def _authorizations(settings: Settings, sealer: Sealer, guard: Guard) -> A
 
 
 @contextlib.asynccontextmanager
-async def _links(bus: Bus, links: Links) -> AsyncIterator[None]:
+async def _links(bus: Bus, links: AuthorizationLinks) -> AsyncIterator[None]:
     followed = [
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZE, SERVICE, links.begin),
         await bus.rpc.serve(subjects.TOOLS_AUTHORIZED, SERVICE, links.finish),
@@ -174,7 +174,7 @@ async def _servers(guard: Guard, authorizations: Authorizations) -> AsyncIterato
 
 @contextlib.asynccontextmanager
 async def _health(settings: Settings, bus: Bus, pool: Pool) -> AsyncIterator[None]:
-    health = Health({"nats": bus.ping, "postgres": lambda: ping(pool)})
+    health = HealthChecks({"nats": bus.ping, "postgres": lambda: ping(pool)})
     async with serve_health(health, settings.host, settings.health_port) as port:
         logs.get_logger(SERVICE).info("ready", health_port=port, slots=settings.slots)
         yield

@@ -13,7 +13,7 @@ import msgspec
 from contracts import events, wire
 from contracts.updates import Broken, paused
 from contracts.values import ApprovalDecision, ApprovalNeeded, Approvers, Decider, OnExpiry, OnNewMessage
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
 
 NOT_RUN = "The call was not run: nobody had approved it."
@@ -34,7 +34,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     on_new_message: OnNewMessage
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says about a call; `input` takes the place of the model's, where it is given, or is what
     its tool has asked for.
     """
@@ -54,7 +54,7 @@ class Decided(msgspec.Struct, frozen=True):
     resumes: bool
 
 
-class Known(msgspec.Struct, frozen=True):
+class AlreadyDecided(msgspec.Struct, frozen=True):
     """It was decided just so before."""
 
 
@@ -89,7 +89,7 @@ def requested(
     return events.ElicitationRequested(asked=asked, **fields)
 
 
-def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecided:
+def decide(run: Run, answer: ApprovalAnswer, *, now: str) -> Decided | AlreadyDecided | NotDecided:
     """What becomes of an answer, given its run."""
     call, approval = find(run, answer.approval_id) or (None, None)
     if call is None or approval is None:
@@ -100,7 +100,7 @@ def decide(run: Run, answer: Answer, *, now: str) -> Decided | Known | NotDecide
     if approval.decided is not None:
         known = approval.decided
         if (known.decision, _canonical(known.input)) == (answer.decision, _canonical(changed)):
-            return Known()
+            return AlreadyDecided()
         return NotDecided("approval_expired" if known.decision == "expired" else "approval_decided")
     if run.state != "running":
         return NotDecided("approval_decided")
@@ -173,7 +173,7 @@ def on_expiry(run: Run) -> OnExpiry:
     return "fail" if any(each.requested.on_expiry == "fail" for each in _waiting(run)) else "continue"
 
 
-def find(run: Run, approval_id: str) -> tuple[Call, Approval] | None:
+def find(run: Run, approval_id: str) -> tuple[Call, CallApproval] | None:
     """An approval of the run, with its call."""
     for each in reversed(run.rounds):
         for call in each.calls:
@@ -183,12 +183,12 @@ def find(run: Run, approval_id: str) -> tuple[Call, Approval] | None:
     return None
 
 
-def content_of(asked: events.InputAsked, answer: Answer) -> dict[str, Any] | None:
+def content_of(asked: events.InputAsked, answer: ApprovalAnswer) -> dict[str, Any] | None:
     """What the tool is given for its elicitation. To a form nothing is the empty one; a link takes none."""
     return (answer.input or {}) if answer.decision == "approved" and asked.mode == "form" else None
 
 
-def unfit(asked: events.InputAsked, answer: Answer) -> str:
+def unfit(asked: events.InputAsked, answer: ApprovalAnswer) -> str:
     """What is wrong with an answer, whatever the schema; "" for nothing."""
     if asked.mode == "url":
         return "" if answer.input is None else "A link is opened, and takes no input."
@@ -203,11 +203,11 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def _waiting(run: Run) -> tuple[Approval, ...]:
+def _waiting(run: Run) -> tuple[CallApproval, ...]:
     return tuple(approval for call in run.pending for approval in call.pending)
 
 
-def _changed(call: Call, answer: Answer) -> dict[str, Any] | None:
+def _changed(call: Call, answer: ApprovalAnswer) -> dict[str, Any] | None:
     """What an approval puts in the place of the model's input; None where that is the same."""
     if answer.decision != "approved" or _canonical(answer.input) == _canonical(call.input):
         return None
@@ -218,7 +218,7 @@ def _canonical(given: dict[str, Any] | None) -> bytes | None:
     return None if given is None else wire.encode_canonical(given)
 
 
-def _closed(run: Run, approval: Approval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
+def _closed(run: Run, approval: CallApproval, decision: ApprovalDecision, now: str) -> events.ApprovalDecided:
     return events.ApprovalDecided(
         trace_id=run.trace_id,
         at=now,
@@ -228,7 +228,7 @@ def _closed(run: Run, approval: Approval, decision: ApprovalDecision, now: str) 
     )
 
 
-def _not_run(run: Run, approval: Approval, said: str, now: str) -> events.ToolReturned:
+def _not_run(run: Run, approval: CallApproval, said: str, now: str) -> events.ToolReturned:
     return events.ToolReturned(
         trace_id=run.trace_id,
         at=now,

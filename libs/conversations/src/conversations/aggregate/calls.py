@@ -13,7 +13,7 @@ from contracts.values import ElicitationAction
 _ACTIONS: dict[str, ElicitationAction] = {"approved": "accept", "denied": "decline"}
 
 
-class Approval(msgspec.Struct, frozen=True):
+class CallApproval(msgspec.Struct, frozen=True):
     """What was asked of a person about a call, and what was decided, None until it was.
 
     `wait` counts the waits of the round before the one in which it was asked. `resumed` is the first attempt
@@ -67,10 +67,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     ms: int = 0
     attempt: int = 0
     needs_approval: bool = False
-    approvals: tuple[Approval, ...] = ()
+    approvals: tuple[CallApproval, ...] = ()
 
     @property
-    def pending(self) -> tuple[Approval, ...]:
+    def pending(self) -> tuple[CallApproval, ...]:
         """What a person was asked about it, and has not decided."""
         return tuple(each for each in self.approvals if each.decided is None)
 
@@ -144,7 +144,7 @@ def asked_about(
     goes_on = any(each.decided is None for each in earlier)
     wait = max((each.wait for each in earlier), default=-1) + (0 if goes_on else 1)
     return tuple(
-        replace(call, approvals=(*call.approvals, Approval(event, wait=wait)))
+        replace(call, approvals=(*call.approvals, CallApproval(event, wait=wait)))
         if call.call_id == event.call_id
         else call
         for call in calls
@@ -154,7 +154,7 @@ def asked_about(
 def decided_about(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tuple[Call, ...]:
     """A round's calls, once this was decided, where it was not before."""
 
-    def decided(approval: Approval) -> Approval:
+    def decided(approval: CallApproval) -> CallApproval:
         is_it = approval.id == event.approval_id and approval.decided is None
         return replace(approval, decided=event) if is_it else approval
 
@@ -164,7 +164,7 @@ def decided_about(calls: tuple[Call, ...], event: events.ApprovalDecided) -> tup
 def taken_up(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, ...]:
     """A round's calls, with the attempt noted in what was decided since the one before."""
 
-    def resumed(approval: Approval) -> Approval:
+    def resumed(approval: CallApproval) -> CallApproval:
         if approval.decided is None or approval.resumed != 0:
             return approval
         return replace(approval, resumed=event.attempt, resumed_at=event.at)
@@ -172,7 +172,9 @@ def taken_up(calls: tuple[Call, ...], event: events.RunStarted) -> tuple[Call, .
     return _with_approvals(calls, resumed)
 
 
-def _with_approvals(calls: tuple[Call, ...], change: Callable[[Approval], Approval]) -> tuple[Call, ...]:
+def _with_approvals(
+    calls: tuple[Call, ...], change: Callable[[CallApproval], CallApproval]
+) -> tuple[Call, ...]:
     return tuple(
         replace(call, approvals=tuple(map(change, call.approvals))) if call.approvals else call
         for call in calls

@@ -28,8 +28,8 @@ from conversations.aggregate.rounds import Round
 def rendered(run: Run, form: Form, conversation_id: str) -> bytes:
     """The bytes of the answer in a form: the events of a stream, or the one document of the JSON endpoint.
 
-    Of a run under way: as much as the log has of the stream, and no document. A form that is another door's
-    than these three is told as the document.
+    Of a run under way: as much as the log has of the stream, and no document. A form that is another
+    protocol's than these three is told as the document.
     """
     if form in sse.FORMS:
         return sse.Encoder(form, conversation_id, run.trace_id).encode(replayed(run))

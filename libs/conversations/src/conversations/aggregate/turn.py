@@ -42,25 +42,25 @@ class GiveUp(msgspec.Struct, frozen=True):
     events: tuple[events.Event, ...]
 
 
-class Wait(msgspec.Struct, frozen=True):
+class MustWait(msgspec.Struct, frozen=True):
     """Another run, of this trace, is under way."""
 
     trace_id: str
 
 
-class Ended(msgspec.Struct, frozen=True):
+class AlreadyEnded(msgspec.Struct, frozen=True):
     """This request's run ended before; there is only its result to announce again."""
 
     run: Run
 
 
-class Paused(msgspec.Struct, frozen=True):
+class AlreadyPaused(msgspec.Struct, frozen=True):
     """This request's run waits for approvals; there is only that to announce again."""
 
     run: Run
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Rejected(msgspec.Struct, frozen=True):
     """Nothing is to be appended; `code` is one of `contracts.errors`.
 
     `approvals` are those that the conversation waits for.
@@ -71,15 +71,15 @@ class Refusal(msgspec.Struct, frozen=True):
     approvals: tuple[ApprovalNeeded, ...] = ()
 
 
-Opening = Begin | Supersede | Resume | GiveUp | Wait | Ended | Paused | Refusal
+Opening = Begin | Supersede | Resume | GiveUp | MustWait | AlreadyEnded | AlreadyPaused | Rejected
 
-NOT_FOUND = Refusal(code="conversation_not_found", message="There is no such conversation.")
-_FULL = Refusal(
+NOT_FOUND = Rejected(code="conversation_not_found", message="There is no such conversation.")
+_FULL = Rejected(
     code="conversation_full",
     message=f"The conversation has {MAX_EVENTS:,} events or {MAX_BYTES // 2**20} MiB: start a new one.",
 )
-_GONE_ON = Refusal(code="conversation_busy", message="The conversation has gone on meanwhile.")
-_EXPIRED = Refusal(code="overloaded", message="The request was not taken up in time.")
+_GONE_ON = Rejected(code="conversation_busy", message="The conversation has gone on meanwhile.")
+_EXPIRED = Rejected(code="overloaded", message="The request was not taken up in time.")
 
 
 def open_turn(
@@ -120,12 +120,12 @@ def open_turn(
         return Begin(events=first)
     if active.pending:
         return Supersede(trace_id=active.trace_id, events=(*cancel(active, now), *first))
-    return Wait(trace_id=active.trace_id)
+    return MustWait(trace_id=active.trace_id)
 
 
-def _undecided(run: Run) -> Refusal:
+def _undecided(run: Run) -> Rejected:
     ids = tuple(ApprovalNeeded(id=each.id) for each in approvals.needed(run))
-    return Refusal(
+    return Rejected(
         code="approval_pending",
         message="The conversation waits for a person to decide about a tool call.",
         approvals=ids,
@@ -154,7 +154,7 @@ def _reopen(
     run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None, heard: int
 ) -> Opening:
     if run.state != "running":
-        return Ended(run=run)
+        return AlreadyEnded(run=run)
     if run.pending:
         return _unpaused(run, request, agent, now, worker)
     if _is_stuck(run) and heard <= run.offset:
@@ -165,11 +165,11 @@ def _reopen(
 
 def _unpaused(
     run: Run, request: ChatRequested, agent: AgentFacts, now: str, worker: str | None
-) -> Resume | GiveUp | Paused:
+) -> Resume | GiveUp | AlreadyPaused:
     """Of a run that waits; it goes on, or ends, where its approvals have expired."""
     expired = approvals.expired(run, now)
     if not expired:
-        return Paused(run=run)
+        return AlreadyPaused(run=run)
     if approvals.on_expiry(run) == "fail":
         message = "Nobody decided about a tool call in time."
         failed = events.RunFailed(

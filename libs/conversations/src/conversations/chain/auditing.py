@@ -34,7 +34,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     conversations: tuple[str, ...] | None = None
 
 
-class Broken(msgspec.Struct, frozen=True, kw_only=True):
+class BrokenChain(msgspec.Struct, frozen=True, kw_only=True):
     """The first place of a conversation at which its chain does not hold."""
 
     conversation_id: str
@@ -67,7 +67,7 @@ class Audit(msgspec.Struct, kw_only=True):
     events: int = 0
     unchained: int = 0
     later: dict[str, int] = {}
-    broken: list[Broken] = []
+    broken: list[BrokenChain] = []
     erased: list[Erased] = []
 
 
@@ -189,8 +189,8 @@ def _note(found: Audit, entry: LogEntry, row: _Row) -> None:
         )
 
 
-def _broken(entry: LogEntry, reason: str) -> Broken:
-    return Broken(
+def _broken(entry: LogEntry, reason: str) -> BrokenChain:
+    return BrokenChain(
         conversation_id=entry.conversation_id, version=entry.version, position=entry.position, reason=reason
     )
 

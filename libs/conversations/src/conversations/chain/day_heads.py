@@ -41,7 +41,7 @@ class DayHead(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class HeadDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How the log of today differs from what it was on a day. `conversations` are those whose seals do, where
     the head was kept with its leaves: else it cannot be said.
     """
@@ -63,11 +63,11 @@ async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]
     return head, leaves
 
 
-async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -> Difference | None:
+async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -> HeadDifference | None:
     """What the log no longer has of a day; `leaves` where they were kept. Raises DatabaseUnavailable."""
     end = await log.head()
     if end < head.through:
-        return Difference(
+        return HeadDifference(
             day=head.day, reason=f"the log ends at position {end:,}, and came to {head.through:,}"
         )
     now = await _leaves(pool, head.after, head.through)
@@ -75,10 +75,10 @@ async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -
         return None
     if await _is_lost_within(pool, head):
         reason = "it was taken within a day, of which erased conversations are compacted: use a whole day's"
-        return Difference(day=head.day, reason=reason)
+        return HeadDifference(day=head.day, reason=reason)
     differing = {leaf.conversation_id for leaf in set(now) ^ set(leaves)} if leaves else ()
     reason = f"positions {head.after + 1:,} to {head.through:,} are not what they were"
-    return Difference(day=head.day, reason=reason, conversations=tuple(sorted(differing)))
+    return HeadDifference(day=head.day, reason=reason, conversations=tuple(sorted(differing)))
 
 
 def sha256_of(leaves: Sequence[Leaf]) -> str:

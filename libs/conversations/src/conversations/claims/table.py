@@ -31,7 +31,7 @@ class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
     kept_seconds: float | None = None
 
 
-class Answered(msgspec.Struct, frozen=True):
+class AnsweredTry(msgspec.Struct, frozen=True):
     """The row of a try whose caller has the whole answer of its run, and how long it is kept from now on.
 
     A later try's is kept `later_seconds`, for its first one, which may yet come.
@@ -52,7 +52,7 @@ class Claims:
         insert = Form(_INSERT.format(*_PLACES, _NOW), _parameters, _times, self._insert_alone)
         answered = Form(_ANSWERED.format(*_PLACES), _parameters, _nothing, self._lose, durable=False)
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
-        self._answered: BatchedStatement[Answered, None] = BatchedStatement(pool, answered)
+        self._answered: BatchedStatement[AnsweredTry, None] = BatchedStatement(pool, answered)
 
     async def insert(self, claim: NewClaim) -> str | None:
         """The time by the clock of Postgres once it is on disk; None where the key has a row.
@@ -61,7 +61,7 @@ class Claims:
         """
         return await self._insert.call(claim)
 
-    async def answered(self, answered: Answered) -> None:
+    async def answered(self, answered: AnsweredTry) -> None:
         """No try comes behind this one. Raises DatabaseUnavailable.
 
         If it is lost, equal requests are kept apart for longer.
@@ -82,11 +82,11 @@ class Claims:
             cursor = await conn.execute(_INSERT.format(*["%s"] * len(given), _NOW).encode(), given)
             return _times([claim], await cursor.fetchall())[0]
 
-    async def _lose(self, _answered: Answered, _end: float, failed: psycopg.Error) -> None:
+    async def _lose(self, _answered: AnsweredTry, _end: float, failed: psycopg.Error) -> None:
         raise DatabaseUnavailable(str(failed)) from failed
 
 
-def _parameters(batch: Sequence[NewClaim | Answered]) -> Sequence[bytes]:
+def _parameters(batch: Sequence[NewClaim | AnsweredTry]) -> Sequence[bytes]:
     """An array for each field."""
     columns = zip(*map(msgspec.structs.astuple, batch), strict=True)
     return [array_of([_text_of(value) for value in column]) for column in columns]
@@ -102,7 +102,7 @@ def _text_of(value: str | bytes | float | None) -> str | None:
             return repr(value)
 
 
-def _nothing(batch: Sequence[Answered], _: Rows) -> Sequence[None]:
+def _nothing(batch: Sequence[AnsweredTry], _: Rows) -> Sequence[None]:
     return [None] * len(batch)
 
 

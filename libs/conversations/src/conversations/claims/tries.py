@@ -18,7 +18,7 @@ import msgspec
 from psycopg import sql
 
 from conversations.claims.idempotency import Claim, key_hash, made
-from conversations.claims.table import Answered, Claims, NewClaim
+from conversations.claims.table import AnsweredTry, Claims, NewClaim
 from conversations.database import NOW
 from conversations.queries.find_run import BEGUN_AT
 from runtime.postgres import Connection, connection
@@ -93,7 +93,7 @@ async def answered(claims: Claims, attempted: Try, trace_id: str) -> None:
     """A caller has had the whole answer of this run. Raises DatabaseUnavailable."""
     kept = attempted.answered_seconds
     await claims.answered(
-        Answered(
+        AnsweredTry(
             account_id=attempted.account_id,
             key_hash=attempted.key_hash,
             trace_id=trace_id,

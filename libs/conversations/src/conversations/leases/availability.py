@@ -13,7 +13,7 @@ from psycopg import sql
 from contracts.timings import BREAK_SECONDS, NOTE_SECONDS
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, Pool, connection
-from runtime.readiness import Readiness
+from runtime.readiness import ReadinessFlag
 
 _AGAIN_SECONDS = 0.5  # in an outage, whose end is to be noticed soon
 
@@ -33,9 +33,9 @@ async def note_available(pool: Pool) -> None:
         await conn.execute(_NOTE, {"break": BREAK_SECONDS, "fresh": NOTE_SECONDS / 2})
 
 
-async def keep_noting(pool: Pool, readiness: Readiness | None = None) -> None:
+async def keep_noting(pool: Pool, readiness: ReadinessFlag | None = None) -> None:
     """Call `note_available` for ever; `readiness` is whether the last call succeeded."""
-    readiness = readiness or Readiness()
+    readiness = readiness or ReadinessFlag()
     while True:
         try:
             await note_available(pool)

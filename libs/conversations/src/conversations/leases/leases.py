@@ -19,7 +19,7 @@ from conversations.database import NOW
 from conversations.event_store.appending import LeaseChange
 from conversations.leases.availability import keep_noting, steady_for
 from runtime.postgres import DatabaseUnavailable, Pool, connection
-from runtime.readiness import Readiness
+from runtime.readiness import ReadinessFlag
 
 _LATE_SECONDS = 2.0
 
@@ -113,7 +113,7 @@ class Leases:
         self._worker = f"{worker}/{new_id()}"
         self._clock = clock
         self._held: dict[str, Lease] = {}
-        self.readiness = Readiness()
+        self.readiness = ReadinessFlag()
 
     @property
     def worker(self) -> str:

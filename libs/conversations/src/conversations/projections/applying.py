@@ -44,7 +44,7 @@ class LongErasure(msgspec.Struct, frozen=True):
     merged: bool
 
 
-class Page(msgspec.Struct, frozen=True):
+class LogPage(msgspec.Struct, frozen=True):
     """A stretch of the log behind `start` up to `end`: how many entries, and the facts for each, by name."""
 
     start: int
@@ -54,7 +54,7 @@ class Page(msgspec.Struct, frozen=True):
     erased: tuple[LongErasure, ...] = ()
 
 
-class Reader:
+class FactReader:
     """Reads the log for some projections. An event that none of them takes is neither sent nor decoded."""
 
     def __init__(self, log: Log, projections: Sequence[Projection]) -> None:
@@ -64,7 +64,7 @@ class Reader:
         self._takers = {tag: tuple(p for p in projections if cls in p.takes) for tag, cls in _TAGS.items()}
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
-    async def read(self, after: int, limit: int, until: int | None = None) -> Page | None:
+    async def read(self, after: int, limit: int, until: int | None = None) -> LogPage | None:
         """Up to `limit` entries behind `after`, none behind `until`; None where there are none.
 
         Raises DatabaseUnavailable.
@@ -81,7 +81,7 @@ class Reader:
             takers = self._takers.get(entry.topic, self._projections)
             if takers:
                 _hand_out(batches, takers, entry, accounts.get(entry.conversation_id))
-        return Page(after, len(entries), entries[-1].position, batches, tuple(_long_erasures(entries)))
+        return LogPage(after, len(entries), entries[-1].position, batches, tuple(_long_erasures(entries)))
 
 
 def _long_erasures(entries: Sequence[LogEntry]) -> Iterator[LongErasure]:
@@ -93,7 +93,7 @@ def _long_erasures(entries: Sequence[LogEntry]) -> Iterator[LongErasure]:
                 yield LongErasure(entry.conversation_id, merged)
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedEvent(msgspec.Struct, frozen=True):
     """An event that a projection could not take, and why: no content of it."""
 
     position: int
@@ -101,7 +101,9 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def take(conn: Connection, projection: Projection, batch: FactBatch, stored_as: str) -> list[Refused]:
+async def take(
+    conn: Connection, projection: Projection, batch: FactBatch, stored_as: str
+) -> list[RefusedEvent]:
     """Bring it into the table that `conn` finds, in its open transaction; what it cannot take is parked."""
     refused = [*batch.unreadable, *await _apply(conn, projection, batch.facts)]
     return [await _park(conn, stored_as, entry, error) for entry, error in refused]
@@ -146,8 +148,8 @@ async def _apply(
     return []
 
 
-async def _park(conn: Connection, stored_as: str, entry: Placed, error: Exception) -> Refused:
-    refused = Refused(entry.position, entry.conversation_id, _reason(error))
+async def _park(conn: Connection, stored_as: str, entry: Placed, error: Exception) -> RefusedEvent:
+    refused = RefusedEvent(entry.position, entry.conversation_id, _reason(error))
     await conn.execute(_PARK, [stored_as, *msgspec.structs.astuple(refused)])
     return refused
 

@@ -13,7 +13,7 @@ _MISSING = "(no such row)"
 _THERE = "(a row)"
 
 
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
+class TableDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Where live and rebuilt differ first, by key. `column` is None for a row that one lacks."""
 
     table: str
@@ -28,18 +28,20 @@ class _Row(msgspec.Struct, frozen=True):
     digest: bytes
 
 
-async def different_layout(live: Connection, scratch: Connection, table: str) -> Difference | None:
+async def different_layout(live: Connection, scratch: Connection, table: str) -> TableDifference | None:
     """The first column that is not the same in both, by name and type."""
     ours, theirs = await _columns(live, _LIVE, table), await _columns(scratch, _SCRATCH, table)
     for name in [*theirs, *(each for each in ours if each not in theirs)]:
         if ours.get(name) != theirs.get(name):
-            return Difference(table=table, key={}, column=name, live=ours.get(name), rebuilt=theirs.get(name))
+            return TableDifference(
+                table=table, key={}, column=name, live=ours.get(name), rebuilt=theirs.get(name)
+            )
     return None
 
 
 async def compare(
     live: Connection, scratch: Connection, table: str, without: Collection[str]
-) -> tuple[int, Difference | None]:
+) -> tuple[int, TableDifference | None]:
     """How many rows are the same before the first difference; conversations in `without` are passed over.
 
     Both connections are in a transaction. The columns are the same in both.
@@ -66,9 +68,9 @@ def _difference(
     key: dict[str, str],
     live: dict[str, str | None],
     rebuilt: dict[str, str | None],
-) -> Difference:
+) -> TableDifference:
     if not live or not rebuilt:
-        return Difference(
+        return TableDifference(
             table=table,
             key=key,
             column=None,
@@ -76,7 +78,7 @@ def _difference(
             rebuilt=_THERE if rebuilt else _MISSING,
         )
     column = next(name for name in columns if live[name] != rebuilt[name])
-    return Difference(table=table, key=key, column=column, live=live[column], rebuilt=rebuilt[column])
+    return TableDifference(table=table, key=key, column=column, live=live[column], rebuilt=rebuilt[column])
 
 
 async def _rows(

@@ -79,7 +79,7 @@ class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: ForkedFrom | None = None
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which threads a list has: those that match all that is given.
 
     `agent_id` is that of the last message. `created_from` is inclusive, `created_before` is not; both are in
@@ -105,7 +105,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return [(condition, value) for condition, value in found if value is not None]
 
 
-ALL = Filter()
+ALL = ConversationFilter()
 
 
 async def conversations_of(
@@ -114,7 +114,7 @@ async def conversations_of(
     *,
     limit: int,
     before: tuple[str, str] | None = None,
-    matching: Filter | None = None,
+    matching: ConversationFilter | None = None,
 ) -> list[ConversationRow]:
     """Up to `limit` threads of an account, the newest first, and none that was erased up to this moment.
 

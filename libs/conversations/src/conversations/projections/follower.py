@@ -12,7 +12,7 @@ import msgspec
 from psycopg import sql
 
 from conversations.event_store.log import Log
-from conversations.projections.applying import REFUSALS, Page, Reader, take
+from conversations.projections.applying import REFUSALS, FactReader, LogPage, take
 from conversations.projections.clearing import clear
 from conversations.projections.projection import Projection
 from runtime import failpoints
@@ -61,7 +61,7 @@ class Follower:
         anew: bool = True,
     ) -> None:
         self._pool = pool
-        self._reader = Reader(log, projections)
+        self._reader = FactReader(log, projections)
         self._projections = projections
         self._anew = anew
         self.batch = batch
@@ -126,7 +126,7 @@ class Follower:
             positions[each.name] = page.end
         return page.size
 
-    async def _take_each(self, conn: Connection, group: Sequence[Projection], page: Page) -> None:
+    async def _take_each(self, conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
         """In one transaction too, one after the other: what cannot be taken is found, and parked."""
         async with _batch(conn):
             _check_all(await _advance(conn, group, page), group)
@@ -136,7 +136,7 @@ class Follower:
                     self._logger.error("event_parked", projection=each.name, **told)
 
 
-async def _take_together(conn: Connection, group: Sequence[Projection], page: Page) -> None:
+async def _take_together(conn: Connection, group: Sequence[Projection], page: LogPage) -> None:
     """In one round trip, and that of the commit. Raises _Moved, or one of REFUSALS.
 
     8 statements for a page of one chat, where one by one takes 25 (decision 46).
@@ -162,7 +162,7 @@ async def _batch(conn: Connection) -> AsyncIterator[None]:
         failpoints.reach("projector-in-batch")
 
 
-async def _advance(conn: Connection, group: Sequence[Projection], page: Page) -> Cursor:
+async def _advance(conn: Connection, group: Sequence[Projection], page: LogPage) -> Cursor:
     """First of all, as in a swap: who waits for a position then finds the table that belongs to it."""
     names, versions = [each.name for each in group], [each.version for each in group]
     return await conn.execute(_ADVANCE, [page.end, page.start, names, versions])

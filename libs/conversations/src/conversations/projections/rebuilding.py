@@ -14,7 +14,7 @@ from conversations.database import REBUILD_LOCK
 from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.projections import shadow
-from conversations.projections.applying import Page, Reader, Refused, take
+from conversations.projections.applying import FactReader, LogPage, RefusedEvent, take
 from conversations.projections.projection import Projection
 from conversations.projections.shadow import Schema, stored_as
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
@@ -40,7 +40,7 @@ class Watch:
     def advanced(self, position: int, head: int) -> None:
         """All are built up to `position`, of a log that ends at `head`."""
 
-    def parked(self, name: str, refused: Refused) -> None:
+    def parked(self, name: str, refused: RefusedEvent) -> None:
         """This event could not be taken, and the others go on."""
 
     def waits(self, name: str) -> None:
@@ -68,7 +68,7 @@ class Build:
         self._projections = projections
         self._schema = schema
         self._batch = batch
-        self._reader = Reader(log, projections)
+        self._reader = FactReader(log, projections)
         self._watch = watch or Watch()
 
     async def prepare(self) -> None:
@@ -100,7 +100,7 @@ class Build:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _write(self, projection: Projection, page: Page) -> None:
+    async def _write(self, projection: Projection, page: LogPage) -> None:
         if page.end <= self.positions[projection.name]:
             return
         async with connection(self._pool, seconds=_BATCH_SECONDS) as conn, conn.transaction():
@@ -109,7 +109,7 @@ class Build:
             await self._bring(conn, projection, page)
         self.positions[projection.name] = page.end
 
-    async def _bring(self, conn: Connection, projection: Projection, page: Page) -> None:
+    async def _bring(self, conn: Connection, projection: Projection, page: LogPage) -> None:
         """Raises RebuildUnderWay where somebody else has moved it meanwhile."""
         start, name = self.positions[projection.name], stored_as(projection, self._schema)
         await shadow.enter(conn, self._schema)

@@ -29,7 +29,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON storage TO agentchat_service;
 _SUM_SECONDS = 60.0
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class AccountStorage(msgspec.Struct, frozen=True, kw_only=True):
     """What the log has of an account: `bytes` are those of its events' JSON, of copies in forks too."""
 
     conversations: int
@@ -37,10 +37,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-NOTHING = Stored(conversations=0, events=0, bytes=0)
+NOTHING = AccountStorage(conversations=0, events=0, bytes=0)
 
 
-async def stored_of(pool: Pool, account_id: str) -> Stored:
+async def stored_of(pool: Pool, account_id: str) -> AccountStorage:
     """What an account has stored, as far as the projector has read the log; a second for some 2,000,000
     conversations. Raises DatabaseUnavailable.
     """
@@ -51,7 +51,7 @@ async def stored_of(pool: Pool, account_id: str) -> Stored:
     return _stored(row)
 
 
-async def stored_by_account(pool: Pool) -> Mapping[str, Stored]:
+async def stored_by_account(pool: Pool) -> Mapping[str, AccountStorage]:
     """The same of every account that has something, by its id. Raises DatabaseUnavailable."""
     async with connection(pool, seconds=_SUM_SECONDS) as conn, conn.transaction():
         await unbounded(conn)
@@ -59,9 +59,9 @@ async def stored_by_account(pool: Pool) -> Mapping[str, Stored]:
     return {account_id: _stored(numbers) for account_id, *numbers in rows}
 
 
-def _stored(numbers: Sequence[int]) -> Stored:
+def _stored(numbers: Sequence[int]) -> AccountStorage:
     conversations, stored_events, stored_bytes = numbers
-    return Stored(conversations=conversations, events=stored_events, bytes=stored_bytes)
+    return AccountStorage(conversations=conversations, events=stored_events, bytes=stored_bytes)
 
 
 class _Row(msgspec.Struct):

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from conversations.database import EVENTS_TABLE, unbounded
 from conversations.event_store.log import Log
-from conversations.projections.comparing import Difference, compare, different_layout
+from conversations.projections.comparing import TableDifference, compare, different_layout
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import BATCH, Build, Watch, alone
 from runtime.postgres import Connection, Pool, connection
@@ -29,7 +29,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class Verified(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedReadModel(msgspec.Struct, frozen=True, kw_only=True):
     """One read model as it was at `position`: how many rows are the same, and the first that is not.
 
     `stored` is the version of its tables, None where they were never filled; only those of this program's
@@ -41,7 +41,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     stored: int | None
     position: int
     rows: int
-    difference: Difference | None
+    difference: TableDifference | None
     parked: tuple[Parked, ...]
 
     @property
@@ -52,7 +52,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 async def verify(
     pool: Pool, log: Log, projections: Sequence[Projection], *, watch: Watch | None = None, batch: int = BATCH
-) -> list[Verified]:
+) -> list[VerifiedReadModel]:
     """Compare each; `pool` is to have rebuilding.CONNECTIONS more than these.
 
     Raises RebuildUnderWay where another process verifies, DatabaseUnavailable.
@@ -69,7 +69,7 @@ async def verify(
             await build.drop()
 
 
-async def _verify(pool: Pool, build: Build, projection: Projection) -> Verified:
+async def _verify(pool: Pool, build: Build, projection: Projection) -> VerifiedReadModel:
     stored, position = await _stored(pool, projection)
     if stored != projection.version:
         return _told(projection, stored, position, 0, None, ())
@@ -95,10 +95,10 @@ def _told(
     stored: int | None,
     position: int,
     rows: int,
-    difference: Difference | None,
+    difference: TableDifference | None,
     parked: Sequence[Parked],
-) -> Verified:
-    return Verified(
+) -> VerifiedReadModel:
+    return VerifiedReadModel(
         name=projection.name,
         version=projection.version,
         stored=stored,

@@ -76,7 +76,7 @@ BEGUN_AT = sql.SQL(f"""(
 """SQL for the version of its user message, behind which it first started; null where the log has no run."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
     """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
     still stands in line.
     """
@@ -87,7 +87,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     form: Form | None
 
 
-async def find_run(pool: Pool, trace_id: str) -> Found | None:
+async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
     """The run of a trace, or the request in line before a busy conversation. Raises DatabaseUnavailable.
 
     None where it is unknown or erased, or no worker has taken the request up yet.
@@ -96,7 +96,7 @@ async def find_run(pool: Pool, trace_id: str) -> Found | None:
         row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
-    return Found(conversation_id=row[0], account_id=row[1], begun_at=row[2], form=row[3])
+    return FoundRun(conversation_id=row[0], account_id=row[1], begun_at=row[2], form=row[3])
 
 
 async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:

@@ -7,7 +7,7 @@ import msgspec
 
 from contracts import events, http, wire
 from conversations.aggregate import approvals
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from conversations.database import FOUND_TEXT
 from conversations.errors import UnreadableEvent
 from conversations.event_store import mapper
@@ -30,14 +30,14 @@ INDEXES: dict[str, LiteralString] = {
 }
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundApproval(msgspec.Struct, frozen=True):
     """An approval, and whose it is."""
 
     account_id: str
     approval: http.Approval
 
 
-async def find_approval(pool: Pool, approval_id: str) -> Found | None:
+async def find_approval(pool: Pool, approval_id: str) -> FoundApproval | None:
     """By its id, as the log has it now; None where it is unknown, or its conversation erased.
 
     Raises DatabaseUnavailable, UnreadableEvent.
@@ -50,10 +50,14 @@ async def find_approval(pool: Pool, approval_id: str) -> Found | None:
     conversation_id, run = found
     account_id = (await Log(pool).accounts_of([conversation_id])).get(conversation_id)
     asked = approvals.find(run, approval_id)
-    return None if account_id is None or asked is None else Found(account_id, _shown(conversation_id, *asked))
+    return (
+        None
+        if account_id is None or asked is None
+        else FoundApproval(account_id, _shown(conversation_id, *asked))
+    )
 
 
-def _shown(conversation_id: str, call: Call, approval: Approval) -> http.Approval:
+def _shown(conversation_id: str, call: Call, approval: CallApproval) -> http.Approval:
     requested, decided = approval.requested, approval.decided
     return http.Approval(
         id=requested.approval_id,

@@ -1,4 +1,5 @@
-"""Conversations by what their callers show of them, for doors whose clients send the whole history each time.
+"""Conversations by what their callers show of them, for protocols whose clients send the whole history each
+time.
 
 A run's start holds a hash of all that was shown with its message. So a history finds its conversation by all
 but its last reply, and that reply is compared with what is saved. Content alone finds nothing: the hash is of

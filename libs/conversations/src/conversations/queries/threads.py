@@ -22,21 +22,21 @@ class Thread(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
-class Said(msgspec.Struct, frozen=True):
+class SavedMessage(msgspec.Struct, frozen=True):
     """A saved message, and its place in the conversation."""
 
     version: int
     message: events.MessageSaved
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that follow each other, the oldest first; `more` of them come behind."""
 
-    messages: tuple[Said, ...]
+    messages: tuple[SavedMessage, ...]
     more: bool
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class ThreadSummary(msgspec.Struct, frozen=True, kw_only=True):
     """How many messages there are, the first and the last of them, when the conversation began, what its
     account had said of it last, and of which it is a fork.
     """
@@ -74,7 +74,7 @@ async def version_at(pool: Pool, thread: Thread, time: datetime) -> int:
 
 async def messages_of(
     pool: Pool, conversation_id: str, *, after: int, until: int, limit: int, max_bytes: int
-) -> Page:
+) -> MessagePage:
     """Up to `limit` messages with versions in (after, until], the last of them the one that reaches
     `max_bytes` of stored JSON.
 
@@ -84,13 +84,13 @@ async def messages_of(
     async with connection(pool) as conn, conn.cursor(binary=True) as cursor:
         rows = await (await cursor.execute(_MESSAGES, parameters)).fetchall()
     kept = rows[:limit]
-    return Page(
-        messages=tuple(Said(version, _message(topic, state)) for version, topic, state, _ in kept),
+    return MessagePage(
+        messages=tuple(SavedMessage(version, _message(topic, state)) for version, topic, state, _ in kept),
         more=bool(rows) and rows[0][3] > len(kept),
     )
 
 
-async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | None:
+async def summary_of(pool: Pool, conversation_id: str, until: int) -> ThreadSummary | None:
     """The conversation up to a version; None before its first message.
 
     Raises DatabaseUnavailable, UnreadableEvent.
@@ -103,7 +103,7 @@ async def summary_of(pool: Pool, conversation_id: str, until: int) -> Summary | 
     if not messages:
         return None
     described = [event for event in found if isinstance(event, events.ConversationDescribed)]
-    return Summary(
+    return ThreadSummary(
         started_at=found[0].at,
         count=rows[0][2],
         first=messages[0],

@@ -30,7 +30,7 @@ class UnfitFile(ConversationsError):  # noqa: N818 - it is the file that is so
         self.line = line
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
+class FileHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="header"):
     """The first line."""
 
     format: str
@@ -56,7 +56,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="end"
     sha256: str
 
 
-class Stored(msgspec.Struct, frozen=True):
+class FileEvent(msgspec.Struct, frozen=True):
     """An event as it is stored."""
 
     version: int
@@ -71,17 +71,17 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str
     account_id: str
     agents: frozenset[str]
-    stored: tuple[Stored, ...]
+    stored: tuple[FileEvent, ...]
 
 
-class Writer:
+class FileWriter:
     """Writes a file. One without `end` is no whole file, and no reader takes it."""
 
     def __init__(self, file: BinaryIO, *, exported_at: str) -> None:
         self._file = file
         self._hash = hashlib.sha256()
         self._conversations = self._events = 0
-        self._write(Header(format=FORMAT, version=FORMAT_VERSION, exported_at=exported_at))
+        self._write(FileHeader(format=FORMAT, version=FORMAT_VERSION, exported_at=exported_at))
 
     def add(self, entries: Sequence[LogEntry]) -> None:
         """One conversation, whose events can be decoded."""
@@ -96,7 +96,7 @@ class Writer:
         digest = self._hash.hexdigest()
         self._write(End(conversations=self._conversations, events=self._events, sha256=digest))
 
-    def _write(self, line: Header | EventLine | End) -> None:
+    def _write(self, line: FileHeader | EventLine | End) -> None:
         data = wire.encode(line) + b"\n"
         self._hash.update(data)
         self._file.write(data)
@@ -137,18 +137,18 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, EventLine | End, str]]:
                 raise UnfitFile(1, "the file is empty")
             return
         line = _decoded(number, data)
-        if isinstance(line, Header) != (number == 1):
+        if isinstance(line, FileHeader) != (number == 1):
             raise UnfitFile(
                 number, "the file does not begin with a header" if number == 1 else "a new header"
             )
-        if isinstance(line, Header):
+        if isinstance(line, FileHeader):
             _check_header(line)
         else:
             yield number, line, digest.hexdigest() if isinstance(line, End) else ""
         digest.update(data)
 
 
-def _decoded(number: int, data: bytes) -> Header | EventLine | End:
+def _decoded(number: int, data: bytes) -> FileHeader | EventLine | End:
     if not data.endswith(b"\n"):
         raise UnfitFile(number, "the line is cut short" if len(data) < MOST_LINE_BYTES else "it is too long")
     try:
@@ -158,7 +158,7 @@ def _decoded(number: int, data: bytes) -> Header | EventLine | End:
         raise UnfitFile(number, f"{what} ({error})") from None
 
 
-def _check_header(header: Header) -> None:
+def _check_header(header: FileHeader) -> None:
     if header.format != FORMAT:
         raise UnfitFile(1, f"the format is {header.format!r}, not {FORMAT!r}")
     if header.version != FORMAT_VERSION:
@@ -220,14 +220,16 @@ def _is_indexable(state: bytes) -> bool:
     return b"\\u0000" not in state.replace(b"\\\\", b"")
 
 
-def _stored(line: EventLine) -> Stored:
+def _stored(line: EventLine) -> FileEvent:
     state = bytes(line.event)
-    return Stored(line.version, _type_decoder.decode(state).type, state)
+    return FileEvent(line.version, _type_decoder.decode(state).type, state)
 
 
 class _Typed(msgspec.Struct, frozen=True):
     type: str
 
 
-_line_decoder: msgspec.json.Decoder[Header | EventLine | End] = msgspec.json.Decoder(Header | EventLine | End)
+_line_decoder: msgspec.json.Decoder[FileHeader | EventLine | End] = msgspec.json.Decoder(
+    FileHeader | EventLine | End
+)
 _type_decoder = msgspec.json.Decoder(_Typed)

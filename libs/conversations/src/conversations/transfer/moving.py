@@ -11,7 +11,7 @@ from conversations.compacted_erasures import is_compacted
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import ConversationStore
-from conversations.transfer.file_format import Carried, Stored
+from conversations.transfer.file_format import Carried, FileEvent
 from runtime.postgres import Pool
 
 
@@ -88,16 +88,16 @@ async def bring(store: ConversationStore, carried: Carried, move: Move) -> None:
     )
 
 
-def _as_stored(entry: LogEntry) -> Stored:
-    return Stored(entry.version, entry.topic, entry.state)
+def _as_stored(entry: LogEntry) -> FileEvent:
+    return FileEvent(entry.version, entry.topic, entry.state)
 
 
-def _renamed(stored: Stored, names: Names) -> Stored:
+def _renamed(stored: FileEvent, names: Names) -> FileEvent:
     if not (names.accounts or names.agents):
         return stored
     event: dict[str, Any] = msgspec.json.decode(stored.state)
     changed = _with_names(event, names)
-    return stored if changed == event else Stored(stored.version, stored.topic, wire.encode(changed))
+    return stored if changed == event else FileEvent(stored.version, stored.topic, wire.encode(changed))
 
 
 def _with_names(fact: dict[str, Any], names: Names) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkRow(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk as its table holds it; the words are those that it is found by."""
 
     chunk_id: str
@@ -55,7 +55,7 @@ class CutDocument(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     digest: bytes
     characters: int
-    rows: tuple[Row, ...]
+    rows: tuple[ChunkRow, ...]
 
 
 def checked(draft: Draft) -> Draft:
@@ -115,14 +115,14 @@ def cut(knowledge_base_id: str, draft: Draft) -> CutDocument:
     )
 
 
-def _rows(own_id: str, chunks: list[Chunk]) -> tuple[Row, ...]:
+def _rows(own_id: str, chunks: list[Chunk]) -> tuple[ChunkRow, ...]:
     namespace, seen = uuid.UUID(own_id), Counter[tuple[str, str]]()
     rows = []
     for chunk in chunks:
         seen[chunk.title, chunk.text] += 1
         count = seen[chunk.title, chunk.text]
         rows.append(
-            Row(
+            ChunkRow(
                 chunk_id=str(uuid.uuid5(namespace, f"{count}\n{chunk.title}\n{chunk.text}")),
                 position=chunk.position,
                 title=chunk.title,

@@ -39,7 +39,7 @@ _MARKS = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundFile(msgspec.Struct, frozen=True):
     """A file by the name that its document gets: its path from a folder on, the folder's own name first.
 
     That is "docs/guide/pay.md" for a file in the folder `docs`.
@@ -53,7 +53,7 @@ class Found(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[Found]:
+def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[FoundFile]:
     """The files named, and those in the folders named, each folder in the order of its names.
 
     Names begin with the folder `within`, which has to hold all of them; without it with the folder that is
@@ -72,12 +72,12 @@ def find(paths: Iterable[Path], within: Path | None = None) -> Iterator[Found]:
                 yield found
 
 
-def piped(stream: BinaryIO, name: str) -> Found:
+def piped(stream: BinaryIO, name: str) -> FoundFile:
     """Standard input as a file; `name` says what it is, by its ending, and which document."""
-    return Found(name, content=stream.read(MOST_BYTES + 1))
+    return FoundFile(name, content=stream.read(MOST_BYTES + 1))
 
 
-def draft_of(found: Found) -> Draft:
+def draft_of(found: FoundFile) -> Draft:
     """The file's content; of a PDF or DOCX as it is. Raises Unreadable."""
     if found.reason is not None:
         raise Unreadable(found.name, found.reason)
@@ -88,18 +88,18 @@ def draft_of(found: Found) -> Draft:
     return Draft(name=found.name, text=text, kind=kind)
 
 
-def _named(path: Path, within: Path | None) -> Found:
+def _named(path: Path, within: Path | None) -> FoundFile:
     name = _from(within or path.parent, path.parent)
     if name is None:
-        return Found(_name(path.name), reason=f"is not in the folder {within}")
-    return Found(_name((name / path.name).as_posix()), path=path)
+        return FoundFile(_name(path.name), reason=f"is not in the folder {within}")
+    return FoundFile(_name((name / path.name).as_posix()), path=path)
 
 
-def _below(folder: Path, within: Path | None) -> Iterator[Found]:
+def _below(folder: Path, within: Path | None) -> Iterator[FoundFile]:
     """A folder that cannot be listed is told as one that cannot be read."""
     start = _from(within or folder, folder)
     if start is None:
-        yield Found(_name(str(folder)), reason=f"is not in the folder {within}")
+        yield FoundFile(_name(str(folder)), reason=f"is not in the folder {within}")
         return
     failed: list[OSError] = []
     for current, folders, files in os.walk(folder, onerror=failed.append):
@@ -109,7 +109,7 @@ def _below(folder: Path, within: Path | None) -> Iterator[Found]:
             if not name.startswith("."):
                 yield _in_folder(Path(current, name), (below / name).as_posix())
     for error in failed:
-        yield Found(_name(str(error.filename)), reason=_why(error))
+        yield FoundFile(_name(str(error.filename)), reason=_why(error))
 
 
 def _from(first: Path, folder: Path) -> Path | None:
@@ -118,13 +118,13 @@ def _from(first: Path, folder: Path) -> Path | None:
     return start.name / end.relative_to(start) if end.is_relative_to(start) else None
 
 
-def _in_folder(path: Path, name: str) -> Found:
+def _in_folder(path: Path, name: str) -> FoundFile:
     if path.suffix.lower() not in KINDS:
-        return Found(_name(name), reason=f"is of another kind than {', '.join(KINDS)}")
-    return Found(_name(name), path=path)
+        return FoundFile(_name(name), reason=f"is of another kind than {', '.join(KINDS)}")
+    return FoundFile(_name(name), path=path)
 
 
-def _content(found: Found) -> bytes:
+def _content(found: FoundFile) -> bytes:
     """All of it, and never more than the bound is held in memory."""
     content = found.content
     if content is None:

@@ -13,7 +13,7 @@ from knowledge.errors import EmbedderUnavailable
 from knowledge.importing import drafts, tables
 from knowledge.importing.drafts import Draft
 from knowledge.reading import reading
-from knowledge.reading.unfit import Unfit
+from knowledge.reading.unfit import UnreadableFile
 from runtime.postgres import Pool, connection
 
 _SECONDS = 120.0
@@ -39,7 +39,7 @@ async def read(draft: Draft) -> Draft:
         return draft
     try:
         text = await reading.html_of(draft.content, draft.kind)
-    except Unfit as unfit:
+    except UnreadableFile as unfit:
         raise Invalid("content", unfit.reason) from None
     return msgspec.structs.replace(draft, text=text)
 

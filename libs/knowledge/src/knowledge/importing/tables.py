@@ -7,7 +7,7 @@ import psycopg
 
 from contracts.admin_errors import NotFound
 from knowledge.audit import Note
-from knowledge.importing.drafts import CutDocument, Row
+from knowledge.importing.drafts import ChunkRow, CutDocument
 from runtime.postgres import Connection
 
 _PORTION = 500  # so that each statement stays well within its time
@@ -21,7 +21,7 @@ class Base(msgspec.Struct, frozen=True):
     language: str
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownDocument(msgspec.Struct, frozen=True):
     """What is stored of a document, its chunks aside. Goes into audit rows."""
 
     knowledge_base_id: str
@@ -46,20 +46,20 @@ async def find_base(conn: Connection, account_id: str, knowledge_base_id: str) -
     return Base(knowledge_base_id, *row)
 
 
-async def find_known(conn: Connection, document_id: str, *, lock: bool = False) -> Known | None:
+async def find_known(conn: Connection, document_id: str, *, lock: bool = False) -> KnownDocument | None:
     """The document as it is stored; `lock` holds its row until the transaction ends."""
     cursor = await conn.execute(_KNOWN + ("FOR UPDATE" if lock else ""), [document_id])
     row = await cursor.fetchone()
-    return None if row is None else Known(*row)
+    return None if row is None else KnownDocument(*row)
 
 
-async def replace(conn: Connection, base: Base, document: CutDocument, note: Note) -> Known | None:
+async def replace(conn: Connection, base: Base, document: CutDocument, note: Note) -> KnownDocument | None:
     """Store the document in the open transaction, instead of what there was; returns what there was.
 
     Chunks that are the same stay. Raises NotFound where the knowledge base is gone by now.
     """
     before = await find_known(conn, document.document_id, lock=True)
-    after = Known(
+    after = KnownDocument(
         knowledge_base_id=base.knowledge_base_id,
         name=document.name,
         title=document.title,
@@ -84,8 +84,8 @@ async def replace(conn: Connection, base: Base, document: CutDocument, note: Not
     return before
 
 
-async def _put_chunks(conn: Connection, base: Base, document_id: str, rows: Sequence[Row]) -> None:
-    columns = {name: [getattr(row, name) for row in rows] for name in Row.__struct_fields__}
+async def _put_chunks(conn: Connection, base: Base, document_id: str, rows: Sequence[ChunkRow]) -> None:
+    columns = {name: [getattr(row, name) for row in rows] for name in ChunkRow.__struct_fields__}
     await conn.execute(
         _PUT_CHUNKS,
         columns

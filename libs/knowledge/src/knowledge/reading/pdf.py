@@ -10,7 +10,7 @@ from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 
 from knowledge.documents import plain_title
-from knowledge.reading.unfit import MOST_CHARACTERS, Unfit
+from knowledge.reading.unfit import MOST_CHARACTERS, UnreadableFile
 
 MOST_PAGES = 2_000
 _MOST_HEADINGS = 10_000
@@ -23,17 +23,17 @@ Headings = dict[int, tuple[str, ...]]
 
 
 def html_of(content: bytes) -> str:
-    """Raises Unfit, and whatever pypdf raises for a broken file."""
+    """Raises UnreadableFile, and whatever pypdf raises for a broken file."""
     reader = PdfReader(io.BytesIO(content), strict=False)
     if reader.is_encrypted and not _opens(reader):
-        raise Unfit("is encrypted: it opens with a password only")
+        raise UnreadableFile("is encrypted: it opens with a password only")
     if len(reader.pages) > MOST_PAGES:
-        raise Unfit(f"has more than {MOST_PAGES:,} pages")
+        raise UnreadableFile(f"has more than {MOST_PAGES:,} pages")
     title = plain_title(str(reader.metadata.title or "")) if reader.metadata else None
     try:
         pages = list(_pages(reader, _headings(reader)))
     except LimitReachedError:
-        raise Unfit("unpacks to more than can be read") from None
+        raise UnreadableFile("unpacks to more than can be read") from None
     above = f"<title>{escape(title)}</title>" if title else ""
     return "\n".join([above, *pages])
 
@@ -47,7 +47,7 @@ def _opens(reader: PdfReader) -> bool:
 
 
 def _pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
-    """Of those with text. Raises Unfit where there is none."""
+    """Of those with text. Raises UnreadableFile where there is none."""
     above: tuple[str, ...] = ()
     left = MOST_CHARACTERS
     for number, page in enumerate(reader.pages):
@@ -61,11 +61,11 @@ def _pages(reader: PdfReader, headings: Headings) -> Iterator[str]:
             continue
         left -= len(text)
         if left < 0:
-            raise Unfit(f"holds more than {MOST_CHARACTERS:,} characters")
+            raise UnreadableFile(f"holds more than {MOST_CHARACTERS:,} characters")
         yield f"<h{_DEEPEST + 2}>page {number + 1}</h{_DEEPEST + 2}>"
         yield from (f"<p>{escape(paragraph)}</p>" for paragraph in _BETWEEN_PARAGRAPHS.split(text))
     if left == MOST_CHARACTERS:
-        raise Unfit("holds no text: its pages may be pictures")
+        raise UnreadableFile("holds no text: its pages may be pictures")
 
 
 def _headings(reader: PdfReader) -> Headings:

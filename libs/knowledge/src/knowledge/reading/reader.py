@@ -1,4 +1,4 @@
-"""`python -m knowledge.reading.reader pdf|docx`: a file on standard input, an `Answer` on standard output.
+"""`python -m knowledge.reading.reader pdf|docx`: a file on stdin, a `ReadResult` on stdout.
 
 It bounds itself before it looks at a byte; who started it bounds its time.
 """
@@ -11,7 +11,7 @@ import sys
 
 import msgspec
 
-from knowledge.reading.unfit import Unfit
+from knowledge.reading.unfit import UnreadableFile
 
 CPU_SECONDS = 20
 MEMORY = 1024 * 1024 * 1024
@@ -20,7 +20,7 @@ _BROKEN = "is broken, or of another kind than its name says"
 _TOO_LARGE = "takes too much time or memory to be read"
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class ReadResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was made of the file, or why nothing was."""
 
     html: str = ""
@@ -47,17 +47,17 @@ def bound() -> None:
             resource.setrlimit(kind, bound)
 
 
-def _answer(kind: str, content: bytes) -> Answer:
+def _answer(kind: str, content: bytes) -> ReadResult:
     # Imported behind the bounds, and only the one that is needed.
     made = importlib.import_module(f"knowledge.reading.{kind}").html_of
     try:
-        return Answer(html=made(content))
-    except Unfit as unfit:
-        return Answer(problem=unfit.reason)
+        return ReadResult(html=made(content))
+    except UnreadableFile as unfit:
+        return ReadResult(problem=unfit.reason)
     except MemoryError:
-        return Answer(problem=_TOO_LARGE)
+        return ReadResult(problem=_TOO_LARGE)
     except Exception:  # noqa: BLE001 - whatever a library makes of bytes that were made to break it
-        return Answer(problem=_BROKEN)
+        return ReadResult(problem=_BROKEN)
 
 
 if __name__ == "__main__":

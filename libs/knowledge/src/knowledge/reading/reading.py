@@ -7,8 +7,8 @@ import sys
 
 import msgspec
 
-from knowledge.reading.reader import Answer
-from knowledge.reading.unfit import Unfit
+from knowledge.reading.reader import ReadResult
+from knowledge.reading.unfit import UnreadableFile
 
 SECONDS = 60.0
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
@@ -16,7 +16,7 @@ _TOO_MUCH = "takes too much time or memory to be read"
 
 
 async def html_of(content: bytes, kind: str) -> str:
-    """The text of a file of that kind, "pdf" or "docx". Raises Unfit."""
+    """The text of a file of that kind, "pdf" or "docx". Raises UnreadableFile."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "knowledge.reading.reader", kind),
         stdin=asyncio.subprocess.PIPE,
@@ -28,15 +28,15 @@ async def html_of(content: bytes, kind: str) -> str:
         async with asyncio.timeout(SECONDS):
             told, _ = await process.communicate(content)
     except TimeoutError:
-        raise Unfit(_TOO_MUCH) from None
+        raise UnreadableFile(_TOO_MUCH) from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
     try:
-        answer = msgspec.json.decode(told, type=Answer)
+        answer = msgspec.json.decode(told, type=ReadResult)
     except msgspec.DecodeError:
-        raise Unfit(_TOO_MUCH) from None  # it was ended by one of its bounds
+        raise UnreadableFile(_TOO_MUCH) from None  # it was ended by one of its bounds
     if answer.problem:
-        raise Unfit(answer.problem)
+        raise UnreadableFile(answer.problem)
     return answer.html

@@ -4,7 +4,7 @@ MOST_CHARACTERS = 16_000_000
 """Of the text that is made of a file; as of a document."""
 
 
-class Unfit(Exception):  # noqa: N818 - an outcome
+class UnreadableFile(Exception):  # noqa: N818 - an outcome
     """`reason` goes on from the file's name: "is encrypted"."""
 
     def __init__(self, reason: str) -> None:

@@ -33,7 +33,7 @@ _LEAST = 0.25  # of the best one's score, by full text: below that a passage sha
 class Ranking(msgspec.Struct, frozen=True):
     """Ids of chunks, best first: with their shares by full text, by embeddings (None: without), joined."""
 
-    question: words.Question
+    question: words.SearchQuery
     by_text: list[tuple[str, float]]
     by_meaning: list[str] | None
     joined: list[tuple[str, float]]
@@ -123,7 +123,7 @@ async def load_passages(
 
 
 async def _by_text(
-    pool: Pool, account_id: str, knowledge_base_id: str, question: words.Question, disabled_too: bool
+    pool: Pool, account_id: str, knowledge_base_id: str, question: words.SearchQuery, disabled_too: bool
 ) -> list[tuple[str, float]]:
     """Ids of chunks with their shares, best first."""
     asked = {
@@ -159,7 +159,7 @@ async def _by_meaning(
 
 
 async def _matching(
-    conn: Connection, knowledge_base_id: str, question: words.Question, held: set[str]
+    conn: Connection, knowledge_base_id: str, question: words.SearchQuery, held: set[str]
 ) -> frozenset[str]:
     """Those of the words that are the question's, whatever their endings."""
     asked = {"base": knowledge_base_id, "words": question.words, "held": list(held)}

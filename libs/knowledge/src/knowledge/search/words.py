@@ -22,7 +22,7 @@ _UNSPACED = re.compile(
 _QUOTED = re.compile(r'"([^"]+)"|[“„]([^“”„]+)[”“]|«([^«»]+)»')
 
 
-class Question(msgspec.Struct, frozen=True):
+class SearchQuery(msgspec.Struct, frozen=True):
     """What is looked for: `words` in order, and of them the `phrases` that stood in quotes.
 
     Of web search's other operators none is known: in a person's question, or in a command line that it
@@ -50,15 +50,15 @@ def searchable(text: str) -> str:
     return " ".join(_words(text))
 
 
-def question(text: str) -> Question:
+def question(text: str) -> SearchQuery:
     """A person's question. Of a long text it is the beginning and the end, 64 words at most."""
     text = shortened(text)
     words = list(_words(text))
     if len(words) > _MOST_WORDS:
         half = _MOST_WORDS // 2
-        return Question(" ".join((*words[:half], *words[-half:])))
+        return SearchQuery(" ".join((*words[:half], *words[-half:])))
     quoted = (searchable("".join(found.groups(""))) for found in _QUOTED.finditer(text))
-    return Question(" ".join(words), tuple(phrase for phrase in quoted if phrase))
+    return SearchQuery(" ".join(words), tuple(phrase for phrase in quoted if phrase))
 
 
 def shortened(text: str) -> str:

@@ -16,7 +16,7 @@ from contracts.admin_errors import Invalid
 from knowledge.embedding import vectors
 from knowledge.errors import Unreadable
 from knowledge.importing import files, importer
-from knowledge.importing.files import Found
+from knowledge.importing.files import FoundFile
 from ops.admin import show
 from ops.admin.api import Call, every, session
 from ops.admin.errors import RefusedError
@@ -118,7 +118,7 @@ def embed(
         sys.stdout.write(f"{count:,} passages embedded\n")
 
 
-async def _import(call: Call, base: str, found: Sequence[Found], report: Report) -> None:
+async def _import(call: Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
     """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
     await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
     with progress("importing") as bar:
@@ -132,7 +132,7 @@ async def _import(call: Call, base: str, found: Sequence[Found], report: Report)
         show.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
 
 
-async def _not_put(call: Call, base: str, file: Found, report: Report) -> str | None:
+async def _not_put(call: Call, base: str, file: FoundFile, report: Report) -> str | None:
     """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
     try:
         draft = await asyncio.to_thread(files.draft_of, file)
@@ -155,7 +155,9 @@ async def _not_put(call: Call, base: str, file: Found, report: Report) -> str | 
     return None
 
 
-def _prune(base: str, paths: Sequence[Path], found: Sequence[Found], report: Report, *, yes: bool) -> bool:
+def _prune(
+    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool
+) -> bool:
     """False where it was not done: what could not be looked at may be there still."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]

@@ -12,7 +12,7 @@ from rich.progress import Progress, TaskID
 
 from administration import Admin
 from administration import usage as library
-from administration.usage import MonthUsage, Verified
+from administration.usage import MonthUsage, VerifiedUsage
 from contracts.admin_errors import NotFound
 from ops.admin import show
 from ops.admin.api import ask
@@ -63,7 +63,7 @@ def usage(
         sys.exit(1)
 
 
-def show_verified(found: Sequence[Verified]) -> None:
+def show_verified(found: Sequence[VerifiedUsage]) -> None:
     """An account a line."""
     show.things(found, "account_id logged projected cached runs mended")
 
@@ -87,10 +87,10 @@ def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> No
     )
 
 
-async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[Verified]:
+async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[VerifiedUsage]:
     """One account, or each that has spent something; what was deleted since is limited by nothing."""
     spent = [] if account else await library.all_accounts(admin, month)
-    found: list[Verified] = []
+    found: list[VerifiedUsage] = []
     with progress("reading the log") as bar:
         for account_id in [account] if account else [each.account_id for each in spent]:
             task = bar.add_task(account_id, total=None)

@@ -11,7 +11,7 @@ import typer
 
 from conversations.chain import auditing, day_heads
 from conversations.chain.auditing import Audit, Scope
-from conversations.chain.day_heads import Difference
+from conversations.chain.day_heads import HeadDifference
 from conversations.event_store.log import Log
 from ops.admin import show
 from ops.admin.options import AsJson
@@ -52,7 +52,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
     audit: Audit
     days: list[date]
-    differences: list[Difference]
+    differences: list[HeadDifference]
 
     @property
     def ok(self) -> bool:
@@ -215,7 +215,7 @@ def _tell(report: _Report, *, whole: bool) -> None:
         _tell_day(day, different.get(day))
 
 
-def _tell_day(day: date, difference: Difference | None) -> None:
+def _tell_day(day: date, difference: HeadDifference | None) -> None:
     if difference is None:
         _line(f"{day}: the log leads through its head")
         return

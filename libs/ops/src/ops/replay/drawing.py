@@ -8,7 +8,7 @@ from rich.text import Text
 
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from conversations.queries.time_travel import Past
@@ -71,7 +71,7 @@ def draw_call(console: Console, call: Call, *, indent: int) -> None:
         _line(console, indent + 2, (one_line(call.output, _OUTPUT), "red" if call.is_error else "dim"))
 
 
-def _decision(approval: Approval) -> Iterator[tuple[str, str]]:
+def _decision(approval: CallApproval) -> Iterator[tuple[str, str]]:
     """What was asked of a person and when, who decided what and when, and what they changed."""
     requested, decided, asked = approval.requested, approval.decided, approval.asked
     what = "approval requested" if asked is None else f"the tool asks: {one_line(asked.message, _INPUT)}"

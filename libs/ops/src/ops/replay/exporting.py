@@ -41,7 +41,7 @@ def write(wanted: ExportOptions, file: BinaryIO) -> Written:
 async def _write(pool: Pool, wanted: ExportOptions, file: BinaryIO) -> Written:
     log = Log(pool)
     wanted_ids = await chosen_ids(pool, log, wanted)
-    out = file_format.Writer(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    out = file_format.FileWriter(file, exported_at=datetime.now(UTC).isoformat(timespec="seconds"))
     done = Written()
     with progress("exporting") as bar:
         task = bar.add_task("", total=len(wanted.conversations) or None)

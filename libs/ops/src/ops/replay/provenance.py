@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from administration.agent_rows import Row, found
+from administration.agent_rows import AgentRow, found
 from contracts import events
 from contracts.admin_errors import NotFound
 from contracts.ids import is_trace_id, is_uuid
@@ -158,7 +158,7 @@ async def _configured(conn: Connection, account_id: str, run: Run) -> Configured
 
 async def _version(
     conn: Connection, account_id: str, agent_id: str, version: int | None = None
-) -> Row | None:
+) -> AgentRow | None:
     try:
         row = await found(conn, agent_id, version)
     except NotFound:

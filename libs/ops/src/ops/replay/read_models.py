@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from conversations.event_store.log import Log, open_log
-from conversations.projections.applying import Refused
+from conversations.projections.applying import RefusedEvent
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import CONNECTIONS, Watch
 from conversations.projections.registry import PROJECTIONS
@@ -73,7 +73,7 @@ class Bar(Watch):
     def advanced(self, position: int, head: int) -> None:
         self._progress.update(self._task, completed=position, total=max(position, head))
 
-    def parked(self, name: str, refused: Refused) -> None:
+    def parked(self, name: str, refused: RefusedEvent) -> None:
         if self._reports_parked:
             self._say(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
 

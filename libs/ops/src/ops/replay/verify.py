@@ -8,7 +8,7 @@ from conversations.event_store.log import Log
 from conversations.projections import verifying
 from conversations.projections.projection import Projection
 from conversations.projections.rebuilding import Watch
-from conversations.projections.verifying import Verified
+from conversations.projections.verifying import VerifiedReadModel
 from ops.admin import show
 from ops.admin.options import AsJson
 from ops.admin.show import note
@@ -25,7 +25,9 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
     Names the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
 
-    async def work(pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch) -> list[Verified]:
+    async def work(
+        pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch
+    ) -> list[VerifiedReadModel]:
         return await verifying.verify(pool, log, projections, watch=watch)
 
     try:
@@ -41,17 +43,17 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
     raise typer.Exit(0 if all(one.ok for one in found) else 1)
 
 
-def show_verified(found: Sequence[Verified]) -> None:
+def show_verified(found: Sequence[VerifiedReadModel]) -> None:
     """A read model a line."""
     rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
     show.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
 
 
-def _live(one: Verified) -> list[object]:
+def _live(one: VerifiedReadModel) -> list[object]:
     return [each for each in one.parked if each.live]
 
 
-def _result(one: Verified) -> str:
+def _result(one: VerifiedReadModel) -> str:
     if one.stored is None:
         return "never filled"
     if one.stored != one.version:
@@ -59,7 +61,7 @@ def _result(one: Verified) -> str:
     return "differs" if one.difference else "the same"
 
 
-def _tell(one: Verified) -> None:
+def _tell(one: VerifiedReadModel) -> None:
     """What the table has no room for, on stderr."""
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"

@@ -1,4 +1,4 @@
-"""The plan's limits at the door, and the headers that tell of them.
+"""The plan's limits on requests, and the headers that report them.
 
 Headers: IETF draft-ietf-httpapi-ratelimit-headers-10 (RateLimit-Policy, RateLimit), and Retry-After. One
 policy for each number that the plan has: "minute", "runs" (at once), "month" (tokens), "storage" (bytes).

@@ -1,6 +1,6 @@
 """Who calls, and which agent: by X-Api-Key alone (docs/change/specification.md 3), and by X-Agent-Id.
 
-Other doors have headers of their own, for the same keys.
+Other protocols have headers of their own, for the same keys.
 """
 
 import re
@@ -114,7 +114,7 @@ def key_of(exchange: Exchange) -> str:
 
 
 def bearer_or(exchange: Exchange, other: bytes) -> str:
-    """The key as a bearer token, or else in the header `other`, for doors of other protocols.
+    """The key as a bearer token, or else in the header `other`, for other protocols.
 
     Raises Refusal: 401.
     """

@@ -14,12 +14,12 @@ from gateway.admin.reading import arguments
 from gateway.http import query, strict_json
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 
 _ACTOR = re.compile(r"[!-~]{1,100}")
 
 
-async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: Admin) -> Answer[Any]:
+async def answer(exchange: Exchange, route: Route, path: dict[str, str], admin: Admin) -> JsonAnswer[Any]:
     """`path` holds the parts of the address.
 
     Raises AdminError, Refusal, ClientGone, DatabaseUnavailable, BusUnavailable.
@@ -57,10 +57,10 @@ def refusal_of(error: AdminError) -> Refusal:
             raise error
 
 
-def _answer(route: Route, given: object) -> Answer[Any]:
+def _answer(route: Route, given: object) -> JsonAnswer[Any]:
     status = route.status
     if isinstance(given, Deletion) and not given.dry_run:
-        return Answer(None, status_code=204)
+        return JsonAnswer(None, status_code=204)
     if isinstance(given, PutDocument) and given.outcome != "added":
         status = 200
     if isinstance(given, Page):
@@ -68,7 +68,7 @@ def _answer(route: Route, given: object) -> Answer[Any]:
         given = {"data": given.items, "next_cursor": cursor}
     elif isinstance(given, tuple):
         given = {"data": given}
-    return Answer(given, status_code=status)
+    return JsonAnswer(given, status_code=status)
 
 
 def _use(use: Use) -> http.FieldError:

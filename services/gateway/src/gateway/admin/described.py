@@ -8,9 +8,9 @@ from administration.route import Parameter, Route
 from administration.routes import ROUTES
 from administration.values import PutDocument
 from gateway.admin.examples import example_of
-from gateway.doors import wording_at
 from gateway.openapi.answers import TRACE_ID, refusals
 from gateway.openapi.schemas import page_of, ref
+from gateway.protocols import wording_at
 
 TAG = {
     "name": "admin",

@@ -10,11 +10,11 @@ from litestar.handlers.base import BaseRouteHandler
 from administration.route import Route
 from administration.routes import ROUTES
 from contracts.admin_errors import AdminError
+from gateway.admin.access import AdminAccess
 from gateway.admin.answering import answer, refusal_of
-from gateway.admin.door import AdminDoor
 from gateway.admin.token import check_token
 from gateway.http.exchange import of
-from gateway.http.responses import Answer, Problem
+from gateway.http.responses import JsonAnswer, ProblemAnswer
 from gateway.parts import parts_of
 
 Connection = ASGIConnection[Any, Any, Any, Any]
@@ -22,7 +22,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 async def has_token(connection: Connection, _: BaseRouteHandler) -> None:
     """Guard: the administrator's token. Raises Refusal: 401, 429."""
-    await check_token(of(connection.scope), parts_of(connection), _door(connection).token)
+    await check_token(of(connection.scope), parts_of(connection), _access(connection).token)
 
 
 def router() -> Router:
@@ -31,22 +31,22 @@ def router() -> Router:
         "/",
         route_handlers=[_handler(route) for route in ROUTES],
         guards=[has_token],
-        exception_handlers={AdminError: lambda _, error: Problem(refusal_of(error))},
+        exception_handlers={AdminError: lambda _, error: ProblemAnswer(refusal_of(error))},
         include_in_schema=False,  # gateway.admin.described
     )
 
 
 def _handler(route: Route) -> HTTPRouteHandler:
-    async def handle(request: Request[Any, Any, Any]) -> Answer[Any]:
+    async def handle(request: Request[Any, Any, Any]) -> JsonAnswer[Any]:
         named = {name: str(value) for name, value in request.path_params.items()}
-        return await answer(of(request.scope), route, named, _door(request).admin)
+        return await answer(of(request.scope), route, named, _access(request).admin)
 
     path = route.address.replace("}", ":str}")
     made = HTTPRouteHandler(path, http_method=HttpMethod(route.method), status_code=200)
     return made(handle)
 
 
-def _door(connection: Connection) -> AdminDoor:
-    door = parts_of(connection).admin
-    assert door is not None
-    return door
+def _access(connection: Connection) -> AdminAccess:
+    access = parts_of(connection).admin
+    assert access is not None
+    return access

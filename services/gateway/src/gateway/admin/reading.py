@@ -15,7 +15,7 @@ from gateway.http.problems import invalid
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request that has nothing to say."""
 
 
@@ -74,7 +74,7 @@ def _position(cursor: str) -> str | None:
 async def _body(exchange: Exchange, route: Route) -> Any:
     if route.method == "GET":
         return None
-    kind = route.body or Nothing
+    kind = route.body or NoBody
     if route.optional and _is_empty(exchange):
         exchange.unread = False
         return kind()

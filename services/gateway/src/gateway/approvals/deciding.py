@@ -7,7 +7,7 @@ from contracts import http, ids
 from contracts.admin_errors import Invalid
 from contracts.messages import DecideApproval
 from contracts.values import Decider
-from conversations.queries.finding_approvals import Found, find_approval
+from conversations.queries.finding_approvals import FoundApproval, find_approval
 from directory.caller import Caller
 from gateway.admin.answering import refusal_of
 from gateway.http.problems import Refusal, invalid
@@ -15,7 +15,7 @@ from gateway.parts import Parts
 from runtime import failpoints
 
 
-async def owned(parts: Parts, caller: Caller, approval_id: str) -> Found:
+async def owned(parts: Parts, caller: Caller, approval_id: str) -> FoundApproval:
     """Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable."""
     approval_id = approval_id.lower()
     found = await find_approval(parts.pool, approval_id) if ids.is_uuid(approval_id) else None

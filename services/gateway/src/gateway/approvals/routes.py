@@ -26,7 +26,7 @@ from gateway.approvals.deciding import owned
 from gateway.http import query
 from gateway.http.exchange import of
 from gateway.http.known_query import known_query
-from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
+from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problems import invalid
 from gateway.openapi.described import described
 from gateway.parts import parts_of
@@ -102,7 +102,7 @@ _ASKS = msgspec.structs.replace(
     examples={"last": ApprovalPage(data=(_PENDING,), next_cursor=None)},
 )
 async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> ApprovalPage:
     """GET /v1/approvals."""
     given = query.parameters(of(request.scope), "status", "conversation_id")

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from bus import fork_conversation
 from contracts.messages import ChatRequested, ForkConversation
 from conversations.aggregate import forking
-from gateway.chat.ask import Fork
+from gateway.chat.run_request import Fork
 from gateway.http.problems import Refusal
 from gateway.parts import Parts
 

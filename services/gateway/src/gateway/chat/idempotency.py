@@ -42,7 +42,7 @@ C = TypeVar("C", DescribeConversation, ForkConversation)
 _WRONG = f"This header is sent once, with 1 to {MAX_LENGTH} characters of visible ASCII."
 
 
-class Key(msgspec.Struct, frozen=True):
+class IdempotencyKey(msgspec.Struct, frozen=True):
     """The key of a request. `text` is None where it has none; `valid` False where the header cannot be right.
 
     `repeats`: a request with this key has begun a run, or is on its way.
@@ -121,7 +121,7 @@ class Key(msgspec.Struct, frozen=True):
                 await idempotency.give_up(pool, claim, refused=refused)
 
 
-class Tried(Key, frozen=True, kw_only=True):
+class Tried(IdempotencyKey, frozen=True, kw_only=True):
     """No key, but a client that counts its tries: they have one run."""
 
     attempted: Try
@@ -145,15 +145,15 @@ class Tried(Key, frozen=True, kw_only=True):
 
 
 @described("idempotency_conflict", parameters=[IDEMPOTENCY_KEY])
-async def key_of(exchange: Exchange, pool: Pool, account_id: str) -> Key:
+async def key_of(exchange: Exchange, pool: Pool, account_id: str) -> IdempotencyKey:
     """The key of this request, and whether it is known. Raises DatabaseUnavailable."""
     values = exchange.header(NAME.lower().encode())
     if not values:
-        return Key(None)
+        return IdempotencyKey(None)
     text = parse(values[0]) if len(values) == 1 else None
     if text is None:
-        return Key(None, valid=False)
-    return Key(text, repeats=await idempotency.is_repeat(pool, account_id, text))
+        return IdempotencyKey(None, valid=False)
+    return IdempotencyKey(text, repeats=await idempotency.is_repeat(pool, account_id, text))
 
 
 def parse(value: bytes) -> str | None:

@@ -15,9 +15,9 @@ from contracts.updates import Broken, Finished, Update
 from conversations.claims.idempotency import Claim
 from directory.caller import Caller
 from gateway.access.admission import Slot
-from gateway.chat.ask import Ask, Fork
 from gateway.chat.fork import forked
-from gateway.chat.idempotency import Key, Tried
+from gateway.chat.idempotency import IdempotencyKey, Tried
+from gateway.chat.run_request import Fork, RunRequest
 from gateway.http.exchange import ClientGone, Exchange
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
@@ -39,7 +39,7 @@ async def launched(
     parts: Parts,
     exchange: Exchange,
     request: ChatRequested,
-    key: Key,
+    key: IdempotencyKey,
     slot: Slot,
     *,
     streaming: bool,
@@ -87,7 +87,9 @@ async def launched(
 class _Launch:
     """One request, until it has a run; a run may take several claims of its key."""
 
-    def __init__(self, parts: Parts, request: ChatRequested, key: Key, slot: Slot, fork: Fork | None) -> None:
+    def __init__(
+        self, parts: Parts, request: ChatRequested, key: IdempotencyKey, slot: Slot, fork: Fork | None
+    ) -> None:
         self._parts = parts
         self._fork = fork
         self._request = request
@@ -225,28 +227,35 @@ def refused_by(last: Broken) -> Refusal:
     *("output_invalid", "generation_interrupted", "approval_required", "approval_pending"),
 )
 async def launch(
-    parts: Parts, exchange: Exchange, caller: Caller, key: Key, slot: Slot, ask: Ask
+    parts: Parts, exchange: Exchange, caller: Caller, key: IdempotencyKey, slot: Slot, requested: RunRequest
 ) -> tuple[Claim, LiveRun]:
     """Send the request off, and wait until its message is saved; both are held until it has been answered.
 
     The run is an earlier request's where this one repeats that by its Idempotency-Key. Raises Refusal,
     ClientGone, BusUnavailable, DatabaseUnavailable.
     """
-    if ask.key is not None and key.text is None:
-        key = Key(ask.key)
-    elif ask.attempted is not None and key.text is None:
-        key = Tried(None, attempted=ask.attempted)
-    asked = _request(exchange.trace_id, caller, ask)
+    if requested.key is not None and key.text is None:
+        key = IdempotencyKey(requested.key)
+    elif requested.attempted is not None and key.text is None:
+        key = Tried(None, attempted=requested.attempted)
+    asked = _request(exchange.trace_id, caller, requested)
     claim, run = await exchange.enter(
         launched(
-            parts, exchange, asked, key, slot, streaming=ask.streamed, outputs=ask.outputs, fork=ask.fork
+            parts,
+            exchange,
+            asked,
+            key,
+            slot,
+            streaming=requested.streamed,
+            outputs=requested.outputs,
+            fork=requested.fork,
         )
     )
     exchange.held.push_async_callback(_settle, parts, exchange, key, claim, run)
     return claim, run
 
 
-async def _settle(parts: Parts, exchange: Exchange, key: Key, claim: Claim, run: LiveRun) -> None:
+async def _settle(parts: Parts, exchange: Exchange, key: IdempotencyKey, claim: Claim, run: LiveRun) -> None:
     """When the request has been answered, or is about to be refused."""
     if isinstance(key, Tried) and exchange.status is not None and not run.gone:
         await key.answered(parts.claims, claim)
@@ -254,26 +263,27 @@ async def _settle(parts: Parts, exchange: Exchange, key: Key, claim: Claim, run:
         parts.limiter.ended(claim.account_id, claim.trace_id)
 
 
-def _request(trace_id: str, caller: Caller, ask: Ask) -> ChatRequested:
+def _request(trace_id: str, caller: Caller, requested: RunRequest) -> ChatRequested:
     """Its times are those of its claim, once that is made."""
     return ChatRequested(
         trace_id=trace_id,
         attempt=1,
         account_id=caller.account_id,
-        agent_id=ask.agent_id,
-        conversation_id=ask.conversation_id or (ids.new_unlisted_id() if ask.unlisted else ids.new_id()),
-        new_conversation=ask.conversation_id is None,
+        agent_id=requested.agent_id,
+        conversation_id=requested.conversation_id
+        or (ids.new_unlisted_id() if requested.unlisted else ids.new_id()),
+        new_conversation=requested.conversation_id is None,
         message_id=ids.new_id(),
-        message=ask.message,
-        form=ask.form,
+        message=requested.message,
+        form=requested.form,
         requested_at=caller.now,
         deadline=caller.now,
-        prompt=ask.prompt,
-        history=ask.history,
-        after=ask.after,
-        instructions=ask.instructions,
-        shown_sha256=ask.shown_sha256,
-        output_schema=ask.output_schema,
-        requested_model=ask.model,
-        is_task=ask.is_task,
+        prompt=requested.prompt,
+        history=requested.history,
+        after=requested.after,
+        instructions=requested.instructions,
+        shown_sha256=requested.shown_sha256,
+        output_schema=requested.output_schema,
+        requested_model=requested.model,
+        is_task=requested.is_task,
     )

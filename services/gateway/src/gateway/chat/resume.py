@@ -1,4 +1,5 @@
-"""A run that waits for a person goes on: what is decided about its calls comes by the door that asked for it.
+"""A run that waits for a person goes on: what is decided about its calls comes by the protocol that requested
+the run.
 
 To decide so again is safe: the run is then told again from behind its wait, wherever it stands.
 """
@@ -10,12 +11,12 @@ from conversations.queries.find_run import load_run
 from directory.caller import Caller
 from gateway.access.admission import Slot
 from gateway.approvals.deciding import decide, owned, storable
-from gateway.chat.ask import Ask
 from gateway.chat.launch import has_begun, wait_for
+from gateway.chat.run_request import RunRequest
 from gateway.http.exchange import Exchange
 from gateway.http.problems import Refusal
 from gateway.parts import Parts
-from gateway.runs.behind import Behind, Wait
+from gateway.runs.after_pause import AfterPause, PausePoint
 from gateway.runs.live_run import LiveRun
 
 REFUSALS = ("not_found", "approval_forbidden", "approval_decided", "approval_expired")
@@ -26,17 +27,18 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 
 
 async def resume(
-    parts: Parts, exchange: Exchange, caller: Caller, slot: Slot, ask: Ask
-) -> tuple[Claim, LiveRun, Behind]:
-    """Have it decided as `ask` has it, and follow the run from behind its wait until it has been answered.
+    parts: Parts, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
+) -> tuple[Claim, LiveRun, AfterPause]:
+    """Have it decided as `requested` has it, and follow the run from behind its wait until it has been
+    answered.
 
     Its place among the account's runs is for the worker to take. Raises Refusal, ClientGone, BusUnavailable,
     DatabaseUnavailable, UnreadableEvent.
     """
     await slot.give_back()
     async with parts.account_bounds.reading(caller):
-        conversation_id, run = await _decided(parts, caller, ask)
-    behind = Behind(run, max(_wait_of(run, verdict.approval_id) for verdict in ask.verdicts))
+        conversation_id, run = await _decided(parts, caller, requested)
+    behind = AfterPause(run, max(_wait_of(run, verdict.approval_id) for verdict in requested.verdicts))
     await exchange.enter(parts.account_bounds.streaming(caller))
     following = parts.runs.follow(
         run.trace_id, conversation_id, streaming=True, outputs=True, from_beginning=True, behind=behind
@@ -59,20 +61,20 @@ async def resume(
     return claim, live, behind
 
 
-async def _decided(parts: Parts, caller: Caller, ask: Ask) -> tuple[str, Run]:
+async def _decided(parts: Parts, caller: Caller, requested: RunRequest) -> tuple[str, Run]:
     """The run with its conversation, once all is decided that was asked for. Raises as `resume`."""
-    if len(ask.verdicts) > _MOST:
+    if len(requested.verdicts) > _MOST:
         raise Refusal("invalid_request", f"More than {_MOST} decisions are sent at once.")
-    found = [(await owned(parts, caller, verdict.approval_id)).approval for verdict in ask.verdicts]
+    found = [(await owned(parts, caller, verdict.approval_id)).approval for verdict in requested.verdicts]
     if len({approval.trace_id for approval in found}) > 1:
         raise Refusal("invalid_request", "These decisions are of several runs.")
-    if any(approval.agent_id != ask.agent_id for approval in found):
+    if any(approval.agent_id != requested.agent_id for approval in found):
         raise Refusal("not_found", "There is no such approval of this agent.")
-    if ask.decides_all:
+    if requested.decides_all:
         _, run = await _loaded(parts, found[0].trace_id)
         if missing := {approval.id for approval in needed(run)} - {approval.id for approval in found}:
             raise Refusal("invalid_request", f"Of what the run waits for, {', '.join(missing)} is missing.")
-    for verdict, approval in zip(ask.verdicts, found, strict=True):
+    for verdict, approval in zip(requested.verdicts, found, strict=True):
         try:
             await decide(parts, caller, approval, storable(verdict.body))
         except Refusal as refusal:
@@ -88,9 +90,9 @@ async def _loaded(parts: Parts, trace_id: str) -> tuple[str, Run]:
     return loaded
 
 
-def _wait_of(run: Run, approval_id: str) -> Wait:
+def _wait_of(run: Run, approval_id: str) -> PausePoint:
     return next(
-        Wait(each.number, approval.wait)
+        PausePoint(each.number, approval.wait)
         for each in run.rounds
         for call in each.calls
         for approval in call.approvals

@@ -16,8 +16,8 @@ from conversations.queries import shown_history
 from conversations.queries.matching import place_of
 from conversations.queries.shown_history import Continued, Digests, digests_of
 from conversations.queries.threads import Thread, find_thread
-from gateway.chat.ask import Ask, Fork
 from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
+from gateway.chat.run_request import Fork, RunRequest
 from gateway.http.problems import invalid
 from runtime.postgres import Pool
 
@@ -26,7 +26,7 @@ _NUL = ("\x00", "\ufffd")  # Postgres cannot hold it
 _NO_NAME = re.compile(r"(undefined|null|none|nan)\Z|\[object|.*(\{\{|\$\{)", re.IGNORECASE)
 MAX_NAME = 255
 
-A = TypeVar("A", bound=Ask)
+A = TypeVar("A", bound=RunRequest)
 
 
 class Shown(msgspec.Struct, frozen=True):
@@ -100,10 +100,10 @@ def check_name(field: str, name: str) -> str:
 
 
 async def found(
-    pool: Pool, ask: A, shown: Shown, account_id: str, key: str, hash_of: Callable[[str], str]
+    pool: Pool, requested: A, shown: Shown, account_id: str, key: str, hash_of: Callable[[str], str]
 ) -> A:
-    """`ask`, to go on with the conversation that ends as is shown, or with a fork of one that has gone on
-    since, where there is one; else as it is.
+    """`requested`, to go on with the conversation that ends as is shown, or with a fork of one that has gone
+    on since, where there is one; else as it is.
 
     `key` is the caller's own name for it, or the id that we gave it. `hash_of` gives what is stored of a
     digest of texts. Raises DatabaseUnavailable, UnreadableEvent.
@@ -111,21 +111,21 @@ async def found(
     thread = await _thread(pool, account_id, key)
     if thread is not None:
         if not shown.history:
-            return replace(ask, conversation_id=thread.conversation_id)
+            return replace(requested, conversation_id=thread.conversation_id)
         if continued := await place_of(pool, thread, shown.history):
-            return _going_on(ask, continued)
+            return _going_on(requested, continued)
     before, reply = shown.digests.before, shown.digests.reply
     if before is None:
-        return ask
+        return requested
     continued = await shown_history.find_continued(pool, hash_of(before), reply, shown.message)
-    return ask if continued is None else _going_on(ask, continued)
+    return requested if continued is None else _going_on(requested, continued)
 
 
-def _going_on(ask: A, continued: Continued) -> A:
+def _going_on(requested: A, continued: Continued) -> A:
     if continued.has_gone_on and continued.reply_id is not None:
         place = Fork(source_id=continued.conversation_id, at=continued.reply_id, trace_id=continued.trace_id)
-        return replace(ask, fork=place)
-    return replace(ask, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
+        return replace(requested, fork=place)
+    return replace(requested, conversation_id=continued.conversation_id, after=continued.reply_id, history=())
 
 
 async def _thread(pool: Pool, account_id: str, key: str) -> Thread | None:

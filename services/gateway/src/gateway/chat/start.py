@@ -10,21 +10,21 @@ from conversations.claims.idempotency import Claim
 from directory.caller import Caller
 from gateway.access.admission import admit
 from gateway.access.auth import caller_of
-from gateway.chat.ask import Ask, Asker
 from gateway.chat.idempotency import key_of
 from gateway.chat.launch import launch
 from gateway.chat.resume import resume
+from gateway.chat.run_request import RunRequest, RunRequester
 from gateway.http.exchange import Exchange, of
 from gateway.parts import Parts, parts_of
-from gateway.runs.behind import Behind
+from gateway.runs.after_pause import AfterPause
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Runs
 
-A = TypeVar("A", bound=Ask)
+A = TypeVar("A", bound=RunRequest)
 
 
-class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
-    """What a door does of it in its own way, in this order.
+class ChatEndpoint(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
+    """What a protocol does in its own way, in this order.
 
     `credentials` gives the key and the agent's id, where a header has one. `is_retry`: a client says that it
     has sent this before. `form` gives the name of the answer's form. All raise Refusal.
@@ -33,7 +33,7 @@ class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     credentials: Callable[[Exchange], tuple[str, str | None]]
     is_retry: Callable[[Exchange], bool] = lambda _: False
     form: Callable[[Parts, Exchange, Caller], str]
-    read: Callable[[Parts, Exchange, Asker], Awaitable[A]]
+    read: Callable[[Parts, Exchange, RunRequester], Awaitable[A]]
 
     @property
     def stages(self) -> tuple[Callable[..., Any], ...]:
@@ -42,19 +42,19 @@ class Way(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         return tuple(getattr(each, "func", each) for each in stages)  # of a partial, what it calls
 
 
-class Started(msgspec.Struct, Generic[A], frozen=True):
+class StartedRun(msgspec.Struct, Generic[A], frozen=True):
     """What was asked, and a run whose user's message is saved, with the claim under which it runs.
 
     `behind`: it has waited, and is told from there on.
     """
 
-    ask: A
+    requested: A
     claim: Claim
     run: LiveRun
-    behind: Behind | None = None
+    behind: AfterPause | None = None
 
 
-async def start(request: Request[Any, Any, Any], way: Way[A]) -> Started[A]:
+async def start(request: Request[Any, Any, Any], way: ChatEndpoint[A]) -> StartedRun[A]:
     """Key, limits and plan, headers and agent, body, conversation. HTTP 200 may go out when this returns.
 
     One function, and no guards and dependencies of Litestar: those took a seventh of a chat's time here
@@ -69,7 +69,7 @@ async def start(request: Request[Any, Any, Any], way: Way[A]) -> Started[A]:
     form = way.form(parts, exchange, caller)
     key.check()
     async with parts.runs.receiving():
-        ask = await way.read(parts, exchange, Asker(caller, agent_id, agent, form))
-    if ask.verdicts:
-        return Started(ask, *await resume(parts, exchange, caller, slot, ask))
-    return Started(ask, *await launch(parts, exchange, caller, key, slot, ask))
+        requested = await way.read(parts, exchange, RunRequester(caller, agent_id, agent, form))
+    if requested.verdicts:
+        return StartedRun(requested, *await resume(parts, exchange, caller, slot, requested))
+    return StartedRun(requested, *await launch(parts, exchange, caller, key, slot, requested))

@@ -56,14 +56,14 @@ BODY = {
 }
 
 
-class Changes(msgspec.Struct, frozen=True):
+class DescriptionChanges(msgspec.Struct, frozen=True):
     """As DescribeConversation has them."""
 
     title: str | msgspec.UnsetType | None
     metadata: dict[str, str | None] | None
 
 
-async def read(exchange: Exchange) -> Changes:
+async def read(exchange: Exchange) -> DescriptionChanges:
     """The body of this request, checked. Raises Refusal: 415, 413, 400; ClientGone."""
     return await strict_json.read_members(exchange, _parse)
 
@@ -79,7 +79,7 @@ def key_of(text: str) -> str | None:
     return key if 1 <= len(key) <= MAX_KEY else None
 
 
-def _parse(fields: dict[str, Any]) -> Changes:
+def _parse(fields: dict[str, Any]) -> DescriptionChanges:
     unknown = [name for name in fields if name not in _FIELDS]
     if unknown:
         raise invalid(strict_json.printable(unknown[0]), "This field is not known.")
@@ -92,7 +92,7 @@ def _parse(fields: dict[str, Any]) -> Changes:
                 for name in _FIELDS
             ],
         )
-    return Changes(_title(fields), _metadata(fields.get("metadata", {})))
+    return DescriptionChanges(_title(fields), _metadata(fields.get("metadata", {})))
 
 
 def _title(fields: dict[str, Any]) -> str | msgspec.UnsetType | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from contracts import ids
 from contracts.values import MAX_KEY, MAX_PAIRS, MAX_TITLE, MAX_VALUE
-from conversations.projections.conversations import Filter
+from conversations.projections.conversations import ConversationFilter
 from conversations.queries.time_travel import log_time
 from gateway.conversations.description import key_of
 from gateway.http import query
@@ -51,13 +51,13 @@ PARAMETERS = (
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.IGNORECASE | re.ASCII)
 
 
-def filter_of(exchange: Exchange) -> Filter:
+def filter_of(exchange: Exchange) -> ConversationFilter:
     """What the query asks for. Raises Refusal."""
     given = query.parameters(exchange, "forked_from", "agent_id", "created_after", "created_before", "title")
     title = given.get("title")
     if title is not None and not 1 <= len(title) <= MAX_TITLE:
         raise invalid("title", f"This has 1 to {MAX_TITLE} characters.")
-    return Filter(
+    return ConversationFilter(
         metadata=_metadata_of(exchange),
         source_id=_id("forked_from", given, "a conversation"),
         agent_id=_id("agent_id", given, "an agent"),

@@ -21,7 +21,7 @@ from gateway.conversations.threads import VERSION, ConversationId, ShownThread, 
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
 from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -76,7 +76,7 @@ _BODY = {
 )
 async def fork(
     request: Request[Any, Any, Any], caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> Answer[ConversationRow]:
+) -> JsonAnswer[ConversationRow]:
     """POST /v1/conversations/{conversation_id}/fork: one fork for an Idempotency-Key.
 
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether there is

@@ -33,9 +33,9 @@ from gateway.conversations.rows import (
 from gateway.conversations.threads import VERSION, ConversationId, ShownThread, provide_thread, shown
 from gateway.http.exchange import of
 from gateway.http.known_query import known_query
-from gateway.http.paging import CURSOR, LIMIT, Paging, next_cursor, paging_of
+from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paging_of
 from gateway.http.problems import Refusal
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -47,12 +47,12 @@ _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 @described(parameters=[LIMIT, CURSOR])
-async def _provide_list_paging(request: AnyRequest) -> Paging:
+async def _provide_list_paging(request: AnyRequest) -> PageRequest:
     return paging_of(of(request.scope), tuple[str, str])
 
 
 @described(parameters=[LIMIT, CURSOR])
-async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[ShownThread]) -> Paging:  # noqa: ARG001 - which comes first
+async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[ShownThread]) -> PageRequest:  # noqa: ARG001 - which comes first
     return paging_of(of(request.scope), _Version)
 
 
@@ -67,7 +67,7 @@ async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[S
 )
 @described(parameters=filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> ConversationPage:
     """GET /v1/conversations."""
     limit = paging.limit
@@ -92,7 +92,7 @@ async def list_conversations(
 @described(headers=VERSION, examples={"conversation": EXAMPLE})
 async def get_conversation(
     request: AnyRequest, thread: NamedDependency[ShownThread]
-) -> Answer[ConversationRow]:
+) -> JsonAnswer[ConversationRow]:
     """GET /v1/conversations/{conversation_id}: the same fields as in the list, now or `at` a place before."""
     return await shown(request, thread)
 
@@ -114,7 +114,7 @@ async def get_conversation(
 )
 async def describe(
     request: AnyRequest, caller: NamedDependency[Caller], conversation_id: ConversationId
-) -> Answer[ConversationRow]:
+) -> JsonAnswer[ConversationRow]:
     """PATCH /v1/conversations/{conversation_id}: by its Idempotency-Key once, whatever was set since.
 
     Raises Refusal, ClientGone, DatabaseUnavailable, and BusUnavailable where it is unknown whether it was
@@ -158,7 +158,7 @@ async def describe(
 )
 @described(examples={"last": EXAMPLE_MESSAGES})
 async def list_messages(
-    request: AnyRequest, thread: NamedDependency[ShownThread], paging: NamedDependency[Paging]
+    request: AnyRequest, thread: NamedDependency[ShownThread], paging: NamedDependency[PageRequest]
 ) -> MessagePage:
     """GET /v1/conversations/{conversation_id}/messages: those of now or `at` a place."""
     page = await threads.messages_of(

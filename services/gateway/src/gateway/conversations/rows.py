@@ -7,7 +7,7 @@ from contracts.examples import AGENT, AT, CONVERSATION, REPLY, TRACE, USER_MESSA
 from contracts.values import Role
 from conversations.aggregate.conversation import ForkedFrom
 from conversations.projections.conversations import TITLE_LENGTH, ConversationRow
-from conversations.queries.threads import Summary
+from conversations.queries.threads import ThreadSummary
 from gateway.http.paging import NextCursor
 
 
@@ -38,7 +38,7 @@ class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
     next_cursor: NextCursor
 
 
-def conversation_row(conversation_id: str, found: Summary) -> ConversationRow:
+def conversation_row(conversation_id: str, found: ThreadSummary) -> ConversationRow:
     """A conversation as in the list of them."""
     given = found.described.title if found.described else None
     return ConversationRow(

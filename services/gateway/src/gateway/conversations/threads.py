@@ -19,7 +19,7 @@ from gateway.conversations.rows import conversation_row
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
 from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import Answer
+from gateway.http.responses import JsonAnswer
 from gateway.openapi.described import described
 from gateway.parts import parts_of
 
@@ -77,13 +77,13 @@ async def provide_thread(
     return ShownThread(conversation_id, await threads.version_at(pool, thread, place))
 
 
-async def shown(request: Request[Any, Any, Any], thread: ShownThread) -> Answer[ConversationRow]:
+async def shown(request: Request[Any, Any, Any], thread: ShownThread) -> JsonAnswer[ConversationRow]:
     """The answer that shows it. Raises Refusal, DatabaseUnavailable."""
     found = await threads.summary_of(parts_of(request).pool, thread.conversation_id, thread.until)
     if found is None:
         raise Refusal("conversation_not_found")
     row = conversation_row(thread.conversation_id, found)
-    return Answer(row, headers={"X-Conversation-Version": str(thread.until)})
+    return JsonAnswer(row, headers={"X-Conversation-Version": str(thread.until)})
 
 
 def _version(thread: Thread, asked: int | None) -> int:

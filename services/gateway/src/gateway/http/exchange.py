@@ -164,7 +164,7 @@ class Exchange:
 
 
 def of(scope: Any) -> Exchange:
-    """The Exchange that the door made for this request."""
+    """The Exchange that the middleware made for this request."""
     exchange = scope["state"][ATTRIBUTE]
     assert isinstance(exchange, Exchange)
     return exchange

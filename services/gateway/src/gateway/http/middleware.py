@@ -7,11 +7,11 @@ from typing import Any
 
 from opentelemetry.trace import Span, Status, StatusCode
 
-from gateway.doors import canonical, wording_at
 from gateway.http import problems
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
 from gateway.http.problems import Refusal
+from gateway.protocols import canonical, wording_at
 from runtime import logs, telemetry
 
 _QUIET = ("/healthz", "/readyz")
@@ -22,7 +22,7 @@ _MOST_PATH = 256
 _NEEDLESS = re.compile(rb"%(?:2[DdEeFf]|3[0-9]|4[1-9A-Fa-f]|5[0-9AaFf]|6[1-9A-Fa-f]|7[0-9AaEe])")
 
 
-class Door:
+class RequestMiddleware:
     """Wraps the application. Nothing raised within gets further than here."""
 
     def __init__(self, app: Any) -> None:

@@ -29,32 +29,32 @@ CURSOR = {
 NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last page.")]
 
 
-class Paging(msgspec.Struct, frozen=True):
+class PageRequest(msgspec.Struct, frozen=True):
     """Which page is asked for: at most `limit` rows behind the position `after`, None for the first page."""
 
     limit: int
     after: Any
 
 
-def paging_of(exchange: Exchange, position: type[Any]) -> Paging:
+def paging_of(exchange: Exchange, position: type[Any]) -> PageRequest:
     """The page that the query asks for; `position` is the type of positions in this list. Raises Refusal."""
     given = query.parameters(exchange, "limit", "cursor")
     limit = query.whole_number("limit", given.get("limit", str(DEFAULT_LIMIT)), MAX_LIMIT)
     if not given.get("cursor"):
-        return Paging(limit, None)
+        return PageRequest(limit, None)
     data = query.position_of(given["cursor"])
     try:
         after = msgspec.json.decode(data.replace(b"\\u0000", b"?"), type=position)  # no position holds NUL
     except (ValueError, msgspec.DecodeError):
         raise query.wrong_cursor() from None
-    return Paging(limit, after)
+    return PageRequest(limit, after)
 
 
 def paged_by(position: type[Any]) -> Provide:
-    """The dependency of a handler whose list has positions of that type: a `Paging`. Raises Refusal."""
+    """The dependency of a handler whose list has positions of that type: a `PageRequest`. Raises Refusal."""
 
     @described(parameters=[LIMIT, CURSOR])
-    async def provide(request: Request[Any, Any, Any]) -> Paging:
+    async def provide(request: Request[Any, Any, Any]) -> PageRequest:
         return paging_of(of(request.scope), position)
 
     return Provide(provide)

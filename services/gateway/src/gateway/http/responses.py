@@ -12,7 +12,7 @@ from gateway.http.problems import Refusal
 T = TypeVar("T")
 
 
-class Answer(Response[T]):
+class JsonAnswer(Response[T]):
     """A whole answer: JSON of our own encoder, or bytes as they are. Sent as `Exchange.answer` does."""
 
     def to_asgi_response(self, *_: Any, **settled: Any) -> Any:
@@ -34,7 +34,7 @@ class Answer(Response[T]):
         return send
 
 
-class Problem(Response[None]):
+class ProblemAnswer(Response[None]):
     """A refusal in the words of its address. What the request holds is let go before."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -52,7 +52,7 @@ class Problem(Response[None]):
         return send
 
 
-class Nothing(Response[None]):
+class NoAnswer(Response[None]):
     """Nobody waits for an answer."""
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:

@@ -7,14 +7,14 @@ from contracts import errors
 from contracts.examples import AGENT
 from gateway.admin import described
 from gateway.chat.body import MAX_MESSAGE_BYTES
-from gateway.doors import wording_at
-from gateway.doors.ag_ui import description as ag_ui
-from gateway.doors.ai_sdk import description as ai_sdk
-from gateway.doors.openai import description as openai
-from gateway.doors.openai.responses import description as responses
 from gateway.openapi import schemas
 from gateway.openapi.answers import elsewhere
 from gateway.openapi.generated import generate
+from gateway.protocols import wording_at
+from gateway.protocols.ag_ui import description as ag_ui
+from gateway.protocols.ai_sdk import description as ai_sdk
+from gateway.protocols.openai import description as openai
+from gateway.protocols.openai.responses import description as responses
 from gateway.routes import ROUTES
 from gateway.webhooks import description as webhooks
 
@@ -47,7 +47,7 @@ _KEY = {
 
 
 def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]:
-    """The document, OpenAPI 3.1; with the addresses of administration where that door is open.
+    """The document, OpenAPI 3.1; with the addresses of the admin API where that is on.
 
     `agent_id` is the agent of the examples, where one is known that exists.
     """

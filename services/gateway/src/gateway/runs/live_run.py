@@ -11,9 +11,9 @@ from bus import BusUnavailable, Traces
 from contracts import frames
 from contracts.timings import FOLLOW_SECONDS, SILENCE_SECONDS
 from contracts.updates import Broken, Text, Update, Waiting
-from gateway.runs.behind import Behind
+from gateway.runs.after_pause import AfterPause
 from gateway.runs.call_order import CallOrder
-from gateway.runs.run_log import RunLog
+from gateway.runs.run_reader import RunReader
 from gateway.runs.view import View
 from gateway.runs.wake import Followed
 from runtime import logs
@@ -39,12 +39,12 @@ class LiveRun(Followed):
     def __init__(
         self,
         traces: Traces,
-        run_log: RunLog,
+        run_reader: RunReader,
         trace_id: str,
         *,
         streaming: bool,
         outputs: bool = False,
-        behind: Behind | None = None,
+        behind: AfterPause | None = None,
         clock: asyncio.AbstractEventLoop,
         publication: int = 1,
     ) -> None:
@@ -52,7 +52,7 @@ class LiveRun(Followed):
         self.trace_id = trace_id
         self.waiting = False
         self._traces = traces
-        self._log = run_log
+        self._log = run_reader
         self._clock = clock
         self._view = View(streaming=streaming, outputs=outputs, publication=publication)
         self._order = CallOrder() if outputs else None

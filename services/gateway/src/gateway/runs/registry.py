@@ -14,10 +14,10 @@ from contracts.updates import Broken
 from conversations.event_store.log import Log
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
-from gateway.runs.behind import Behind
+from gateway.runs.after_pause import AfterPause
 from gateway.runs.fanout import Fanout
 from gateway.runs.live_run import LiveRun
-from gateway.runs.run_log import RunLog
+from gateway.runs.run_reader import RunReader
 
 TICK_SECONDS = 1.0
 
@@ -57,7 +57,7 @@ class Runs:
         *,
         streaming: bool,
         outputs: bool = False,
-        behind: Behind | None = None,
+        behind: AfterPause | None = None,
         from_beginning: bool = False,
         publication: int = 1,
         after_version: int = 0,
@@ -71,10 +71,10 @@ class Runs:
         BusUnavailable.
         """
         self.check()
-        run_log = RunLog(self._log, conversation_id, trace_id, after_version)
+        run_reader = RunReader(self._log, conversation_id, trace_id, after_version)
         run = LiveRun(
             self._bus.traces,
-            run_log,
+            run_reader,
             trace_id,
             streaming=streaming,
             outputs=outputs,

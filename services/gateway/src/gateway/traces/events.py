@@ -14,7 +14,7 @@ from contracts.cursors import CURSOR_PATTERN
 from contracts.examples import CONVERSATION, MESSAGE, TOOL_CALL, TRACE
 from contracts.timings import ACCEPT_SECONDS
 from contracts.updates import Broken, Finished, Started, Text, ToolStarted, Update
-from conversations.queries.find_run import Found
+from conversations.queries.find_run import FoundRun
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY, has_key, provide_caller
@@ -32,7 +32,7 @@ from gateway.runs.event_stream import EventStream
 from gateway.runs.registry import accepts_runs
 from gateway.traces.owned_run import TraceId, no_such_run, run_of
 from gateway.traces.replay_buffer import ReplayBuffer
-from gateway.traces.shared_streams import Reader
+from gateway.traces.shared_streams import StreamReader
 
 CURSOR_HEADER = "Last-Event-ID"
 
@@ -114,8 +114,8 @@ async def events(
 
 
 async def _reading(
-    parts: Parts, exchange: Exchange, caller: Caller, trace_id: str, found: Found, cursor: str
-) -> Reader:
+    parts: Parts, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
+) -> StreamReader:
     """A reader of the run, until the request has been answered. Raises Refusal, BusUnavailable."""
     position = cursors.parse_cursor(cursor, trace_id) if cursor else None
     if cursor and position is None:
@@ -130,14 +130,14 @@ async def _reading(
     return reader
 
 
-async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: Found) -> sse.Form:
+async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
     """That of the request that began the run; the deployment's where that asked for no stream of ours."""
     if found.form is None:  # it stood in line
         found = await run_of(parts, caller, trace_id)
     return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
 
 
-async def _begun(reader: Reader, seconds: float) -> None:
+async def _begun(reader: StreamReader, seconds: float) -> None:
     """Wait until the user's message is saved. Raises Refusal, ClientGone."""
     try:
         async with asyncio.timeout(seconds):

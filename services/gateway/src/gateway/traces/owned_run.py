@@ -7,7 +7,7 @@ from litestar.params import PathParameter
 
 from contracts import ids
 from contracts.examples import TRACE
-from conversations.queries.find_run import Found, find_run
+from conversations.queries.find_run import FoundRun, find_run
 from directory.caller import Caller
 from gateway.http.problems import Refusal
 from gateway.parts import Parts
@@ -22,7 +22,7 @@ TraceId = Annotated[
 ]
 
 
-async def run_of(parts: Parts, caller: Caller, trace_id: str) -> Found:
+async def run_of(parts: Parts, caller: Caller, trace_id: str) -> FoundRun:
     """The caller's run or request in line.
 
     Raises Refusal, in the same words for every reason that it is not found; DatabaseUnavailable.

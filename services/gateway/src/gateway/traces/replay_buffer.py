@@ -27,7 +27,7 @@ EXPIRED = Broken("cursor_expired", "The reply was begun anew behind this cursor.
 _NOTHING = Cursor(stage=0, calls=0, length=0, digest=digest_of(""))
 
 
-class Entry:
+class ReplayEntry:
     """An update, and the place of a reader who has it and all before; none for what is `local`."""
 
     __slots__ = ("_data", "cursor", "update")
@@ -48,7 +48,7 @@ class ReplayBuffer:
     """It grows while the run goes on. `ended`: the last update is in it."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[ReplayEntry] = []
         self.ended = False
         self.cursor = _NOTHING
         self._said = TextProgress()
@@ -88,7 +88,7 @@ class ReplayBuffer:
         if isinstance(update, Finished | Broken):
             self.ended = True
             cursor = None if isinstance(update, Broken) and update.local else cursor
-        self.entries.append(Entry(update, cursor))
+        self.entries.append(ReplayEntry(update, cursor))
         self.cursor = cursor or self.cursor
 
 
@@ -112,13 +112,13 @@ class ReadPosition:
         self._checked = cursor == buffer.cursor if cursor.stage == ENDED else cursor.fits(buffer.text)
         return not self._checked
 
-    def take(self) -> list[Entry]:
+    def take(self) -> list[ReplayEntry]:
         """What has come since the last call; nothing before the buffer has come to the cursor."""
         if self.ended:
             return []
         if self.is_lost():
             self.ended = True
-            return [Entry(EXPIRED, None)]
+            return [ReplayEntry(EXPIRED, None)]
         if not self._checked and not self._buffer.ended:
             return []
         new, self._next = self._buffer.entries[self._next :], len(self._buffer.entries)
@@ -128,7 +128,7 @@ class ReadPosition:
         return [kept for entry in new if (kept := _behind(self._cursor, entry)) is not None]
 
 
-def _behind(cursor: Cursor, entry: Entry) -> Entry | None:
+def _behind(cursor: Cursor, entry: ReplayEntry) -> ReplayEntry | None:
     """What of an entry a reader with `cursor` has not been told; None for nothing."""
     update, after = entry.update, entry.cursor
     if after is None:
@@ -151,4 +151,4 @@ def _behind(cursor: Cursor, entry: Entry) -> Entry | None:
     if is_known:
         return None
     after = after.joined(cursor)
-    return entry if after == entry.cursor and update is entry.update else Entry(update, after)
+    return entry if after == entry.cursor and update is entry.update else ReplayEntry(update, after)

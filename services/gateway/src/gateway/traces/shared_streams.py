@@ -9,7 +9,7 @@ from contracts.updates import Broken
 from gateway.runs.live_run import LiveRun
 from gateway.runs.registry import Runs
 from gateway.runs.wake import Followed
-from gateway.traces.replay_buffer import Entry, ReadPosition, ReplayBuffer
+from gateway.traces.replay_buffer import ReadPosition, ReplayBuffer, ReplayEntry
 from runtime import logs
 
 _AT_ONCE = 100
@@ -17,7 +17,7 @@ _REST_SECONDS = 1.0
 _FAULT = Broken("internal_error", "", local=True)
 
 
-class Reader(Followed):
+class StreamReader(Followed):
     """One reader of a stream: `take` what there is, `wait` for more."""
 
     def __init__(self, buffer: ReplayBuffer, cursor: Cursor | None) -> None:
@@ -35,7 +35,7 @@ class Reader(Followed):
         """Whether his cursor is of no place in the stream."""
         return self._position.is_lost()
 
-    def take(self) -> list[Entry]:
+    def take(self) -> list[ReplayEntry]:
         """What has come since the last call."""
         return self._position.take()
 
@@ -45,7 +45,7 @@ class _Followed:
 
     def __init__(self) -> None:
         self.buffer = ReplayBuffer()
-        self.readers: set[Reader] = set()
+        self.readers: set[StreamReader] = set()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[None] | None = None
 
@@ -106,7 +106,7 @@ class SharedStreams:
     @contextlib.asynccontextmanager
     async def read(
         self, trace_id: str, conversation_id: str, *, cursor: Cursor | None, after_version: int
-    ) -> AsyncIterator[Reader]:
+    ) -> AsyncIterator[StreamReader]:
         """Read a run's stream from its beginning, or from behind a cursor, until the block ends.
 
         `after_version`: where in the conversation it begins. Raises BusUnavailable.
@@ -118,7 +118,7 @@ class SharedStreams:
                 self._follow(followed, trace_id, conversation_id, after_version)
             )
             followed.task.add_done_callback(lambda task: self._done(task, followed, trace_id))
-        reader = Reader(followed.buffer, cursor)
+        reader = StreamReader(followed.buffer, cursor)
         followed.readers.add(reader)
         try:
             await asyncio.shield(followed.ready)

@@ -12,7 +12,7 @@ from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.http import query
 from gateway.http.exchange import of
-from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
+from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.problems import invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
@@ -62,7 +62,7 @@ async def list_of_endpoint(
     request: AnyRequest,
     caller: NamedDependency[Caller],
     endpoint_id: EndpointId,
-    paging: NamedDependency[Paging],
+    paging: NamedDependency[PageRequest],
 ) -> DeliveryPage:
     """GET /v1/webhook_endpoints/{endpoint_id}/deliveries."""
     status: Any = query.parameters(of(request.scope), "status").get("status")

@@ -20,7 +20,7 @@ from gateway.http.exchange import of
 from gateway.http.problems import Refusal
 from gateway.openapi.described import described
 from gateway.openapi.schemas import ref
-from gateway.parts import WebhookDoor, parts_of
+from gateway.parts import WebhookAccess, parts_of
 from net_guard import AddressRefused
 from webhooks.endpoints import check_url
 
@@ -71,7 +71,7 @@ async def check_address(connection: AnyConnection, url: str, account_id: str) ->
     """Raises Refusal where the address is none, or may not be called."""
     try:
         with refused():
-            await check_url(door_of(connection).guard, url, account_id)
+            await check_url(webhook_access_of(connection).guard, url, account_id)
     except AddressRefused as error:
         reason = f"{error}; the operator's AGENTCHAT_WEBHOOK_ALLOW lists exceptions"
         field = http.FieldError(field="url", message=f"This may not be called: {reason}.")
@@ -80,12 +80,12 @@ async def check_address(connection: AnyConnection, url: str, account_id: str) ->
 
 def sealer_of(connection: AnyConnection) -> Sealer:
     """Raises Refusal where this service has no key to seal secrets with."""
-    sealer = door_of(connection).sealer
+    sealer = webhook_access_of(connection).sealer
     if sealer is None:
         raise Refusal("overloaded", "This service has no AGENTCHAT_SECRET_KEY, which webhooks need.")
     return sealer
 
 
-def door_of(connection: AnyConnection) -> WebhookDoor:
+def webhook_access_of(connection: AnyConnection) -> WebhookAccess:
     """What webhooks need in the application that serves this request."""
     return parts_of(connection).webhooks

@@ -12,7 +12,7 @@ from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
 from gateway.http.known_query import known_query
-from gateway.http.paging import NextCursor, Paging, next_cursor, paged_by
+from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
 from gateway.parts import parts_of
@@ -60,7 +60,7 @@ async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> Issued
 )
 @described(examples={"last": EndpointPage(data=(examples.SHOWN,), next_cursor=None)})
 async def list_of_account(
-    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[Paging]
+    request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> EndpointPage:
     """GET /v1/webhook_endpoints."""
     limit = paging.limit

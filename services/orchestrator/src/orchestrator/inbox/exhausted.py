@@ -5,7 +5,7 @@ from contracts import subjects, wire
 from contracts.messages import ChatRequested, ToolFinished, ToolRequested
 from contracts.timings import RUN_SECONDS
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.turn import Ended, fail, got_on
+from conversations.aggregate.turn import AlreadyEnded, fail, got_on
 from conversations.errors import UnreadableEvent
 from orchestrator.opening.unreadable import end_unread
 from orchestrator.parts import Parts
@@ -66,7 +66,7 @@ async def _ended(parts: Parts, request: ChatRequested, clock: RunClock) -> Run |
         conversation = await parts.store.load(request.conversation_id)
     except UnreadableEvent:
         opening = await end_unread(parts, request, clock.now())
-        return opening.run if isinstance(opening, Ended) else None
+        return opening.run if isinstance(opening, AlreadyEnded) else None
     run = conversation.run(request.trace_id)
     if run is None:
         return None

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanKind
 from bus import Delivery
 from contracts import subjects, wire
 from contracts.messages import ChatRequested, DeadLettered
-from conversations.aggregate.turn import Refusal
+from conversations.aggregate.turn import Rejected
 from net_guard.addresses import looking_up_for
 from orchestrator.inbox.retry import putting_back
 from orchestrator.opening.at_once import begin_at_once
@@ -22,7 +22,7 @@ from orchestrator.run.attempt import run_to_end
 from orchestrator.run.clock import RunClock
 from orchestrator.run.endings import announce_end, announce_pause, refuse
 from orchestrator.run.interruption import Interruption
-from orchestrator.stages import Ended, Opened, Paused, Received, Taken
+from orchestrator.stages import EndedStage, Opened, PausedStage, Received, Taken
 from runtime import failpoints, logs, telemetry
 
 
@@ -66,15 +66,15 @@ class Inbox:
         self._clock = taken.clock
         outcome = taken if isinstance(taken, Opened) else await open_run(self._parts, taken)
         match outcome:
-            case Refusal():
+            case Rejected():
                 await refuse(self._parts, taken, outcome)
             case Opened():
                 await self._announce(await run_to_end(self._parts, outcome))
-            case Ended() | Paused():
+            case EndedStage() | PausedStage():
                 await self._announce(outcome)
 
-    async def _announce(self, outcome: Ended | Paused) -> None:
-        if isinstance(outcome, Ended):
+    async def _announce(self, outcome: EndedStage | PausedStage) -> None:
+        if isinstance(outcome, EndedStage):
             await announce_end(self._parts, outcome)
         else:
             await announce_pause(self._parts, outcome)

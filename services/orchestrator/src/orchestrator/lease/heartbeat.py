@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contracts import frames
 from orchestrator.lease.load import report_load
 from orchestrator.parts import Parts
-from orchestrator.stages import Running, Taken, Waiting
+from orchestrator.stages import RunningStage, Taken, WaitingStage
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 
@@ -53,7 +53,7 @@ async def _hold_slots(parts: Parts) -> None:
         [
             (stage.request.account_id, stage.trace_id)
             for stage in parts.register
-            if isinstance(stage, Taken) and not isinstance(stage, Waiting)
+            if isinstance(stage, Taken) and not isinstance(stage, WaitingStage)
         ]
     )
 
@@ -64,9 +64,9 @@ async def _say_alive(parts: Parts) -> None:
         if not isinstance(stage, Taken) or not stage.lease.is_live:
             continue
         match stage:
-            case Running():
+            case RunningStage():
                 await stage.channel.say_alive()
-            case Waiting():
+            case WaitingStage():
                 await parts.bus.traces.publish_frame(stage.trace_id, frames.Alive(seq=0, attempt=0))
             case _:
                 pass

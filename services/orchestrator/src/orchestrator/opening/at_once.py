@@ -15,7 +15,7 @@ from orchestrator.opening.slots import is_fresh
 from orchestrator.opening.taking import taken_up
 from orchestrator.parts import Parts
 from orchestrator.run.clock import RunClock
-from orchestrator.stages import Found, Opened, Received
+from orchestrator.stages import FoundConversation, Opened, Received
 
 
 async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None) -> Opened | None:
@@ -41,7 +41,7 @@ async def begin_at_once(parts: Parts, received: Received, clock: RunClock | None
         return None
     # Not the time of the statement alone: this process may have been stopped since.
     lease = parts.leases.took(change, max(clock.now(), begun[1]))
-    found = Found(conversation=conversation, first_in_line=True, agent=agent)
+    found = FoundConversation(conversation=conversation, first_in_line=True, agent=agent)
     taken = taken_up(parts, received.taken(lease, RunClock(lease.now), found))
     return parts.register.enter(taken.opened(begun[0], agent))
 

@@ -12,11 +12,11 @@ from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import (
     Begin,
     GiveUp,
+    MustWait,
     Opening,
-    Refusal,
+    Rejected,
     Resume,
     Supersede,
-    Wait,
     cancel,
     fail,
     open_turn,
@@ -29,7 +29,7 @@ from orchestrator.parts import Parts
 from orchestrator.run.endings import CANCELLED, end_frame, heard, settle
 from orchestrator.run.log import run_of
 from orchestrator.run.resume import already_sent
-from orchestrator.stages import Ended, Opened, Paused, Taken
+from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
 from runtime import failpoints
 
 _NO_AGENT = "There is no such agent."
@@ -37,7 +37,7 @@ _NO_AGENT = "There is no such agent."
 
 async def decide(
     parts: Parts, taken: Taken, conversation: Conversation, *, first_in_line: bool, waited: bool = False
-) -> Opened | Ended | Paused | Refusal | Wait | NoSlot:
+) -> Opened | EndedStage | PausedStage | Rejected | MustWait | NoSlot:
     """The outcome for now. `waited`: it is in line, has told its caller so, and has no slot of the account's.
 
     Raises NoSlotYet, DatabaseUnavailable, UnreadableEvent.
@@ -50,15 +50,15 @@ async def decide(
             await take_slot_again(parts, taken)
         if isinstance(opening, Begin | Supersede):
             if not first_in_line:
-                return Wait(trace_id="")
+                return MustWait(trace_id="")
             if refused := await take_slot(parts, taken, waited=waited):
                 return refused
         match opening:
-            case Refusal() | Wait():
+            case Rejected() | MustWait():
                 return opening
-            case turn.Ended():
+            case turn.AlreadyEnded():
                 return taken.ended(opening.run)
-            case turn.Paused():
+            case turn.AlreadyPaused():
                 return taken.paused()
             case GiveUp():
                 assert run is not None, "it has had its attempts"
@@ -114,9 +114,9 @@ async def _opening(
             return GiveUp(events=cancel(run, now))
         facts: AgentFacts = run
     elif taken.interruption.reason == "cancelled":
-        return Refusal(code="cancelled", message=CANCELLED)
+        return Rejected(code="cancelled", message=CANCELLED)
     elif agent is None:
-        return Refusal(code="agent_not_found", message=_NO_AGENT)
+        return Rejected(code="agent_not_found", message=_NO_AGENT)
     else:
         facts = facts_of(agent)
     return open_turn(

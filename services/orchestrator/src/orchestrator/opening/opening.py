@@ -1,16 +1,16 @@
 """A request that this worker has taken, until its run is open or it is clear that there will be none."""
 
-from conversations.aggregate.turn import Refusal, Wait
+from conversations.aggregate.turn import MustWait, Rejected
 from conversations.errors import UnreadableEvent
 from orchestrator.opening.deciding import decide
 from orchestrator.opening.slots import NoSlot
 from orchestrator.opening.unreadable import end_unreadable
 from orchestrator.opening.waiting import leave_line, wait_for_turn
 from orchestrator.parts import Parts
-from orchestrator.stages import Ended, Opened, Paused, Taken
+from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
 
 
-async def open_run(parts: Parts, taken: Taken) -> Opened | Ended | Paused | Refusal:
+async def open_run(parts: Parts, taken: Taken) -> Opened | EndedStage | PausedStage | Rejected:
     """The first append, after a wait for the request's turn where the conversation is busy.
 
     Raises Interrupted, NoSlotYet, VersionConflict, WaiterLost, DatabaseUnavailable,
@@ -23,7 +23,7 @@ async def open_run(parts: Parts, taken: Taken) -> Opened | Ended | Paused | Refu
         outcome = await decide(
             parts, taken, taken.found.conversation, first_in_line=taken.found.first_in_line
         )
-        if isinstance(outcome, Wait | NoSlot):
+        if isinstance(outcome, MustWait | NoSlot):
             has_waited = True
             outcome = await wait_for_turn(parts, taken, outcome)
     except UnreadableEvent as error:

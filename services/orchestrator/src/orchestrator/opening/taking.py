@@ -10,7 +10,7 @@ from orchestrator.parts import Parts
 from orchestrator.run.cancelled import is_cancelled
 from orchestrator.run.clock import RunClock
 from orchestrator.run.endings import release_lease
-from orchestrator.stages import Found, Received, Taken
+from orchestrator.stages import FoundConversation, Received, Taken
 from runtime import failpoints
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ async def take(parts: Parts, received: Received) -> Taken:
     held = _had(lease)
     try:
         conversation, first_in_line = _had(read)
-        found = Found(conversation=conversation, first_in_line=first_in_line, agent=_had(agent))
+        found = FoundConversation(conversation=conversation, first_in_line=first_in_line, agent=_had(agent))
         if _had(cancelled):
             received.interruption.interrupt("cancelled")
     except Exception:

@@ -6,7 +6,7 @@ was stored by a worker of a newer release, which can go on: the request is left 
 
 from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import evolve_all
-from conversations.aggregate.turn import NOT_FOUND, Ended, Refusal, fail
+from conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
 from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator import stages
@@ -20,7 +20,7 @@ _UNKNOWN_DELIVERIES = 45
 """Fewer than the 50 that a message has: about four minutes (`inbox.retry`)."""
 
 
-async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.Ended | Refusal:
+async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> stages.EndedStage | Rejected:
     """What becomes of a request whose conversation could not be read.
 
     Raises that error again while another worker is to have a try, and DatabaseUnavailable.
@@ -30,10 +30,10 @@ async def end_unreadable(parts: Parts, taken: Taken, error: UnreadableEvent) -> 
         raise error
     logs.get_logger("unreadable").error("conversation_unreadable", topic=error.topic, reason=error.reason)
     outcome = await end_unread(parts, taken.request, taken.clock.now())
-    return taken.ended(outcome.run) if isinstance(outcome, Ended) else outcome
+    return taken.ended(outcome.run) if isinstance(outcome, AlreadyEnded) else outcome
 
 
-async def end_unread(parts: Parts, request: ChatRequested, now: str) -> Ended | Refusal:
+async def end_unread(parts: Parts, request: ChatRequested, now: str) -> AlreadyEnded | Rejected:
     """End the run of a request as failed, if it has begun and not ended; for the holder of its lease.
 
     Raises DatabaseUnavailable.
@@ -44,9 +44,9 @@ async def end_unread(parts: Parts, request: ChatRequested, now: str) -> Ended | 
             return NOT_FOUND
         run = conversation.run(request.trace_id)
         if run is None:
-            return Refusal(code="internal_error", message=mapper.UNREADABLE)
+            return Rejected(code="internal_error", message=mapper.UNREADABLE)
         end = fail(run, "internal_error", mapper.UNREADABLE, now)
-        ended = Ended(run=run_of(evolve_all(conversation, end), request.trace_id))
+        ended = AlreadyEnded(run=run_of(evolve_all(conversation, end), request.trace_id))
         if not end:
             return ended
         try:

@@ -10,7 +10,7 @@ from functools import partial
 from contracts import frames
 from contracts.timings import LINE_SECONDS
 from conversations.aggregate.conversation import Conversation, Run
-from conversations.aggregate.turn import Refusal, Wait
+from conversations.aggregate.turn import MustWait, Rejected
 from conversations.errors import WaitingLineFull
 from conversations.leases.waiting_line import LOOK_SECONDS
 from orchestrator.opening.deciding import decide
@@ -18,7 +18,7 @@ from orchestrator.opening.slots import NoSlot, give_back
 from orchestrator.parts import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
-from orchestrator.stages import Ended, Opened, Paused, Taken
+from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
 from runtime.postgres import DatabaseUnavailable
 
 _SLOT_SECONDS = 1.0
@@ -27,7 +27,9 @@ _FULL = "Too many messages wait for this conversation, or for others of the acco
 _NO_SLOT = "The account had no run to spare when the message's turn came."
 
 
-async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Paused | Refusal:
+async def wait_for_turn(
+    parts: Parts, taken: Taken, why: MustWait | NoSlot
+) -> Opened | EndedStage | PausedStage | Rejected:
     """Take a place in line, say `Queued`, and hold no slot until the request's turn has come and is decided.
 
     Where it raises, the request is put back: its place is kept for who takes it up next. Raises Interrupted,
@@ -39,7 +41,7 @@ async def wait_for_turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opene
         await parts.line.join(
             request.conversation_id, request.trace_id, request.requested_at, request.account_id
         )
-        if isinstance(why, Wait):
+        if isinstance(why, MustWait):
             await give_back(parts, taken)
         await parts.bus.traces.publish_frame(request.trace_id, frames.Queued(seq=0, attempt=request.attempt))
         return await _decided(parts, parts.register.enter(taken.waiting()), why)
@@ -56,30 +58,32 @@ async def leave_line(parts: Parts, taken: Taken) -> None:
         await parts.line.leave(taken.trace_id)
 
 
-async def _decided(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Opened | Ended | Paused | Refusal:
+async def _decided(
+    parts: Parts, taken: Taken, why: MustWait | NoSlot
+) -> Opened | EndedStage | PausedStage | Rejected:
     try:
         while conversation := await taken.interruption.allowed(partial(_turn, parts, taken, why)):
             outcome = await decide(parts, taken, conversation, first_in_line=True, waited=True)
-            if not isinstance(outcome, Wait | NoSlot):
+            if not isinstance(outcome, MustWait | NoSlot):
                 return outcome
             why = outcome
-            if isinstance(why, Wait):
+            if isinstance(why, MustWait):
                 await give_back(parts, taken)  # another run was faster
     except Interrupted as interrupted:
         if interrupted.reason != "cancelled":
             raise
-        return Refusal(code="cancelled", message=CANCELLED)
+        return Rejected(code="cancelled", message=CANCELLED)
     return _busy(why, _BUSY)
 
 
-def _busy(why: Wait | NoSlot, message: str) -> Refusal:
+def _busy(why: MustWait | NoSlot, message: str) -> Rejected:
     """Of a request whose turn did not come: without a run slot, it may not have been for the conversation."""
     if isinstance(why, NoSlot):
-        return Refusal(code=why.code, message=_NO_SLOT)
-    return Refusal(code="conversation_busy", message=message)
+        return Rejected(code=why.code, message=_NO_SLOT)
+    return Rejected(code="conversation_busy", message=message)
 
 
-async def _turn(parts: Parts, taken: Taken, why: Wait | NoSlot) -> Conversation | None:
+async def _turn(parts: Parts, taken: Taken, why: MustWait | NoSlot) -> Conversation | None:
     """The conversation once nobody is before this request and no run is worked on; None when time is up.
 
     One that was refused a run slot first waits a little; not for a slot that cannot be free in time. Raises

@@ -22,7 +22,7 @@ _JSON = (
 )
 
 
-class Output:
+class OutputSpec:
     """What one agent version is to put out. `schema` is that of its JSON, None for other types.
 
     `requested` is a schema that the request brings, which takes the place of the agent's output type.

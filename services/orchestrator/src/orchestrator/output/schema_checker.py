@@ -16,7 +16,7 @@ from jsonschema.exceptions import ValidationError
 from referencing import Registry
 
 from contracts.ecma_patterns import python_schema
-from orchestrator.output.schema_protocol import CPU_SECONDS, Answer, Question
+from orchestrator.output.schema_protocol import CPU_SECONDS, CheckRequest, CheckResult
 
 _SAID_CHARS = 120
 
@@ -24,18 +24,18 @@ _SAID_CHARS = 120
 def main() -> None:
     """Answer until the questions end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the worker, which ends the questions
-    decoder = msgspec.json.Decoder(Question)
+    decoder = msgspec.json.Decoder(CheckRequest)
     for line in sys.stdin.buffer:
         began = time.process_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_SECONDS)
         found = problem(decoder.decode(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        answer = Answer(found, time.process_time() - began)
+        answer = CheckResult(found, time.process_time() - began)
         sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def problem(question: Question) -> str:
+def problem(question: CheckRequest) -> str:
     """What is wrong with the text: where, and what the schema says there. "" for nothing.
 
     No value out of the text is in it.

@@ -11,7 +11,7 @@ from typing import Any
 
 from directory.agents import AgentConfig
 from orchestrator.output.schema_process import SchemaProcess
-from orchestrator.output.schema_protocol import CPU_SECONDS, Answer, Question
+from orchestrator.output.schema_protocol import CPU_SECONDS, CheckRequest, CheckResult
 from runtime import logs
 from runtime.cpu_budget import CpuBudget
 from runtime.fair_slots import FairSlots
@@ -53,7 +53,7 @@ class SchemaChecks:
 
         Or by the `schema` of one of its tools, which has this `name`.
         """
-        question = Question(agent.output_schema or {} if schema is None else schema, text)
+        question = CheckRequest(agent.output_schema or {} if schema is None else schema, text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 return await self._checked(agent, question, (*agent.key, name))
@@ -75,7 +75,7 @@ class SchemaChecks:
         await asyncio.gather(*self._starting)
         await asyncio.gather(*(process.end() for process in self._spare))
 
-    async def _checked(self, agent: AgentConfig, question: Question, place: _Place) -> str:
+    async def _checked(self, agent: AgentConfig, question: CheckRequest, place: _Place) -> str:
         while True:
             await asyncio.sleep(self._budget.wait_seconds(agent.account_id))
             async with self._turns.turn(agent.account_id):
@@ -91,7 +91,7 @@ class SchemaChecks:
             self._rest(place)
             return _TOO_SLOW
 
-    async def _answer(self, question: Question) -> Answer | None:
+    async def _answer(self, question: CheckRequest) -> CheckResult | None:
         """None where the check takes more time than it may."""
         for _ in range(2):  # that a process has died otherwise is no fault of this schema's
             process = self._spare.pop() if self._spare else await SchemaProcess.start()
@@ -109,7 +109,7 @@ class SchemaChecks:
             if ended_with == -signal.SIGVTALRM:
                 return None
         self._log.warning("schema_checker_died")
-        return Answer(_UNCHECKED)
+        return CheckResult(_UNCHECKED)
 
     async def _start(self) -> None:
         self._spare.append(await SchemaProcess.start())

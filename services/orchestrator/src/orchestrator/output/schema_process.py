@@ -7,10 +7,10 @@ import sys
 
 import msgspec
 
-from orchestrator.output.schema_protocol import Answer, Question
+from orchestrator.output.schema_protocol import CheckRequest, CheckResult
 
 _END_SECONDS = 1.0
-_FIRST = Question({}, "0")
+_FIRST = CheckRequest({}, "0")
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 
 
@@ -38,7 +38,7 @@ class SchemaProcess:
         """Whether it has not ended yet."""
         return self._process.returncode is None
 
-    async def ask(self, question: Question) -> Answer | None:
+    async def ask(self, question: CheckRequest) -> CheckResult | None:
         """None where the process has ended.
 
         Ends the process when it is cancelled: its answer would be taken for the next one's.
@@ -54,7 +54,7 @@ class SchemaProcess:
         except asyncio.CancelledError:
             await self.end()
             raise
-        return msgspec.json.decode(line, type=Answer) if line.endswith(b"\n") else None
+        return msgspec.json.decode(line, type=CheckResult) if line.endswith(b"\n") else None
 
     async def ended(self) -> int:
         """What it ended with, by itself; it is killed where it has only stopped to answer."""

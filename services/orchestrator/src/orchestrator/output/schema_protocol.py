@@ -8,14 +8,14 @@ CPU_SECONDS = 1.0
 """What one check may take; the system ends the process then."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class CheckRequest(msgspec.Struct, frozen=True):
     """A schema, and the text that is to be JSON of it."""
 
     schema: dict[str, Any]
     text: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """What is wrong with the text, "" for nothing, and the CPU time that it took to find out."""
 
     problem: str

@@ -11,7 +11,7 @@ from bus import BusUnavailable
 from contracts import wire
 from contracts.messages import ApprovalAnswered, DecideApproval
 from conversations.aggregate import approvals
-from conversations.aggregate.approvals import Answer, Decided, NotDecided
+from conversations.aggregate.approvals import ApprovalAnswer, Decided, NotDecided
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import DECIDED, ask_again
@@ -52,7 +52,7 @@ async def _decide(parts: Parts, command: DecideApproval, conversation: Conversat
     run = conversation.run(command.trace_id)
     if run is None or conversation.account_id != command.account_id:
         return _UNKNOWN
-    answer = Answer(
+    answer = ApprovalAnswer(
         approval_id=command.approval_id,
         decision=command.decision,
         by=command.by,
@@ -80,7 +80,7 @@ async def _go_on(parts: Parts, conversation: Conversation, run: Run) -> None:
             await parts.bus.queues.request_chat(ask_again(conversation, run, DECIDED + run.attempt))
 
 
-async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: Answer) -> str:
+async def _problem(parts: Parts, command: DecideApproval, run: Run, answer: ApprovalAnswer) -> str:
     """What is wrong with an input that takes the place of the model's, or that a tool has asked for.
 
     "" for nothing. Raises ToolsUnavailable, DatabaseUnavailable.

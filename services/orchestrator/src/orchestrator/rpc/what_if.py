@@ -22,7 +22,7 @@ from net_guard.addresses import looking_up_for
 from orchestrator.agents.agents import facts_of
 from orchestrator.agents.credentials import credentials_of
 from orchestrator.models import Credentials, Model, ModelFailure
-from orchestrator.output.output import Output
+from orchestrator.output.output import OutputSpec
 from orchestrator.parts import Parts
 from orchestrator.rpc.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
 from orchestrator.run.channel import TraceChannel
@@ -134,7 +134,7 @@ class Rerun:
         self._log = MemoryLog(evolve_all(before, opening.events), recorded.trace_id)
         self._channel = TraceChannel(NoReaders(), recorded.trace_id, 1)
         self._cost = RoundCost()
-        output = Output(agent, parts.schema_checks, model, credentials.base_url, recorded.output_schema)
+        output = OutputSpec(agent, parts.schema_checks, model, credentials.base_url, recorded.output_schema)
         self._performer = Performer(
             log=self._log,
             agent=agent,

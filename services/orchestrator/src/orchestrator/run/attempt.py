@@ -13,7 +13,7 @@ from conversations.errors import VersionConflict
 from orchestrator.agents.credentials import credentials_of
 from orchestrator.lease.fence import Fence
 from orchestrator.models import ModelFailure
-from orchestrator.output.output import Output
+from orchestrator.output.output import OutputSpec
 from orchestrator.parts import Parts
 from orchestrator.run.cancelled import is_cancelled
 from orchestrator.run.channel import TraceChannel
@@ -26,20 +26,20 @@ from orchestrator.run.reply import Replies
 from orchestrator.run.resume import AlreadySent, already_sent
 from orchestrator.run.retrieval import Retriever
 from orchestrator.run.turn_loop import run_turn
-from orchestrator.stages import Ended, Opened, Paused
+from orchestrator.stages import EndedStage, Opened, PausedStage
 from orchestrator.tools.listing import ToolsUnavailable
-from orchestrator.tools.tool_calls import ToolCalls
+from orchestrator.tools.tool_calls import RunToolCalls
 from runtime import failpoints, genai, logs, telemetry
 from runtime.postgres import DatabaseUnavailable
 
 
-async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
+async def run_to_end(parts: Parts, opened: Opened) -> EndedStage | PausedStage:
     """Work until the run has ended in the log, or waits there for a person.
 
     Raises Interrupted ("shutdown" and "lost"), VersionConflict, DatabaseUnavailable: then it goes on, here or
     elsewhere.
     """
-    attempt = Attempt(parts, opened)
+    attempt = RunAttempt(parts, opened)
     log, request = logs.get_logger("inbox"), opened.request
     log.info("run_started", attempt=attempt.log.run.attempt)
     if attempt.log.run.attempt > 1:  # its slot may have ended with the worker that had it
@@ -67,7 +67,7 @@ async def run_to_end(parts: Parts, opened: Opened) -> Ended | Paused:
     return opened.ended(run, attempt.channel)
 
 
-class Attempt:
+class RunAttempt:
     """The attempt that the log has just begun. `log` is where it is recorded, `channel` where it is heard."""
 
     def __init__(self, parts: Parts, opened: Opened) -> None:
@@ -81,7 +81,7 @@ class Attempt:
         parts.register.enter(opened.running(self.channel))
         left = RUN_SECONDS + run.paused_seconds - opened.clock.seconds_since(run.requested_at)
         opened.interruption.limit(left)
-        self._tools = ToolCalls(
+        self._tools = RunToolCalls(
             *(parts.bus, opened.agent, run, opened.clock, opened.clock.after(left)),
             tool_seconds=timings.tool_seconds,
             slack_seconds=timings.tool_slack_seconds,
@@ -152,7 +152,7 @@ class Attempt:
         model = await parts.models.of(agent.provider)
         credentials = credentials_of(parts, agent)
         requested = self.log.run.output_schema
-        output = Output(agent, parts.schema_checks, model, credentials.base_url, requested)
+        output = OutputSpec(agent, parts.schema_checks, model, credentials.base_url, requested)
         return Performer(
             log=self.log,
             agent=agent,

@@ -13,7 +13,7 @@ from orchestrator.models import ModelFailure
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.cost import RoundCost
 from orchestrator.run.interruption import Interruption
-from orchestrator.run.log import Log
+from orchestrator.run.log import RunRecorder
 from runtime import logs
 
 Perform = Callable[[Compact], Awaitable[Sequence[events.Event]]]
@@ -27,7 +27,7 @@ class Compactor:
         wanted: Compaction | None,
         perform: Perform,
         *,
-        log: Log,
+        log: RunRecorder,
         channel: TraceChannel,
         cost: RoundCost,
         interruption: Interruption,

@@ -8,19 +8,19 @@ from bus import BusUnavailable
 from contracts import events, frames
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
-from conversations.aggregate.turn import Refusal
+from conversations.aggregate.turn import Rejected
 from conversations.leases.leases import Lease
 from orchestrator.parts import Parts
 from orchestrator.run.interruption import Interrupted
 from orchestrator.run.resume import already_sent
-from orchestrator.stages import Ended, Paused, Taken
+from orchestrator.stages import EndedStage, PausedStage, Taken
 from runtime import failpoints, logs
 from runtime.postgres import DatabaseUnavailable
 
 CANCELLED = "The run was cancelled."
 
 
-async def announce_end(parts: Parts, ended: Ended) -> None:
+async def announce_end(parts: Parts, ended: EndedStage) -> None:
     """Tell of a run that has ended in the log: the last numbered frame of its attempt, or a repeated one."""
     run = ended.run
     await _let_go(parts, ended, settle(parts, ended.request.account_id, run))
@@ -31,7 +31,7 @@ async def announce_end(parts: Parts, ended: Ended) -> None:
         await parts.bus.traces.publish_frame(run.trace_id, end_frame(run))
 
 
-async def announce_pause(parts: Parts, paused: Paused) -> None:
+async def announce_pause(parts: Parts, paused: PausedStage) -> None:
     """Tell of a run that waits in the log: nothing is held for it any more."""
     await _let_go(parts, paused, parts.limiter.release(paused.request.account_id, paused.trace_id))
     if paused.channel is not None:
@@ -40,7 +40,7 @@ async def announce_pause(parts: Parts, paused: Paused) -> None:
         await parts.bus.traces.publish_frame(paused.trace_id, frames.Paused(seq=0, attempt=0))
 
 
-async def refuse(parts: Parts, taken: Taken, refusal: Refusal) -> None:
+async def refuse(parts: Parts, taken: Taken, refusal: Rejected) -> None:
     """Nothing was appended, and nothing will be. Raises Interrupted where another worker may have it."""
     if not await taken.lease.wait_until_live():
         raise Interrupted("lost")

@@ -21,7 +21,7 @@ _LEAVES = events.RunCompleted | events.RunFailed | events.RunCancelled | events.
 """Behind these nobody works on the run."""
 
 
-class Log(Protocol):
+class RunRecorder(Protocol):
     """Where a run is recorded: the event store (`RunLog`), or memory alone (`rpc.recorded`)."""
 
     @property

@@ -30,17 +30,17 @@ from orchestrator.models import ModelCall, ModelFailure, Reply
 from orchestrator.models.compaction import summary_of
 from orchestrator.models.continuation import with_text
 from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
-from orchestrator.output.output import Output
+from orchestrator.output.output import OutputSpec
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.clock import RunClock
 from orchestrator.run.cost import RoundCost
-from orchestrator.run.log import Log, run_of
+from orchestrator.run.log import RunRecorder, run_of
 from orchestrator.run.reply import Replies
 from orchestrator.run.resume import AlreadySent
 from orchestrator.run.retrieval import Retriever
 from orchestrator.tools.listing import ToolListings
 from orchestrator.tools.requested import asked_for, sendable
-from orchestrator.tools.tool_calls import InputRequired
+from orchestrator.tools.tool_calls import ToolInputRequired
 from runtime import failpoints
 
 
@@ -49,7 +49,7 @@ class Tools(Protocol):
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
-    ) -> tuple[events.ToolReturned | InputRequired, ...]:
+    ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
         """What the calls of a round came to, in their order."""
 
     def recorded(self, run: Run) -> None:
@@ -66,7 +66,7 @@ class Performer:
     def __init__(
         self,
         *,
-        log: Log,
+        log: RunRecorder,
         agent: AgentConfig,
         replies: Replies,
         listings: ToolListings,
@@ -77,7 +77,7 @@ class Performer:
         cost: RoundCost,
         already: AlreadySent,
         retriever: Retriever,
-        output: Output,
+        output: OutputSpec,
         asks: bool = True,
     ) -> None:
         self._log = log
@@ -114,7 +114,7 @@ class Performer:
         """What the calls came to. Where a tool asks, all that the round waits for is asked with it."""
         outcomes = await self._tools.run(step.round, step.calls, await self.offered())
         returned = tuple(each for each in outcomes if isinstance(each, events.ToolReturned))
-        asking = [each for each in outcomes if isinstance(each, InputRequired)]
+        asking = [each for each in outcomes if isinstance(each, ToolInputRequired)]
         if not asking:
             return returned
         asked: list[tuple[Call, events.InputAsked | None]] = [

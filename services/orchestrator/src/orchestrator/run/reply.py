@@ -6,7 +6,7 @@ import msgspec
 
 from orchestrator.models import Credentials, Later, Meter, Model, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.continuation import Seam
-from orchestrator.output.output import Output
+from orchestrator.output.output import OutputSpec
 from orchestrator.run import model_span
 from orchestrator.run.channel import TraceChannel
 from runtime import logs
@@ -19,7 +19,7 @@ class Replies:
     """Asks `model`, of the provider of that name, for the replies of one attempt."""
 
     def __init__(
-        self, model: Model, provider: str, credentials: Credentials, channel: TraceChannel, output: Output
+        self, model: Model, provider: str, credentials: Credentials, channel: TraceChannel, output: OutputSpec
     ) -> None:
         self._model = model
         self._provider = provider

@@ -14,12 +14,12 @@ from orchestrator.run.channel import TraceChannel
 from orchestrator.run.clock import RunClock
 from orchestrator.run.compaction import Compactor
 from orchestrator.run.interruption import Interruption
-from orchestrator.run.log import Log
+from orchestrator.run.log import RunRecorder
 from orchestrator.run.perform import Performer
 
 
 async def run_turn(
-    log: Log,
+    log: RunRecorder,
     performer: Performer,
     channel: TraceChannel,
     compactor: Compactor,

@@ -32,7 +32,7 @@ _UNKNOWN = "The tool {} timed out; its outcome is unknown."
 _GONE = "The tool {} cannot be reached any more; the call was not run."
 
 
-class InputRequired(msgspec.Struct, frozen=True):
+class ToolInputRequired(msgspec.Struct, frozen=True):
     """The tool of `call` asks a person, and is not done."""
 
     call: Call
@@ -55,7 +55,7 @@ class InputRequired(msgspec.Struct, frozen=True):
         )
 
 
-class ToolCalls:
+class RunToolCalls:
     """The calls of `run`, as it is when an attempt at it begins. Close it when the run has ended here."""
 
     def __init__(
@@ -95,7 +95,7 @@ class ToolCalls:
 
     async def run(
         self, round_number: int, calls: tuple[Call, ...], offered: Mapping[str, ToolSpec]
-    ) -> tuple[events.ToolReturned | InputRequired, ...]:
+    ) -> tuple[events.ToolReturned | ToolInputRequired, ...]:
         """What the calls of a round came to, in their order: asked for now, and waited for."""
         if self._following is None:
             self._following = await self._traces.follow_tool_results(self._trace_id, self._take)
@@ -259,10 +259,10 @@ class ToolCalls:
                 await self._send()
                 await self._look()
 
-    def _returned(self, round_number: int, call: Call) -> events.ToolReturned | InputRequired:
+    def _returned(self, round_number: int, call: Call) -> events.ToolReturned | ToolInputRequired:
         result = self._results.get(call.call_id)
         if result is not None and result.input_requests:
-            return InputRequired(call, result.input_requests, result.request_state)
+            return ToolInputRequired(call, result.input_requests, result.request_state)
         if result is None:
             known = self._may_have_been_asked(call)
             result = ToolFinished(

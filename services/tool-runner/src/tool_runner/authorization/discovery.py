@@ -30,7 +30,7 @@ from tool_runner.authorization.scopes import advertised_scope
 from tool_runner.faults import ToolFailed
 
 
-class Found(msgspec.Struct, frozen=True):
+class TokenSource(msgspec.Struct, frozen=True):
     """Where tokens for `resource` are to be had, and with which scope."""
 
     metadata: OAuthMetadata
@@ -43,7 +43,9 @@ class Found(msgspec.Struct, frozen=True):
         return str(self.metadata.issuer)
 
 
-async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings, wider: str | None) -> Found:
+async def discover(
+    http: AuthorizationHttp, url: str, settings: OAuthSettings, wider: str | None
+) -> TokenSource:
     """Ask the tool server at `url`, then the authorization server that it names.
 
     `wider` is a scope to ask for besides. Where an issuer is configured, no other one is taken.
@@ -59,7 +61,7 @@ async def discover(http: AuthorizationHttp, url: str, settings: OAuthSettings, w
             extract_scope_from_www_auth(challenge), resource, metadata, [settings.grant, "refresh_token"]
         )
     )
-    return Found(
+    return TokenSource(
         metadata,
         resource_url_from_server_url(url) if resource is None else str(resource.resource),
         union_scopes(scope, wider),

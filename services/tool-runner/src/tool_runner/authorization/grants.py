@@ -8,8 +8,8 @@ import msgspec
 from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 
-from directory.tool_authorizations import Client, PendingLink, Tokens
-from tool_runner.authorization.discovery import Found
+from directory.tool_authorizations import Client, IssuedTokens, PendingLink
+from tool_runner.authorization.discovery import TokenSource
 from tool_runner.authorization.requests import AuthorizationHttp, made
 from tool_runner.faults import ToolFailed
 
@@ -21,7 +21,7 @@ _LONGEST_SECONDS = 10 * 366 * 86400
 class Issued(msgspec.Struct, frozen=True):
     """Tokens, and the seconds for which the access token lasts, if that was said."""
 
-    tokens: Tokens
+    tokens: IssuedTokens
     expires_in: int | None
 
     def __repr__(self) -> str:
@@ -33,13 +33,15 @@ class _Refusal(msgspec.Struct):
     error: str = ""
 
 
-async def by_credentials(http: AuthorizationHttp, client: Client, found: Found) -> Issued:
+async def by_credentials(http: AuthorizationHttp, client: Client, found: TokenSource) -> Issued:
     """A token for the client itself. Raises ToolFailed."""
     asked = {"grant_type": "client_credentials", "resource": found.resource}
     if found.scope:
         asked["scope"] = found.scope
     endpoint = str(found.metadata.token_endpoint)
-    before = Tokens(access="", refresh=None, scope=found.scope, endpoint=endpoint, resource=found.resource)
+    before = IssuedTokens(
+        access="", refresh=None, scope=found.scope, endpoint=endpoint, resource=found.resource
+    )
     return await _ask(http, client, before, asked)
 
 
@@ -52,11 +54,13 @@ async def by_code(http: AuthorizationHttp, link: PendingLink, code: str) -> Issu
         "code_verifier": link.verifier,
         "resource": link.resource,
     }
-    before = Tokens(access="", refresh=None, scope=link.scope, endpoint=link.endpoint, resource=link.resource)
+    before = IssuedTokens(
+        access="", refresh=None, scope=link.scope, endpoint=link.endpoint, resource=link.resource
+    )
     return await _ask(http, link.client, before, asked)
 
 
-async def by_refresh(http: AuthorizationHttp, client: Client, tokens: Tokens) -> Issued:
+async def by_refresh(http: AuthorizationHttp, client: Client, tokens: IssuedTokens) -> Issued:
     """The next tokens; where no other refresh token is issued the old one stays. Raises ToolFailed."""
     asked = {
         "grant_type": "refresh_token",
@@ -66,7 +70,9 @@ async def by_refresh(http: AuthorizationHttp, client: Client, tokens: Tokens) ->
     return await _ask(http, client, tokens, asked)
 
 
-async def _ask(http: AuthorizationHttp, client: Client, before: Tokens, asked: dict[str, str]) -> Issued:
+async def _ask(
+    http: AuthorizationHttp, client: Client, before: IssuedTokens, asked: dict[str, str]
+) -> Issued:
     headers = {"accept": "application/json"}
     if asked["grant_type"] != "client_credentials":  # as public clients have to, and others may
         asked["client_id"] = client.id

@@ -23,8 +23,8 @@ from directory.tool_authorizations import (
     Authorization,
     Client,
     PendingLink,
-    Place,
-    Secrets,
+    SealedSecrets,
+    ServerPlace,
     find,
     keep_link,
     keep_tokens,
@@ -36,7 +36,7 @@ from net_guard.addresses import looking_up_for
 from runtime import logs
 from runtime.postgres import connection
 from tool_runner.authorization import grants
-from tool_runner.authorization.discovery import Found, discover
+from tool_runner.authorization.discovery import TokenSource, discover
 from tool_runner.authorization.requests import made
 from tool_runner.authorization.tokens import Authorizations
 from tool_runner.faults import ToolFailed
@@ -45,7 +45,7 @@ LINK_SECONDS = 600
 _CLIENT_NAME = "Agent Chat Service"
 
 
-class Links:
+class AuthorizationLinks:
     """Answers AuthorizeServer and FinishAuthorization."""
 
     def __init__(self, authorizations: Authorizations, redirect_uri: str | None) -> None:
@@ -61,7 +61,7 @@ class Links:
         asked = wire.decode_message(authorizations.AuthorizeServer, data)
         try:
             with looking_up_for(asked.account_id):
-                url = await self._link(Place(asked.account_id, asked.agent_id, asked.server))
+                url = await self._link(ServerPlace(asked.account_id, asked.agent_id, asked.server))
             return wire.encode(authorizations.AuthorizationLinked(url=url))
         except (ToolFailed, SealBroken) as error:
             return wire.encode(authorizations.AuthorizationLinked(detail=_detail(error)))
@@ -79,7 +79,7 @@ class Links:
             self._log.warning("authorization_failed", fault=str(error))
             return wire.encode(authorizations.AuthorizationFinished(ok=False, detail=_detail(error)))
 
-    async def _link(self, place: Place) -> str:
+    async def _link(self, place: ServerPlace) -> str:
         if self._redirect_uri is None:
             raise ToolFailed("authorization", "AGENTCHAT_PUBLIC_URL is not set, so no answer could come back")
         async with connection(self._all.pool) as conn:
@@ -123,7 +123,7 @@ class Links:
             asked["scope"] = server.scope
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}"
 
-    async def _client(self, found: Authorization, server: Found, redirect_uri: str) -> Client:
+    async def _client(self, found: Authorization, server: TokenSource, redirect_uri: str) -> Client:
         """The configured client, or one that registers itself now (RFC 7591). Raises ToolFailed."""
         if found.settings.client_id is not None and found.secrets.client is not None:
             return found.secrets.client
@@ -166,7 +166,7 @@ class Links:
         async with locked(self._all.pool, place) as conn:
             found = await find(conn, self._all.sealer, place)
             wider = None if found is None else found.secrets.wider
-            kept = Secrets(client=link.client, tokens=issued.tokens, wider=wider)
+            kept = SealedSecrets(client=link.client, tokens=issued.tokens, wider=wider)
             stored = await keep_tokens(
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
             )

@@ -13,9 +13,9 @@ from directory.errors import SealBroken
 from directory.secrets import Sealer
 from directory.tool_authorizations import (
     Authorization,
-    Place,
-    Secrets,
-    Tokens,
+    IssuedTokens,
+    SealedSecrets,
+    ServerPlace,
     find,
     keep_tokens,
     locked,
@@ -53,7 +53,7 @@ class Authorizations:
         self.http = http
         self.turns = FairSlots(AT_ONCE)
 
-    def tokens(self, place: Place, url: str) -> "AccessTokens":
+    def tokens(self, place: ServerPlace, url: str) -> "AccessTokens":
         """Those for the server at `url`."""
         return AccessTokens(self, place, url)
 
@@ -61,7 +61,7 @@ class Authorizations:
 class AccessTokens:
     """`current` is asked before each request; `instead_of` and `wider` after the server has refused one."""
 
-    def __init__(self, authorizations: Authorizations, place: Place, url: str) -> None:
+    def __init__(self, authorizations: Authorizations, place: ServerPlace, url: str) -> None:
         self._all = authorizations
         self._place = place
         self._url = url
@@ -208,7 +208,9 @@ class AccessTokens:
                 await need_authorization(conn, self._all.sealer, self._place, found.id, secrets, detail)
             raise
 
-    async def _renewed(self, found: Authorization, tokens: Tokens | None, *, enough: bool = True) -> str:
+    async def _renewed(
+        self, found: Authorization, tokens: IssuedTokens | None, *, enough: bool = True
+    ) -> str:
         issued = await self._issued(found, tokens)
         await self._keep(found, issued, enough=enough)
         # Not earlier than now, however short it lasts: its own request takes it.
@@ -218,7 +220,7 @@ class AccessTokens:
         self._log.info("token_issued", expires_in=issued.expires_in)
         return issued.tokens.access
 
-    async def _issued(self, found: Authorization, tokens: Tokens | None) -> Issued:
+    async def _issued(self, found: Authorization, tokens: IssuedTokens | None) -> Issued:
         client = found.secrets.client
         if found.settings.grant == "client_credentials" and client is not None:
             return await grants.by_credentials(
@@ -232,7 +234,7 @@ class AccessTokens:
 
     async def _keep(self, found: Authorization, issued: Issued, *, enough: bool) -> None:
         """Store it by a connection of its own, again where Postgres breaks off: the old one may be dead."""
-        secrets: Secrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
+        secrets: SealedSecrets = msgspec.structs.replace(found.secrets, tokens=issued.tokens)
         for left in reversed(range(_SAVES)):
             try:
                 async with connection(self._all.pool) as conn:

@@ -13,14 +13,14 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from contracts import messages
 from runtime import genai, logs, telemetry
 from tool_runner.calls.output import error_output, rendered
-from tool_runner.faults import Fault, Kind, ToolFailed
+from tool_runner.faults import Kind, ToolFailed, ToolFault
 from tool_runner.redaction import redacted_json
 from tool_runner.servers.agents import AgentServers
 from tool_runner.servers.elicitation import MAX_LEGS, InputRequired, Leg
-from tool_runner.servers.pool import Server, ServerPool
+from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.listing import is_allowed
-from tool_runner.tools.tool import Tool
+from tool_runner.tools.tool import OfferedTool
 
 _CANCELLED = 10_000
 
@@ -66,7 +66,7 @@ class Executor:
             if call.run == run:
                 call.end("cancelled")
 
-    async def server(self, request: messages.ToolRequested) -> Server:
+    async def server(self, request: messages.ToolRequested) -> ToolServer:
         """Where a call goes, if its run goes on and the agent may use that tool.
 
         Raises ToolFailed, DatabaseUnavailable.
@@ -78,7 +78,7 @@ class Executor:
                 return self._servers.get(request.account_id, config)
         raise ToolFailed("not_offered", "no such server, or not allowed")
 
-    async def tool(self, server: Server, request: messages.ToolRequested, deadline: float) -> Tool:
+    async def tool(self, server: ToolServer, request: messages.ToolRequested, deadline: float) -> OfferedTool:
         """The tool as the server lists it now. Raises ToolFailed."""
         async with self._boundary(request):
             try:
@@ -91,7 +91,7 @@ class Executor:
         return tool
 
     async def run(
-        self, server: Server, tool: Tool, request: messages.ToolRequested, limit: TimeLimit
+        self, server: ToolServer, tool: OfferedTool, request: messages.ToolRequested, limit: TimeLimit
     ) -> CallToolResult | InputRequired:
         """Call the tool, until `limit`. Raises ToolFailed."""
         leg = Leg(request.leg, request.responses, request.request_state)
@@ -105,7 +105,7 @@ class Executor:
     def finished(
         self,
         request: messages.ToolRequested,
-        outcome: CallToolResult | InputRequired | Fault,
+        outcome: CallToolResult | InputRequired | ToolFault,
         began: float,
         secrets: Sequence[str] = (),
     ) -> messages.ToolFinished:
@@ -118,8 +118,8 @@ class Executor:
         match outcome:
             case InputRequired():
                 asked, fault, detail = outcome, "", ""
-                output = error_output(Fault("input").words)
-            case Fault():
+                output = error_output(ToolFault("input").words)
+            case ToolFault():
                 output = error_output(outcome.words)
                 fault, detail = str(outcome.kind), outcome.detail
             case CallToolResult():
@@ -174,7 +174,7 @@ class Executor:
 
 
 @contextmanager
-def _span(server: Server, request: messages.ToolRequested) -> Iterator[Span]:
+def _span(server: ToolServer, request: messages.ToolRequested) -> Iterator[Span]:
     """The MCP client's span; its context goes to the server, in the call's `_meta`."""
     attributes = {
         genai.MCP_METHOD_NAME: "tools/call",

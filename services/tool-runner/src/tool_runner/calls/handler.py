@@ -24,9 +24,9 @@ from tool_runner.calls.progress import earlier_news, progress_told
 from tool_runner.calls.result_quota import ResultQuota
 from tool_runner.calls.slots import Slots
 from tool_runner.clock import DatabaseClock, moment
-from tool_runner.faults import Fault, ToolFailed
+from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.servers.elicitation import InputRequired
-from tool_runner.servers.pool import Server
+from tool_runner.servers.pool import ToolServer
 from tool_runner.time_limit import TimeLimit
 
 _PUBLISH_SECONDS = 30.0
@@ -102,8 +102,8 @@ class CallHandler:
             request = replace(request, deadline=earlier.deadline or request.deadline)
         failpoints.reach("tool-runner-received")
         began = time.perf_counter()
-        outcome: CallToolResult | InputRequired | Fault | None
-        server: Server | None = None
+        outcome: CallToolResult | InputRequired | ToolFault | None
+        server: ToolServer | None = None
         try:
             left = await self._seconds_left(request)
             server = await self._executor.server(request)
@@ -117,7 +117,7 @@ class CallHandler:
             finished = self._executor.finished(request, outcome, began, secrets)
             size = len(wire.encode(finished))
             if not self._quota.take(request.account_id, size, time.monotonic()):
-                finished = self._executor.finished(request, Fault("crowded"), began)
+                finished = self._executor.finished(request, ToolFault("crowded"), began)
             failpoints.reach("tool-runner-called")
             await self._publish(finished)
             failpoints.reach("tool-runner-published")
@@ -135,8 +135,8 @@ class CallHandler:
         return left
 
     async def _in_turn(
-        self, delivery: Delivery, request: messages.ToolRequested, server: Server, left: float
-    ) -> CallToolResult | InputRequired | Fault | None:
+        self, delivery: Delivery, request: messages.ToolRequested, server: ToolServer, left: float
+    ) -> CallToolResult | InputRequired | ToolFault | None:
         """What came of the call, once it is its account's turn; None if it is not this process's to tell.
 
         Raises ToolFailed where it did not begin here.
@@ -176,8 +176,8 @@ class CallHandler:
         return TimeLimit(min(now + seconds, ends), seconds=seconds, latest=latest)
 
     async def _outcome(
-        self, delivery: Delivery, request: messages.ToolRequested, server: Server, limit: TimeLimit
-    ) -> CallToolResult | InputRequired | Fault | None:
+        self, delivery: Delivery, request: messages.ToolRequested, server: ToolServer, limit: TimeLimit
+    ) -> CallToolResult | InputRequired | ToolFault | None:
         """What came of the call, by `limit`; None if it is not this process's to tell.
 
         Raises ToolFailed where it did not begin here.
@@ -228,8 +228,8 @@ class CallHandler:
         raise ToolFailed("lost", f"begun by {execution.runner}")
 
     async def _unless_begun(
-        self, delivery: Delivery, request: messages.ToolRequested, fault: Fault
-    ) -> Fault | None:
+        self, delivery: Delivery, request: messages.ToolRequested, fault: ToolFault
+    ) -> ToolFault | None:
         """Why a call did not begin here; `lost` if it has begun before, and None if that is not to be told.
 
         A runner that began it may have died or been paused since. Raises DatabaseUnavailable.
@@ -239,7 +239,7 @@ class CallHandler:
             return fault
         if await self._is_published_or_running(delivery, request, execution):
             return None
-        return Fault("lost", f"begun by {execution.runner}", writing=True)
+        return ToolFault("lost", f"begun by {execution.runner}", writing=True)
 
     async def _is_published_or_running(
         self, delivery: Delivery, request: messages.ToolRequested, execution: Execution
@@ -264,7 +264,7 @@ class CallHandler:
         if seconds < left:
             await delivery.nak(seconds)
         else:
-            busy = Fault("busy", f"put back {delivery.attempt - 1} times")
+            busy = ToolFault("busy", f"put back {delivery.attempt - 1} times")
             fault = await self._unless_begun(delivery, request, busy)
             if fault is not None:
                 await self._publish(self._executor.finished(request, fault, time.perf_counter()))

@@ -10,8 +10,8 @@ import httpx2
 
 from net_guard.network import ERRORS
 from runtime.fair_slots import KeySlots
-from tool_runner.faults import Fault
-from tool_runner.http.exchange import Exchange, TooLarge
+from tool_runner.faults import ToolFault
+from tool_runner.http.call_budget import CallBudget, TooLarge
 from tool_runner.http.network import fault_of
 from tool_runner.http.surrogates import LoneSurrogates
 
@@ -25,7 +25,9 @@ class BoundedBody(httpx2.AsyncByteStream):
     that the MCP client takes as this call's own.
     """
 
-    def __init__(self, raw: AsyncIterable[bytes], exchange: Exchange, large: KeySlots, encoding: str) -> None:
+    def __init__(
+        self, raw: AsyncIterable[bytes], exchange: CallBudget, large: KeySlots, encoding: str
+    ) -> None:
         self._raw = raw
         self._exchange = exchange
         self._large = large
@@ -41,9 +43,9 @@ class BoundedBody(httpx2.AsyncByteStream):
                     yield surrogates.replaced(piece)
             yield surrogates.rest
         except TooLarge as error:
-            raise self._failed(Fault("oversized")) from error
+            raise self._failed(ToolFault("oversized")) from error
         except zlib.error as error:
-            raise self._failed(Fault("protocol", "not decodable")) from error
+            raise self._failed(ToolFault("protocol", "not decodable")) from error
         except ERRORS as error:
             raise self._failed(fault_of(error)) from error
 
@@ -57,7 +59,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         async with self._exchange.reading():
             return await anext(chunks, None)
 
-    def _failed(self, fault: Fault) -> httpx2.StreamError:
+    def _failed(self, fault: ToolFault) -> httpx2.StreamError:
         self._exchange.fail(fault)
         return httpx2.StreamError(fault.kind)
 

@@ -5,22 +5,22 @@ import ssl
 import httpcore2
 
 from net_guard import AddressRefused, Unresolved
-from tool_runner.faults import Fault
+from tool_runner.faults import ToolFault
 
 
-def fault_of(error: BaseException) -> Fault:
+def fault_of(error: BaseException) -> ToolFault:
     """What one of ERRORS means."""
     match error:
         case AddressRefused():
-            return Fault("address", f"{error}; AGENTCHAT_MCP_ALLOW lists addresses of one's own")
+            return ToolFault("address", f"{error}; AGENTCHAT_MCP_ALLOW lists addresses of one's own")
         case httpcore2.ConnectError() if _is_of_tls(error):
-            return Fault("certificate", _line(error))
+            return ToolFault("certificate", _line(error))
         case Unresolved() | httpcore2.ConnectError() | httpcore2.ConnectTimeout():
-            return Fault("unreachable", _line(error))
+            return ToolFault("unreachable", _line(error))
         case TimeoutError() | httpcore2.TimeoutException():
-            return Fault("timeout", _line(error))
+            return ToolFault("timeout", _line(error))
         case _:
-            return Fault("broken", f"{type(error).__name__} {_line(error)}".strip())
+            return ToolFault("broken", f"{type(error).__name__} {_line(error)}".strip())
 
 
 def _is_of_tls(error: BaseException | None) -> bool:

@@ -1,4 +1,4 @@
-"""The one door to tool servers' HTTP: judged addresses, bounded bytes, an absolute deadline.
+"""All HTTP to tool servers: judged addresses, bounded bytes, an absolute deadline.
 
 A failure becomes an answer with status 502, and its Fault is left in the exchange: an exception out of a
 transport would end the MCP session, and with it every other call on it.
@@ -21,9 +21,9 @@ from net_guard.transport import judged
 from runtime.fair_slots import KeySlots
 from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
-from tool_runner.faults import Fault, ToolFailed
+from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.http.body import BoundedBody
-from tool_runner.http.exchange import Exchange, current
+from tool_runner.http.call_budget import CallBudget, current
 from tool_runner.http.network import fault_of
 from tool_runner.redaction import secrets_of
 
@@ -43,7 +43,7 @@ class _Sent(msgspec.Struct):
     id: int | str | None = None
 
 
-class GuardedTransport(httpx2.AsyncBaseTransport):
+class ToolServerTransport(httpx2.AsyncBaseTransport):
     """HTTP/1.1 to one tool server. `session_lost` is set once the server seems not to know the session."""
 
     def __init__(
@@ -110,7 +110,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         with contextlib.suppress(*ERRORS):
             await self._pool.aclose()
 
-    async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: Exchange) -> httpx2.Response:
+    async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: CallBudget) -> httpx2.Response:
         url = request.url
         response = await self._response(request)
         if response.status == 401 and self._tokens is not None:
@@ -126,11 +126,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         received = httpx2.Headers(response.headers)
         fault = _judged(sent, response.status, _media_type(received))
         if scope is not None:
-            fault = Fault("scope", f"the tool server wants the scope {scope}")
+            fault = ToolFault("scope", f"the tool server wants the scope {scope}")
         if "mcp-session-id" in request.headers and response.status in (400, 404, 410):
             self.session_lost = True
             if response.status == 404:
-                fault = Fault("expired")
+                fault = ToolFault("expired")
         if fault is None:
             exchange.answered()
         else:
@@ -169,7 +169,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         except ToolFailed as failed:
             exchange.fail(failed.fault)
         except TimeoutError:
-            exchange.fail(Fault("timeout", "no token in time"))
+            exchange.fail(ToolFault("timeout", "no token in time"))
         else:
             return True
         return False
@@ -180,7 +180,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     def _post_aside(self, request: httpx2.Request) -> None:
         async def post() -> None:
-            exchange = Exchange(asyncio.get_running_loop().time() + CONNECT_SECONDS)
+            exchange = CallBudget(asyncio.get_running_loop().time() + CONNECT_SECONDS)
             with contextlib.suppress(ToolFailed, *ERRORS):
                 async with asyncio.timeout_at(exchange.deadline):
                     response = await self._answer(request, _Sent(), exchange)
@@ -198,16 +198,16 @@ def _sent(request: httpx2.Request) -> _Sent:
         return _Sent()
 
 
-def _judged(sent: _Sent, status: int, media_type: str) -> Fault | None:
+def _judged(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
     """What a failure of the call will have to be put down to, if this answer is why."""
     if status in (401, 403):
-        return Fault("credentials", f"HTTP {status}")
+        return ToolFault("credentials", f"HTTP {status}")
     if status in _REDIRECTS:
-        return Fault("redirect", f"HTTP {status}")
+        return ToolFault("redirect", f"HTTP {status}")
     if status >= 400:
-        return Fault("status", f"HTTP {status}")
+        return ToolFault("status", f"HTTP {status}")
     if sent.method and sent.id is not None and (status != 200 or media_type not in _ANSWERS):
-        return Fault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
+        return ToolFault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
     return None
 
 

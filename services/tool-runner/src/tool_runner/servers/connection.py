@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from runtime import logs
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.session import Session
+from tool_runner.servers.session import ToolSession
 from tool_runner.shared_task import shared
 
-MakeSession = Callable[[bool], Session]
+MakeSession = Callable[[bool], ToolSession]
 """A new session; True for a server that is known to want a handshake."""
 
 _BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -20,9 +20,9 @@ class ServerConnection:
     def __init__(self, name: str, make_session: MakeSession) -> None:
         self._make_session = make_session
         self._handshake = False
-        self._session: Session | None = None
-        self._opening: asyncio.Task[Session] | None = None
-        self._retiring: dict[Session, asyncio.Task[None]] = {}
+        self._session: ToolSession | None = None
+        self._opening: asyncio.Task[ToolSession] | None = None
+        self._retiring: dict[ToolSession, asyncio.Task[None]] = {}
         self._failures = 0
         self._failed = ToolFailed("unreachable")
         self._retry_at = 0.0
@@ -33,7 +33,7 @@ class ServerConnection:
         """What the newest session speaks; empty before the first."""
         return self._session.protocol_version if self._session is not None else ""
 
-    async def session(self) -> Session:
+    async def session(self) -> ToolSession:
         """A session that is alive. Raises ToolFailed, at once for some time after a failure."""
         if self._session is not None and self._session.alive:
             return self._session
@@ -52,7 +52,7 @@ class ServerConnection:
         sessions = [*self._retiring, *([self._session] if self._session is not None else [])]
         await asyncio.gather(*(session.close() for session in sessions))
 
-    async def _open(self) -> Session:
+    async def _open(self) -> ToolSession:
         previous, self._session = self._session, None
         if previous is not None:
             self._retire(previous)
@@ -75,7 +75,7 @@ class ServerConnection:
         self._log.info("session_opened", protocol_version=session.protocol_version)
         return session
 
-    def _retire(self, session: Session) -> None:
+    def _retire(self, session: ToolSession) -> None:
         task = asyncio.create_task(session.retire())
         self._retiring[session] = task
         task.add_done_callback(lambda _: self._retiring.pop(session, None))

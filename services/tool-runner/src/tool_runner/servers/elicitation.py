@@ -33,7 +33,7 @@ from contracts.values import Elicitation
 from net_guard import AddressRefused
 from tool_runner.faults import ToolFailed
 from tool_runner.redaction import redacted, redacted_value
-from tool_runner.tools.schemas import Schema, Unfit, normalized
+from tool_runner.tools.schemas import Schema, UnfitSchema, normalized
 
 MAX_LEGS = 8
 """A call is made again so often at most."""
@@ -72,7 +72,7 @@ class InputRequired(msgspec.Struct, frozen=True):
     request_state: str | None = None
 
 
-class Reader:
+class ElicitationReader:
     """Makes a server's elicitations fit to be shown. `check_link` raises AddressRefused, ValueError."""
 
     def __init__(self, secrets: Callable[[], Sequence[str]], check_link: Callable[[str], None]) -> None:
@@ -126,7 +126,7 @@ class Reader:
 class Asking:
     """One call to a server that asks while it is open, or that refuses it for links."""
 
-    def __init__(self, reader: Reader, leg: Leg) -> None:
+    def __init__(self, reader: ElicitationReader, leg: Leg) -> None:
         self._reader = reader
         self._said = leg.responses
         self._left = list(leg.responses)
@@ -216,7 +216,7 @@ def _few(requests: tuple[InputRequest, ...]) -> tuple[InputRequest, ...]:
 def _schema(given: Schema) -> Schema:
     try:
         schema = normalized(given)
-    except Unfit as unfit:
+    except UnfitSchema as unfit:
         raise ToolFailed("input", str(unfit)) from unfit
     if len(msgspec.json.encode(schema)) > _SCHEMA_BYTES:
         raise ToolFailed("input", "its schema is larger than 16 KiB")

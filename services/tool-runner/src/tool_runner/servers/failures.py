@@ -10,7 +10,7 @@ from mcp_types import CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT
 
 from contracts.text import cleaned
 from tool_runner.faults import ToolFailed
-from tool_runner.http.exchange import Exchange, exchange_until
+from tool_runner.http.call_budget import CallBudget, exchange_until
 from tool_runner.redaction import redacted
 from tool_runner.time_limit import TimeLimit
 
@@ -36,7 +36,7 @@ ERRORS = (
 
 
 @contextlib.asynccontextmanager
-async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[Exchange]:
+async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> AsyncIterator[CallBudget]:
     """Ask a server within this block, until `limit`.
 
     Raises ToolFailed only, as `failure` makes it; `secrets` are asked for then.
@@ -49,7 +49,7 @@ async def asking(limit: TimeLimit, secrets: Callable[[], Sequence[str]]) -> Asyn
             raise failure(exchange, error, secrets()) from error
 
 
-def failure(exchange: Exchange, error: Exception, secrets: Sequence[str]) -> ToolFailed:
+def failure(exchange: CallBudget, error: Exception, secrets: Sequence[str]) -> ToolFailed:
     """Why `error` was raised: what the transport has seen, else what the client says.
 
     `secrets`, which the server was sent, are in none of it, whatever the server said.
@@ -59,7 +59,7 @@ def failure(exchange: Exchange, error: Exception, secrets: Sequence[str]) -> Too
     return ToolFailed(fault.kind, detail[:_DETAIL_CHARS], said[:_SAID_CHARS])
 
 
-def _failure(exchange: Exchange, error: Exception) -> ToolFailed:
+def _failure(exchange: CallBudget, error: Exception) -> ToolFailed:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     fault = exchange.fault

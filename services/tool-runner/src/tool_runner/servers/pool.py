@@ -13,23 +13,23 @@ from typing import Any
 from mcp_types import CallToolResult
 
 from directory.agents import McpServer
-from directory.tool_authorizations import Place
+from directory.tool_authorizations import ServerPlace
 from net_guard import Guard
 from runtime import logs
 from runtime.fair_slots import FairSlots, KeySlots
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
-from tool_runner.http.exchange import LARGE_AT_ONCE
-from tool_runner.http.transport import GuardedTransport
+from tool_runner.http.call_budget import LARGE_AT_ONCE
+from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers.agents import AuthorizedServer
 from tool_runner.servers.connection import MakeSession, ServerConnection
 from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
 from tool_runner.servers.failures import GRACE_SECONDS
-from tool_runner.servers.session import Session
+from tool_runner.servers.session import ToolSession
 from tool_runner.shared_task import shared
 from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.tool import LeftOut, Tool, checked_tools
+from tool_runner.tools.tool import LeftOut, OfferedTool, checked_tools
 
 LISTING_SECONDS = 60.0
 IDLE_SECONDS = 600.0
@@ -38,12 +38,12 @@ _LIST_SECONDS = 8.0
 _TIDY_SECONDS = 30.0
 _NAMED = 5
 
-Tools = Mapping[str, Tool]
+Tools = Mapping[str, OfferedTool]
 _Key = tuple[str, str, tuple[tuple[str, str], ...], str, bool]
 """Account, address, headers, authorisation, and whether it may ask persons."""
 
 
-class Server:
+class ToolServer:
     """One tool server under one set of credentials."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Server:
         self._connection = ServerConnection(name, make_session)
         self._listing: asyncio.Task[Tools] | None = None
         self._tools: Tools = MappingProxyType({})
-        self._listed_by: Session | None = None
+        self._listed_by: ToolSession | None = None
         self._listing_seconds = listing_seconds
         self._fresh_until = 0.0
         self._log = logs.get_logger("servers").bind(server=name)
@@ -90,7 +90,7 @@ class Server:
         return await self._listed()
 
     async def call(
-        self, tool: Tool, arguments: dict[str, Any], limit: TimeLimit, leg: Leg = FIRST_LEG
+        self, tool: OfferedTool, arguments: dict[str, Any], limit: TimeLimit, leg: Leg = FIRST_LEG
     ) -> CallToolResult | InputRequired:
         """Run a tool, until `limit`. Raises ToolFailed.
 
@@ -124,7 +124,7 @@ class Server:
             self._listing.cancel()
         await self._connection.close()
 
-    async def _ready(self) -> Session:
+    async def _ready(self) -> ToolSession:
         """A session that has listed the tools: only so does it know which arguments go into headers too."""
         session = await self._connection.session()
         if session is not self._listed_by:
@@ -167,10 +167,10 @@ class ServerPool:
         self._max_servers = max_servers
         self._listing_seconds = listing_seconds
         self._large = FairSlots(LARGE_AT_ONCE)
-        self._servers: dict[_Key, Server] = {}
+        self._servers: dict[_Key, ToolServer] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def get(self, account_id: str, config: McpServer) -> Server:
+    def get(self, account_id: str, config: McpServer) -> ToolServer:
         """The server that an agent's configuration names. Raises ToolFailed if too many are in use."""
         authorized = config.authorization_id if isinstance(config, AuthorizedServer) else ""
         headers = tuple(sorted(config.headers.items()))
@@ -180,7 +180,7 @@ class ServerPool:
             self._make_room(account_id)
             tokens = self._tokens(account_id, config)
             make = self._maker(account_id, config, tokens)
-            server = self._servers[key] = Server(
+            server = self._servers[key] = ToolServer(
                 config.name,
                 make,
                 secrets_of(config.headers),
@@ -189,7 +189,7 @@ class ServerPool:
             )
         return server
 
-    async def look(self, account_id: str, config: McpServer) -> tuple[dict[str, Tool], list[LeftOut]]:
+    async def look(self, account_id: str, config: McpServer) -> tuple[dict[str, OfferedTool], list[LeftOut]]:
         """The tools of a server by a session of its own, closed again, and those not offered.
 
         Raises ToolFailed.
@@ -245,14 +245,16 @@ class ServerPool:
     def _tokens(self, account_id: str, config: McpServer) -> AccessTokens | None:
         if not isinstance(config, AuthorizedServer) or self._authorizations is None:
             return None
-        return self._authorizations.tokens(Place(account_id, config.agent_id, config.name), config.url)
+        return self._authorizations.tokens(ServerPlace(account_id, config.agent_id, config.name), config.url)
 
     def _maker(self, account_id: str, config: McpServer, tokens: AccessTokens | None) -> MakeSession:
-        def make(handshake: bool) -> Session:
+        def make(handshake: bool) -> ToolSession:
             large = KeySlots(self._large, account_id)
-            transport = GuardedTransport(self._guard, account_id, self._tls, large, tokens)
+            transport = ToolServerTransport(self._guard, account_id, self._tls, large, tokens)
             check_link = self._guard.check_url if config.elicitation else None
-            return Session(config.url, config.headers, transport, handshake=handshake, check_link=check_link)
+            return ToolSession(
+                config.url, config.headers, transport, handshake=handshake, check_link=check_link
+            )
 
         return make
 

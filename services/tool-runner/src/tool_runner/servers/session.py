@@ -18,11 +18,11 @@ from pydantic import TypeAdapter
 
 from runtime import logs
 from tool_runner.faults import ToolFailed
-from tool_runner.http.exchange import RESPONSE_BYTES, begin_exchange
-from tool_runner.http.transport import GuardedTransport
+from tool_runner.http.call_budget import RESPONSE_BYTES, begin_exchange
+from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
 from tool_runner.servers import failures
-from tool_runner.servers.elicitation import Asking, InputRequired, Leg, Reader, on_elicitation
+from tool_runner.servers.elicitation import Asking, ElicitationReader, InputRequired, Leg, on_elicitation
 from tool_runner.servers.failures import asking
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.pages import Entry, page_of_tools
@@ -44,22 +44,22 @@ _OURS = (
 )
 
 
-class Session:
+class ToolSession:
     """A session with one server under one set of credentials. Opened once, and not again after it ended."""
 
     def __init__(
         self,
         url: str,
         headers: Mapping[str, str],
-        transport: GuardedTransport,
+        transport: ToolServerTransport,
         *,
         handshake: bool,
         check_link: Callable[[str], None] | None,
     ) -> None:
         """`handshake`: the server is known to want one, so it is not probed for the stateless protocol.
 
-        `check_link` judges links that the server asks a person to open, as `Reader` has it; None: it is told
-        that nobody can be asked.
+        `check_link` judges links that the server asks a person to open, as `ElicitationReader` has it; None:
+        it is told that nobody can be asked.
         """
         self._url = url
         self._header_secrets = secrets_of(headers)
@@ -68,7 +68,7 @@ class Session:
             transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
         )
         self._mode = "legacy" if handshake else "auto"
-        self._reader = None if check_link is None else Reader(self.secrets, check_link)
+        self._reader = None if check_link is None else ElicitationReader(self.secrets, check_link)
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._opened_at = asyncio.get_running_loop().time()
         self._closing = asyncio.Event()

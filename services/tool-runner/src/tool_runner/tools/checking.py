@@ -13,7 +13,7 @@ from tool_runner.faults import ToolFailed
 from tool_runner.servers.agents import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.tools.listing import is_allowed
-from tool_runner.tools.tool import LeftOut, Tool
+from tool_runner.tools.tool import LeftOut, OfferedTool
 
 _NAMED = 5
 _SILENT = "The tool server did not answer in time."
@@ -53,7 +53,9 @@ class Checking:
         return msgspec.structs.replace(found, ms=round((time.perf_counter() - began) * 1000))
 
 
-def _listed(config: McpServer, tools: dict[str, Tool], left_out: list[LeftOut]) -> messages.ServerCheck:
+def _listed(
+    config: McpServer, tools: dict[str, OfferedTool], left_out: list[LeftOut]
+) -> messages.ServerCheck:
     policy = config.require_approval
     asked = policy.names if isinstance(policy, ApprovalRules) else ()
     named = dict.fromkeys((*(config.allowed_tools or ()), *asked))

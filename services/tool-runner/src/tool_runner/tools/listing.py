@@ -11,7 +11,7 @@ from tool_runner.faults import ToolFailed
 from tool_runner.servers.agents import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.tools.names import visible_names
-from tool_runner.tools.tool import Tool
+from tool_runner.tools.tool import OfferedTool
 
 
 class Listing:
@@ -33,7 +33,7 @@ class Listing:
             reason = messages.UnavailableServer(server="*", reason=failed.fault.words)
             return messages.ToolsListed(tools=(), unavailable=(reason,))
         results = await asyncio.gather(*(self._listed(request.account_id, server) for server in servers))
-        found: list[tuple[str, Tool]] = []
+        found: list[tuple[str, OfferedTool]] = []
         unavailable = []
         for server, result in zip(servers, results, strict=True):
             if isinstance(result, ToolFailed):
@@ -42,7 +42,7 @@ class Listing:
                 found += [(server.name, tool) for tool in result]
         return messages.ToolsListed(tools=_specs(found), unavailable=tuple(unavailable))
 
-    async def _listed(self, account_id: str, config: McpServer) -> list[Tool] | ToolFailed:
+    async def _listed(self, account_id: str, config: McpServer) -> list[OfferedTool] | ToolFailed:
         try:
             async with asyncio.timeout(TOOLS_LISTED_SECONDS):
                 tools = await self._servers.get(account_id, config).tools()
@@ -58,7 +58,7 @@ def is_allowed(config: McpServer, tool: str) -> bool:
     return config.allowed_tools is None or tool in config.allowed_tools
 
 
-def _specs(found: Iterable[tuple[str, Tool]]) -> tuple[ToolSpec, ...]:
+def _specs(found: Iterable[tuple[str, OfferedTool]]) -> tuple[ToolSpec, ...]:
     by_place = {(server, tool.name): tool for server, tool in found}
     names = visible_names(tuple(by_place))
     specs = (

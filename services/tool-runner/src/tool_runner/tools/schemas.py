@@ -22,15 +22,15 @@ _TYPES = {"null", "boolean", "object", "array", "number", "string", "integer"}
 Schema = dict[str, Any]
 
 
-class Unfit(Exception):  # noqa: N818 - an outcome
+class UnfitSchema(Exception):  # noqa: N818 - an outcome
     """The schema cannot be offered to a model; the text says why."""
 
 
 def normalized(schema: Schema) -> Schema:
-    """`schema` as the provider takes it. Raises Unfit."""
+    """`schema` as the provider takes it. Raises UnfitSchema."""
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
-        raise Unfit("its input is not an object")
+        raise UnfitSchema("its input is not an object")
     root = _flattened({key: value for key, value in schema.items() if key not in ("$schema", "$id")})
     found = _normalized(root, _DEPTH)
     assert isinstance(found, dict)
@@ -40,7 +40,7 @@ def normalized(schema: Schema) -> Schema:
         del found["required"]
     result: Schema = cleaned_json(found)
     if len(msgspec.json.encode(result)) > MAX_BYTES:
-        raise Unfit("its schema is larger than 64 KiB")
+        raise UnfitSchema("its schema is larger than 64 KiB")
     return result
 
 
@@ -62,12 +62,14 @@ def _flattened(root: Schema) -> Schema:
 
 
 def _named(found: Schema) -> Schema:
-    """The root's properties whose names the provider takes. Raises Unfit where a required one has to go."""
+    """The root's properties whose names the provider takes. Raises UnfitSchema where a required one has to
+    go.
+    """
     properties: Schema = found.get("properties", {})
     bad = [name for name in properties if not _PROPERTY.match(name)]
     for name in bad:
         if name in found.get("required", ()):
-            raise Unfit(f"a required property has an unusable name: {name[:80]}")
+            raise UnfitSchema(f"a required property has an unusable name: {name[:80]}")
     return {name: value for name, value in properties.items() if name not in bad}
 
 
@@ -78,7 +80,7 @@ def _normalized(schema: Any, depth: int) -> Schema | bool:
     if not isinstance(schema, dict):
         return {}
     if depth == 0:
-        raise Unfit(f"its schema is nested deeper than {_DEPTH}")
+        raise UnfitSchema(f"its schema is nested deeper than {_DEPTH}")
     found: Schema = {}
     for keyword, value in schema.items():
         if keyword == "items" and isinstance(value, list):

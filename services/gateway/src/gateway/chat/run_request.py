@@ -1,0 +1,80 @@
+"""What is asked of an agent, whichever protocol it came by."""
+
+from typing import Any
+
+import msgspec
+
+from contracts.http import DecisionBody
+from contracts.values import ShownMessage
+from conversations.claims.tries import Try
+from directory.caller import AgentSummary, Caller
+
+
+class RunRequester(msgspec.Struct, frozen=True):
+    """Who asks. `agent` is the one that `agent_id` names, where that is one of the account's.
+
+    `form` is the name under which stored events have his way of asking.
+    """
+
+    caller: Caller
+    agent_id: str | None
+    agent: AgentSummary | None
+    form: str
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A new conversation begins with what `source_id` has up to the message `at`, the reply of a run."""
+
+    source_id: str
+    at: str
+    trace_id: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says of a tool call. A dismissal answers nothing, and may come too late."""
+
+    approval_id: str
+    body: DecisionBody
+    is_dismissal: bool = False
+
+
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked, in no client's words.
+
+    `conversation_id` is None for a new conversation, which no list shows where it is `unlisted`. `streamed`:
+    the answer goes out as the run goes on; otherwise it is one document, once that has ended.
+
+    `outputs`: the answer tells what tools returned when they did.
+
+    `form` is the name under which stored events have this way of asking.
+
+    `history`, `after`, `instructions`, `output_schema` and `shown_sha256` are those of ChatRequested; where
+    the last is given, it is what a repeated Idempotency-Key must agree with. Where a `fork` cannot be made, a
+    new conversation begins with the `history`. `attempted` is given where the client counts its tries: they
+    have one run. `key` is an Idempotency-Key that the body has, for a request without the header.
+
+    `is_task`: as ChatRequested has it. `model`: its `requested_model`.
+
+    With `verdicts` nothing new is asked: the run that waits for them goes on. `decides_all`: for all of them.
+    """
+
+    form: str
+    agent_id: str
+    message: str = ""
+    streamed: bool
+    outputs: bool = False
+    conversation_id: str | None = None
+    prompt: str | None = None
+    unlisted: bool = False
+    history: tuple[ShownMessage, ...] = ()
+    after: str | None = None
+    fork: Fork | None = None
+    instructions: str | None = None
+    shown_sha256: str | None = None
+    output_schema: dict[str, Any] | None = None
+    model: str | None = None
+    attempted: Try | None = None
+    key: str | None = None
+    is_task: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+    decides_all: bool = False

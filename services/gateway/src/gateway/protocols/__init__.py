@@ -1,0 +1,28 @@
+"""The protocols in which clients start runs: our own in `chat`, the others each in a folder, and a line here.
+
+A handler describes its `ChatEndpoint` and starts the run with it (`gateway.chat.start`).
+
+`wording_at` says how refusals are worded at an address, whether there is anything or not; `canonical`
+which path a handler has, where clients know it by another.
+"""
+
+from contracts import http
+from gateway.http.problems import Wording, head_of
+from gateway.protocols import ag_ui, ai_sdk, chat, openai
+
+HANDLERS = (chat.chat, chat.stream_chat, *openai.HANDLERS, *ai_sdk.HANDLERS, *ag_ui.HANDLERS)
+_WORDINGS = (
+    openai.WORDING,
+    ai_sdk.WORDING,
+    ag_ui.WORDING,
+    Wording(prefix="", words=head_of, body=http.Problem),
+)
+
+canonical = openai.canonical
+
+__all__ = ["HANDLERS", "canonical", "wording_at"]
+
+
+def wording_at(path: str) -> Wording:
+    """That of the protocol whose prefix the path has; else our own."""
+    return next(each for each in _WORDINGS if path.startswith(each.prefix))

@@ -1,0 +1,13 @@
+"""/ag-ui/v1: agents for clients of AG-UI, of its versions 1.0 and 0.0.59.
+
+`run` has the handler, `body` a request, `answers` and `refusals` what is said, `wire` in which words. For
+integrators: docs/integrate/ag-ui.md; why: docs/decisions/0060.
+"""
+
+from gateway.http.problems import Wording
+from gateway.protocols.ag_ui.refusals import words
+from gateway.protocols.ag_ui.run import run_agent
+from gateway.protocols.ag_ui.wire import RunError
+
+HANDLERS = (run_agent,)
+WORDING = Wording(prefix="/ag-ui/", words=words, body=RunError)

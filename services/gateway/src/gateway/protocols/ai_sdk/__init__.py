@@ -1,0 +1,13 @@
+"""/ai-sdk/v1: agents behind `useChat` of the AI SDK, by its UI message stream, version 1.
+
+`chat` and `reconnect` have the handlers, `body` a request, `answers` and `refusals` what is said, `wire` in
+which words. For integrators: docs/integrate/ai-sdk.md; why: docs/decisions/0059.
+"""
+
+from gateway.http.problems import Wording
+from gateway.protocols.ai_sdk.chat import chat
+from gateway.protocols.ai_sdk.reconnect import reconnect
+from gateway.protocols.ai_sdk.refusals import words
+
+HANDLERS = (chat, reconnect)
+WORDING = Wording(prefix="/ai-sdk/", words=words, body=str)

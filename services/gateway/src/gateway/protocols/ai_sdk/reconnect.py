@@ -1,0 +1,98 @@
+"""GET /ai-sdk/v1/agents/{agent}/chat/{chat_id}/stream: the reply under way, from its beginning."""
+
+from typing import Annotated, Any
+
+from litestar import Request, get
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency, Provide
+from litestar.handlers.base import BaseRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import PathParameter
+
+from conversations.queries import shown_history
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import REFUSALS, authenticate, provide_caller
+from gateway.chat.shown import MAX_NAME, check_name
+from gateway.http.exchange import of
+from gateway.http.problems import Refusal
+from gateway.http.responses import JsonAnswer
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.parts import Parts, parts_of
+from gateway.protocols.agents import SECURITY, AgentName, key_of
+from gateway.protocols.ai_sdk.answers import AiSdkChunks
+from gateway.protocols.ai_sdk.description import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.runs.event_stream import EventStream
+from gateway.runs.registry import accepts_runs
+from gateway.traces.owned_run import run_of
+
+_ChatId = Annotated[
+    str,
+    PathParameter(
+        description="The `id` that the chat was sent with.",
+        schema_extra={"minLength": 1, "maxLength": MAX_NAME},
+    ),
+]
+
+
+@described(*REFUSALS)
+async def _has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: a key that counts. Raises Refusal, DatabaseUnavailable."""
+    await authenticate(connection, key_of(of(connection.scope)))
+
+
+@get(
+    "/ai-sdk/v1/agents/{agent:str}/chat/{chat_id:str}/stream",
+    media_type="text/event-stream",
+    operation_id="reconnectToUiStream",
+    summary="Go on with the reply under way.",
+    description="At any gateway, from the beginning of the reply: the client begins its message anew.",
+    response_description="The chunks of the reply.",
+    responses={204: ResponseSpec(None, description="No reply of this chat is under way.")},
+    guards=[_has_key, within_read_rate, without_body, accepts_runs],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=SECURITY,
+    tags=[TAG["name"]],
+)
+@described(
+    "agent_not_found",
+    "not_found",
+    content=CONTENT,
+    headers=STREAM_HEADERS,
+    examples={"text": EXAMPLE},
+)
+async def reconnect(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], agent: AgentName, chat_id: _ChatId
+) -> EventStream | JsonAnswer[None]:
+    """200 for a run under way, else 204: what has ended the client has, or asks its own backend for."""
+    parts, exchange = parts_of(request), of(request.scope)
+    trace_id = await _newest(parts, caller, agent, check_name("chat_id", chat_id))
+    if trace_id is None:
+        return JsonAnswer(None, status_code=204)
+    found = await run_of(parts, caller, trace_id)
+    if found.begun_at is None or not await parts.log.is_under_way(found.conversation_id, trace_id):
+        return JsonAnswer(None, status_code=204)
+    await exchange.enter(parts.account_bounds.streaming(caller))
+    run = await exchange.enter(
+        parts.runs.follow(
+            trace_id,
+            found.conversation_id,
+            streaming=True,
+            outputs=True,
+            from_beginning=True,
+            after_version=found.begun_at - 1,
+        )
+    )
+    exchange.watch(run.leave)
+    exchange.answer_as(trace_id)
+    exchange.headers += (VERSION, (b"x-conversation-id", found.conversation_id.encode()))
+    chunks = AiSdkChunks(trace_id, found.conversation_id)
+    return EventStream(run, lambda: chunks.encode(run.take()))
+
+
+async def _newest(parts: Parts, caller: Caller, agent: str, chat_id: str) -> str | None:
+    agent_id = await parts.agent_names.called(caller.account_id, agent)
+    if agent_id is None:
+        raise Refusal("agent_not_found")
+    return await shown_history.newest_run(parts.pool, caller.account_id, agent_id, chat_id)

@@ -1,0 +1,20 @@
+"""/openai/v1: agents as models of OpenAI's API, for any client that speaks it.
+
+`responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both:
+`completions` and `models` have the handlers, `who` the headers, `body` and `reading` a request, `answers` and
+`refusals` what is said, `wire` in which words. Where it departs from OpenAI: docs/integrate/openai.md; why:
+docs/decisions/0035.
+"""
+
+from gateway.http.problems import Wording
+from gateway.protocols.openai import responses
+from gateway.protocols.openai.azure import canonical
+from gateway.protocols.openai.completions import complete
+from gateway.protocols.openai.models import get_model, list_models
+from gateway.protocols.openai.refusals import words
+from gateway.protocols.openai.wire import OpenAIError
+
+__all__ = ["HANDLERS", "WORDING", "canonical"]
+
+HANDLERS = (complete, list_models, get_model, *responses.HANDLERS)
+WORDING = Wording(prefix="/openai/", words=words, body=OpenAIError)

@@ -1,0 +1,152 @@
+"""GET /openai/v1/responses/{response_id}: a response read again, or its events, from behind any of them."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from litestar import Request, get
+from litestar.di import NamedDependency, Provide
+from litestar.openapi.spec import Example
+from litestar.params import PathParameter
+from msgspec.structs import replace
+
+from contracts.examples import TRACE
+from conversations.aggregate.approvals import wait_of
+from conversations.aggregate.canonical_stream import replayed
+from conversations.queries.find_run import FoundRun, load_run
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import provide_caller
+from gateway.http import query
+from gateway.http.exchange import Exchange, of
+from gateway.http.problems import Refusal, invalid
+from gateway.http.responses import JsonAnswer
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.parts import Parts, parts_of
+from gateway.protocols.openai.completions import has_bearer_key
+from gateway.protocols.openai.description import SECURITY, TAG
+from gateway.protocols.openai.responses import output, wire
+from gateway.protocols.openai.responses.conversation import (
+    Named,
+    behind_wait,
+    found_response,
+    no_such_response,
+    response_id,
+    shown_id,
+)
+from gateway.protocols.openai.responses.description import CONTENT
+from gateway.runs.after_pause import AfterPause
+from gateway.runs.event_stream import EventStream
+from gateway.runs.registry import accepts_runs
+
+_MOST_DIGITS = 15
+ResponseId = Annotated[
+    str,
+    PathParameter(
+        description="The response's id.",
+        schema_extra={"pattern": "^resp_[0-9a-f]{32}(_[1-9][0-9]{0,8}(_[1-9][0-9]?)?)?$"},
+        examples=[Example(value=response_id(TRACE))],
+    ),
+]
+_PARAMETERS = (
+    {
+        "name": "stream",
+        "in": "query",
+        "description": "Whether its events are wanted.",
+        "schema": {"enum": ["true", "false"]},
+    },
+    {
+        "name": "starting_after",
+        "in": "query",
+        "description": "The `sequence_number` to go on behind, of a stream.",
+        "schema": {"type": "integer", "minimum": 0},
+    },
+)
+
+
+@get(
+    "/openai/v1/responses/{response_id:str}",
+    operation_id="getResponse",
+    summary="Get a response again.",
+    description="At any gateway, for as long as its conversation exists; its events under way as they come.",
+    response_description="The response, as far as it is.",
+    guards=[has_bearer_key, within_read_rate, without_body, accepts_runs],
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[SECURITY],
+    tags=[TAG["name"]],
+)
+@described("not_found", "conversation_busy", parameters=_PARAMETERS, content=CONTENT)
+async def retrieve_response(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], response_id: ResponseId
+) -> JsonAnswer[wire.Response] | EventStream:
+    """404 for what is not the account's, is unknown or erased."""
+    parts, exchange = parts_of(request), of(request.scope)
+    streamed, after = _asked(exchange)
+    named, found = await found_response(parts, caller, response_id)
+    if streamed and found.begun_at is None:
+        raise Refusal("conversation_busy", "The response stands in line.")
+    if streamed:
+        await exchange.enter(parts.account_bounds.streaming(caller))
+    stored, begun, behind = await response_of(parts, named, found)
+    if found.begun_at is None or (not streamed and stored.status != "in_progress"):
+        return JsonAnswer(stored)
+    following = parts.runs.follow(
+        named.trace_id,
+        found.conversation_id,
+        streaming=True,
+        outputs=True,
+        from_beginning=True,
+        after_version=found.begun_at - 1,
+        behind=behind,
+    )
+    run = await exchange.enter(following)
+    if not streamed:  # the log has complete rounds only
+        return JsonAnswer(output.response_of(begun, run.take(), behind))
+    exchange.watch(run.leave)
+    exchange.answer_as(named.trace_id)
+    events = output.ResponseOutput(begun, after, behind)
+    return EventStream(run, lambda: events.encode(run.take()))
+
+
+async def response_of(
+    parts: Parts, named: Named, found: FoundRun
+) -> tuple[wire.Response, wire.Response, AfterPause | None]:
+    """A response as far as the log has it, as it began, and what it is behind of, if anything.
+
+    Raises Refusal: 404; DatabaseUnavailable, UnreadableEvent.
+    """
+    begun = wire.Response(
+        id=response_id(named.trace_id, named.behind),
+        created_at=0,
+        status="queued",
+        model="",
+        conversation=wire.ConversationRef(id=shown_id(found.conversation_id)),
+    )
+    if found.begun_at is None:
+        return begun, begun, None
+    loaded = await load_run(parts.pool, named.trace_id)
+    if loaded is None:  # erased meanwhile
+        raise no_such_response()
+    _, run = loaded
+    created = int(datetime.fromisoformat(run.requested_at).timestamp())
+    model = run.requested_model or run.agent_id
+    begun = replace(begun, status="in_progress", created_at=created, model=model)
+    updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
+    if (behind := behind_wait(run, named)) is not None:
+        updates = behind.rest(updates)
+    return output.response_of(begun, updates, behind), begun, behind_wait(run, named)
+
+
+def _asked(exchange: Exchange) -> tuple[bool, int]:
+    """Whether events are wanted, and behind which. Raises Refusal."""
+    given = query.parameters(exchange, "stream", "starting_after")
+    stream, after = given.get("stream", "false"), given.get("starting_after")
+    if stream not in ("true", "false"):
+        raise invalid("stream", "This must be true or false.")
+    if after is None:
+        return stream == "true", -1
+    if not (after.isascii() and after.isdigit() and len(after) <= _MOST_DIGITS):
+        raise invalid("starting_after", "This must be the sequence_number of an event.")
+    if stream == "false":
+        raise invalid("starting_after", "This is for streams.")
+    return True, int(after)

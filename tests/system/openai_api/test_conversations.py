@@ -1,0 +1,159 @@
+"""Which conversation a request goes on with, and what its agent is shown."""
+
+import asyncio
+from typing import Any
+
+import openai
+import pytest
+
+from tests.system.calling import Caller, MakeAgent
+from tests.system.openai_api.conftest import TalkTo
+
+pytestmark = pytest.mark.requirement("OPENAI-API")
+
+
+async def test_under_a_key_what_is_shown_goes_on_where_it_was(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "goes-on")
+    _, first = await talk.ask("one")
+    _, second = await talk.ask("two")
+    _, third = await talk.ask("three")
+    assert first == second == third
+    assert (await talk.saved(first))[::2] == ["one", "two", "three"]
+
+
+async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
+    talk_to: TalkTo, echo: Caller
+) -> None:
+    talk = talk_to(echo, "another")
+    _, first = await talk.ask("one")
+    title = talk_to(echo, "another")
+    _, aside = await title.ask("### Task: a title for: one")
+    _, second = await talk.ask("two")
+    assert first == second != aside, "what a client asks aside stays aside"
+    talk.messages[1] = {"role": "assistant", "content": "I never said that."}
+    _, edited = await talk.ask("three")
+    assert edited not in (first, aside)
+    assert (await talk.saved(edited))[0] == "three", "what was shown before is not ours"
+    again = talk_to(echo, "another")
+    again.messages = talk.messages[:]
+    _, onward = await again.ask("four")
+    assert onward == edited
+
+
+@pytest.mark.requirement("FORK-SHOWN")
+async def test_a_reply_made_anew_is_in_a_fork_which_goes_on(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "anew")
+    one, first = await talk.ask("one")
+    await talk.ask("two")
+    del talk.messages[2:]
+    _, forked = await talk.ask("two")
+    assert forked != first
+    assert len(await talk.saved(first)) == 4
+    _, onward = await talk.ask("three")
+    assert onward == forked
+    assert (await talk.saved(forked))[:3] == ["one", one, "two"]
+    assert len(await talk.saved(forked)) == 6
+    row = (await echo.get(f"/v1/conversations/{forked}")).json()
+    assert row["forked_from"]["conversation_id"] == first
+    assert echo.headers["X-Agent-Id"] == row["agent_id"]
+
+
+@pytest.mark.requirement("FORK-SHOWN")
+async def test_a_try_that_came_again_makes_one_fork(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "again")
+    one, first = await talk.ask("one")
+    await talk.ask("two")
+    key = {"Idempotency-Key": "fork-once"}
+    traces = set()
+    for _ in range(2):
+        again = talk_to(echo, "again")
+        again.messages = talk.messages[:2]
+        traces.add((await again.ask("zwei", **key))[1])
+    (forked,) = traces
+    async with asyncio.timeout(60):
+        while not (rows := (await echo.get("/v1/conversations", forked_from=first)).json()["data"]):  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.2)
+    assert [row["conversation_id"] for row in rows] == [forked]
+    assert (await talk.saved(forked))[1] == one
+
+
+async def test_another_key_account_or_agent_never_finds_a_conversation(
+    talk_to: TalkTo, echo: Caller, make_agent: MakeAgent
+) -> None:
+    talk = talk_to(echo, "mine")
+    _, mine = await talk.ask("hi")
+    other_agent = await make_agent("demo-echo")
+    for caller, key in ((echo, "other"), (echo, None), (other_agent, "mine")):
+        other = talk_to(caller, key)
+        other.messages = talk.messages[:]
+        _, theirs = await other.ask("and?")
+        assert theirs != mine
+
+
+async def test_without_a_key_a_conversation_is_in_no_list(talk_to: TalkTo, echo: Caller) -> None:
+    _, unlisted = await talk_to(echo).ask("secretly")
+    _, listed = await talk_to(echo, "listed").ask("openly")
+    rows: list[str] = []
+    while listed not in rows:  # the list may be behind by a second
+        response = await echo.get("/v1/conversations", limit=100)
+        rows = [row["conversation_id"] for row in response.json()["data"]]
+    assert unlisted not in rows
+    assert (await talk_to(echo).saved(unlisted))[0] == "secretly"
+
+
+async def test_the_model_sees_what_was_shown_and_the_callers_instructions(
+    talk_to: TalkTo, make_agent: MakeAgent
+) -> None:
+    talk = talk_to(await make_agent("demo-echo", system_prompt="Be kind."), "seen")
+    talk.messages = [
+        {"role": "system", "content": "Speak French."},
+        {"role": "user", "content": "Bonjour"},
+        {"role": "assistant", "content": "Salut"},
+    ]
+    raw = await talk.client.chat.completions.with_raw_response.create(
+        model=talk.model, messages=[*talk.messages, {"role": "user", "content": "again"}]
+    )
+    shorter = talk_to(talk.caller, "seen-less")
+    short = await shorter.client.chat.completions.create(
+        model=talk.model, messages=[{"role": "user", "content": "again"}]
+    )
+    more, less = raw.parse().usage, short.usage
+    assert more is not None
+    assert less is not None
+    assert more.prompt_tokens > less.prompt_tokens
+
+
+async def test_what_tools_of_the_client_returned_is_told_to_the_agent(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "own-tools")
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"in":"Oslo"}'}}
+    asked: list[Any] = [
+        {"role": "user", "content": "What is it like outside?"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "12 degrees"},
+        {"role": "assistant", "content": "Cool."},
+    ]
+    talk.messages = [*asked]
+    _, first = await talk.ask("and now?")
+    _, second = await talk.ask("and then?")
+    assert first == second, "it is found by what its client shows of its tools, too"
+    talk.messages[2] = {"role": "tool", "tool_call_id": "call_1", "content": "30 degrees"}
+    _, other = await talk.ask("and later?")
+    assert other != first
+    with pytest.raises(openai.BadRequestError) as refused:
+        await talk.client.chat.completions.create(model=talk.model, messages=asked[:3])
+    assert refused.value.param == "messages[2].role"
+
+
+@pytest.mark.parametrize(
+    "key", ["", "undefined", "null", "None", "[object Object]", "{{CHAT_ID}}", "c-${id}", "x" * 256]
+)
+async def test_what_can_be_no_name_for_a_conversation_is_refused(echo: Caller, key: str) -> None:
+    for header in ("X-Conversation-Id", "X-OpenWebUI-Chat-Id"):
+        headers = {"Authorization": f"Bearer {echo.headers['X-Api-Key']}", header: key}
+        body = {"model": echo.headers["X-Agent-Id"], "messages": [{"role": "user", "content": "hi"}]}
+        url = f"{echo.base_url}/openai/v1/chat/completions"
+        refused = await echo.http.post(url, json=body, headers=headers)
+        error = refused.json()["error"]
+        assert refused.status_code == 400
+        assert error["param"] == header
+        assert error["code"] == "invalid_request"

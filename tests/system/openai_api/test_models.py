@@ -1,0 +1,45 @@
+"""What the API lists, and what it finds by a name."""
+
+import openai
+import pytest
+
+from tests.system.calling import Caller, MakeAgent
+from tests.system.openai_api.conftest import TalkTo
+
+pytestmark = pytest.mark.requirement("OPENAI-API")
+
+
+async def test_models_are_the_accounts_agents_by_name_or_id(
+    talk_to: TalkTo, caller: Caller, echo: Caller
+) -> None:
+    shop = talk_to(caller)
+    listed = [model async for model in shop.client.models.list()]
+    agent_id = caller.headers["X-Agent-Id"]
+    found = await shop.client.models.retrieve(agent_id)
+    assert found.id in {model.id for model in listed}
+    assert (await shop.client.models.retrieve(found.id)).created == found.created
+    with pytest.raises(openai.NotFoundError) as missing:
+        await shop.client.models.retrieve(echo.headers["X-Agent-Id"])
+    assert missing.value.code == "model_not_found"
+    named = await shop.client.chat.completions.create(
+        model=found.id, messages=[{"role": "user", "content": "hello"}]
+    )
+    assert named.model == found.id
+
+
+async def test_an_agent_is_listed_by_what_finds_it(talk_to: TalkTo, make_agent: MakeAgent) -> None:
+    first = await make_agent("demo-echo")
+    names = ("Sales/EMEA", "..", first.headers["X-Agent-Id"], "Café 100% #1?")
+    made = [await make_agent("demo-echo", name=name) for name in names]
+    talk = talk_to(first)
+    listed = {model.id for model in (await talk.client.models.list()).data}
+    *by_id, by_name = (each.headers["X-Agent-Id"] for each in made)
+    assert listed >= {*by_id, "Café 100% #1?", first.headers["X-Agent-Id"]}
+    assert not listed & {"Sales/EMEA", ".."}
+    for model in sorted(listed):
+        assert (await talk.client.models.retrieve(model)).id == model
+        assert model != by_name
+    said = await talk.client.chat.completions.create(
+        model="Sales/EMEA", messages=[{"role": "user", "content": "hi"}]
+    )
+    assert said.model == "Sales/EMEA"
