@@ -32,7 +32,7 @@ def shown(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Shown:
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
-def test_show_draws_a_conversation_as_it_is(shown: Shown) -> None:
+def test_show_prints_a_conversation_as_it_is(shown: Shown) -> None:
     now = shown.replay("show", shown.thread.upper())
     for part in (
         "version 11",
@@ -47,7 +47,7 @@ def test_show_draws_a_conversation_as_it_is(shown: Shown) -> None:
 
 
 @pytest.mark.requirement("TIME-TRAVEL")
-def test_show_draws_a_conversation_as_it_was(shown: Shown) -> None:
+def test_show_prints_a_conversation_as_it_was(shown: Shown) -> None:
     then = shown.replay("show", shown.thread, "--at", "3")
     assert "version 3 of 11" in then.out
     assert "run 1  running  versions 1 to 3" in then.out
@@ -164,12 +164,12 @@ def test_why_tells_the_hashes_and_calls_of_a_round(explained: Explained) -> None
 
 
 @pytest.mark.requirement("WHY")
-def test_why_is_drawn_for_a_terminal(explained: Explained) -> None:
+def test_why_prints_lines(explained: Explained) -> None:
     told = explained.replay("why", explained.reply["message_id"]).out
     worker, tools = explained.started["worker"], explained.replied["tools_sha256"]
     for part in (worker, "now at version 2", "Be brief.", "system_prompt", tools):
         assert part in told, part
-    assert "its own words" in explained.replay("why", explained.asked["message_id"]).out
+    assert "written by the user" in explained.replay("why", explained.asked["message_id"]).out
 
 
 @pytest.mark.requirement("WHY")

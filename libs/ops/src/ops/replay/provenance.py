@@ -28,14 +28,14 @@ _Config = dict[str, Any]
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A field of the agent's configuration that is another by now."""
+    """A field of the agent's configuration that has changed since."""
 
     field: str
     then: Any
     now: Any
 
 
-class Configured(msgspec.Struct, frozen=True, kw_only=True):
+class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's version that answered, as the directory has it; `config` None where it is gone.
 
     `current` is its version now; `changes` are from the one that answered to that.
@@ -56,11 +56,11 @@ class Attempt(msgspec.Struct, frozen=True):
     worker: str | None
 
 
-class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
+class RoundProvenance(msgspec.Struct, frozen=True, kw_only=True):
     """One model call that was recorded at `at`, with the text of its reply.
 
     The hashes are those of `events.ModelReplied`. `seconds` are from the run's event before the call to the
-    reply. The model was shown the first `messages` of all that `Made` has.
+    reply. The model was shown the first `messages` of all that `Provenance` has.
     """
 
     number: int
@@ -75,7 +75,7 @@ class RoundMade(msgspec.Struct, frozen=True, kw_only=True):
     calls: tuple[Call, ...]
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """A message and what made it. `lost` is the cost of model calls that were given up and made again.
 
     `compacted`: what the model was shown in the place of earlier runs, whichever run it was made in.
@@ -94,19 +94,19 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["running", "completed", "failed", "cancelled"]
     code: str | None
     form: Form
-    agent: Configured
+    agent: AgentVersion
     model: str
     prompt_override: str | None
     sources: tuple[Source, ...] | None
     compacted: events.ContextCompacted | None
     messages: list[Message]
-    rounds: tuple[RoundMade, ...]
+    rounds: tuple[RoundProvenance, ...]
     attempts: tuple[Attempt, ...]
     usage: Usage
     lost: Usage
 
 
-async def made(pool: Pool, name: str) -> Made:
+async def provenance_of(pool: Pool, name: str) -> Provenance:
     """What made the message of this id, or the reply of this trace.
 
     Raises NoneSuchError, DatabaseUnavailable, UnreadableEvent.
@@ -120,8 +120,8 @@ async def made(pool: Pool, name: str) -> Made:
         raise NoneSuchError(f"no such message: {name}")
     own = [entry for entry in entries if entry.event.trace_id == trace_id]
     async with connection(pool) as conn:
-        agent = await _configured(conn, conversation.account_id, run)
-    return _told(name, conversation, run, own, agent)
+        agent = await _agent_version(conn, conversation.account_id, run)
+    return _provenance(name, conversation, run, own, agent)
 
 
 async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
@@ -142,12 +142,12 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     return place
 
 
-async def _configured(conn: Connection, account_id: str, run: Run) -> Configured:
+async def _agent_version(conn: Connection, account_id: str, run: Run) -> AgentVersion:
     then = await _version(conn, account_id, run.agent_id, run.agent_version)
     now = await _version(conn, account_id, run.agent_id)
     config = None if then is None else _config(then.config)
     changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
-    return Configured(
+    return AgentVersion(
         agent_id=run.agent_id,
         version=run.agent_version,
         current=None if now is None else now.version,
@@ -177,13 +177,15 @@ def _changes(then: _Config, now: _Config) -> Iterable[Change]:
             yield Change(field, then.get(field), now.get(field))
 
 
-def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: Configured) -> Made:
+def _provenance(
+    name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AgentVersion
+) -> Provenance:
     facts = [entry.event for entry in own]
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
     message = next((fact for fact in saved if fact.message_id == name), saved[-1] if saved[1:] else None)
     opening, _ = opening_of(conversation, place_of(run.trace_id, conversation.runs))
     lost = (fact.usage for fact in facts if isinstance(fact, events.ReplyLost))
-    return Made(
+    return Provenance(
         message_id=message.message_id if message else None,
         role=message.role if message else None,
         conversation_id=conversation.conversation_id,
@@ -212,14 +214,14 @@ def _told(name: str, conversation: Conversation, run: Run, own: list[LogEntry], 
     )
 
 
-def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event]) -> Iterator[RoundMade]:
+def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event]) -> Iterator[RoundProvenance]:
     rounds = {each.number: each for each in run.rounds}
     since = run.requested_at
     for fact in facts:
         if isinstance(fact, events.ModelReplied):
             each = rounds[fact.round]
             took = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
-            yield RoundMade(
+            yield RoundProvenance(
                 number=fact.round,
                 at=fact.at,
                 seconds=round(max(0.0, took.total_seconds()), 3),

@@ -1,18 +1,25 @@
-"""`agentchat replay show`."""
+"""`agentchat replay show`: a conversation's runs, and of each its rounds, tools and sources."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from contracts.ids import is_uuid
+from conversations.aggregate.conversation import Run
+from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log
 from conversations.queries.time_travel import Past, parse_version_or_time, past_of
 from ops.admin import show as printing
 from ops.admin.options import AsJson
 from ops.chat.safe import one_line
 from ops.errors import SetupError
-from ops.replay import drawing
 from ops.replay.database import NoneSuchError, run
+from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
+
+_STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
+_Versions = dict[tuple[str, int | None], tuple[int, int]]
+"""The first and the last, by trace and round; None: of the whole run."""
 
 
 def show(
@@ -30,7 +37,7 @@ def show(
     if as_json:
         printing.as_json({"head": past.head, "conversation": past.conversation})
     else:
-        drawing.draw(printing.console(), past)
+        print_lines(_lines(past))
 
 
 def _past(conversation: str, at: str | None) -> Past:
@@ -52,3 +59,64 @@ def _past(conversation: str, at: str | None) -> Past:
     if not past.entries:
         raise NoneSuchError(f"conversation {conversation_id} had not begun at {at}")
     return past
+
+
+def _lines(past: Past) -> Iterator[Line]:
+    found = past.conversation
+    version = f"version {found.version:,}" + (f" of {past.head:,}" if found.version < past.head else "")
+    yield Line(0, f"conversation {found.conversation_id}", f"  {version}")
+    yield Line(0, "", f"account {found.account_id or '-'}, begun {found.started_at or '-'}", "dim")
+    versions = _versions(past)
+    for number, each in enumerate(found.runs, start=1):
+        yield Line(0, "")
+        yield from _run_lines(number, each, versions)
+
+
+def _run_lines(number: int, run: Run, versions: _Versions) -> Iterator[Line]:
+    first, last = versions[run.trace_id, None]
+    about = f"versions {first:,} to {last:,}  {run.requested_at}  trace {run.trace_id}"
+    yield Line(0, f"run {number}  ", f"{run.state}  {about}", _STYLES[run.state])
+    attempts = f", attempt {run.attempt}" if run.attempt > 1 else ""
+    agent = f"agent {run.agent_id} version {run.agent_version}"
+    yield Line(2, "", f"{agent}, {one_line(run.model, 100)}, {run.form}{attempts}", "dim")
+    yield Line(2, "user")
+    yield Line(4, "", run.user_text)
+    if run.sources is not None:
+        yield Line(2, f"{len(run.sources)} sources")
+        yield from source_lines(run.sources, 4)
+    if run.compacted is not None:
+        yield from summary_lines(run.compacted)
+    for each in run.rounds:
+        yield from _round_lines(each, versions[run.trace_id, each.number])
+    yield from _end_lines(run)
+
+
+def _round_lines(each: Round, span: tuple[int, int]) -> Iterator[Line]:
+    ended = "not ended" if each.blocks is None else f"{each.stop_reason}, {tokens(each.usage)}"
+    about = f"  versions {span[0]:,} to {span[1]:,}  {one_line(ended, 200)}"
+    yield Line(2, f"round {each.number}", about, "dim")
+    if each.text:
+        yield Line(4, "", each.text.rstrip())
+    for call in each.calls:
+        yield from call_lines(call, 4)
+
+
+def _end_lines(run: Run) -> Iterator[Line]:
+    if run.reply is not None:
+        yield Line(2, "saved", f"  message {run.reply.id}, {tokens(run.usage)}", "dim")
+        if not run.rounds:
+            yield Line(2, "assistant")
+            yield Line(4, "", run.reply.content)
+    elif run.state == "failed":
+        yield Line(2, "failed", f"  {run.code}: {one_line(run.detail or '', 500)}  {tokens(run.usage)}")
+    elif run.state == "cancelled":
+        yield Line(2, "cancelled", f"  {tokens(run.usage)}", "dim")
+
+
+def _versions(past: Past) -> _Versions:
+    found: _Versions = {}
+    for entry in past.entries:
+        event = entry.event
+        for key in {(event.trace_id, None), (event.trace_id, getattr(event, "round", None))}:
+            found[key] = (found.get(key, (entry.version, 0))[0], entry.version)
+    return found

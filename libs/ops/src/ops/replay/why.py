@@ -1,20 +1,17 @@
 """`agentchat replay why`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from conversations.aggregate.history import Message
 from ops.admin import show as printing
 from ops.admin.options import AsJson
-from ops.chat.safe import clean, compact, one_line
+from ops.chat.safe import compact, one_line
 from ops.output import counted
 from ops.replay.database import run
-from ops.replay.drawing import draw_call, draw_sources, draw_summary, tokens
-from ops.replay.provenance import Configured, Made, made
+from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
+from ops.replay.provenance import AgentVersion, Provenance, provenance_of
 
 _PROMPT = 2000
 _TEXT = 400
@@ -25,111 +22,101 @@ def why(
     message: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="A message's id, or a trace id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Tell what made a message: agent and configuration, model, prompt, sources, tools, tokens, workers.
+    """Show what made a message: agent and configuration, model, prompt, sources, tools, tokens, workers.
 
     Exit code 2: there is no such message.
     """
-    found = run(lambda _, pool: made(pool, message.lower()))
+    found = run(lambda _, pool: provenance_of(pool, message.lower()))
     if as_json:
         printing.as_json(found)
     else:
-        _draw(printing.console(), found)
+        print_lines(_lines(found))
 
 
-def _draw(console: Console, found: Made) -> None:
+def _lines(found: Provenance) -> Iterator[Line]:
     first, last = found.versions
-    what = f"message {found.message_id}" if found.message_id else "no reply was saved"
     code = f" ({found.code})" if found.code else ""
-    _field(console, found.role or "reply", what)
+    yield _field(found.role or "reply", f"message {found.message_id}" if found.message_id else "not saved")
     if found.role == "user":
-        _field(console, "", "its own words: what follows made the reply to it")
-    _field(console, "conversation", f"{found.conversation_id}, versions {first:,} to {last:,}")
-    _field(console, "run", f"{found.state}{code}, trace {found.trace_id}, asked for as {found.form}")
-    _field(console, "time", f"{found.requested_at} to {found.ended_at or 'now'}")
+        yield _field("", "written by the user: the lines below are about the reply to it")
+    yield _field("conversation", f"{found.conversation_id}, versions {first:,} to {last:,}")
+    yield _field("run", f"{found.state}{code}, trace {found.trace_id}, requested as {found.form}")
+    yield _field("time", f"{found.requested_at} to {found.ended_at or 'now'}")
     for attempt in found.attempts:
-        worker = attempt.worker or "a worker that was not recorded"
-        _field(console, f"attempt {attempt.attempt}", f"{attempt.at}  {worker}")
-    _draw_agent(console, found.agent)
-    _field(console, "model", found.model)
-    _draw_prompt(console, found)
+        yield _field(f"attempt {attempt.attempt}", f"{attempt.at}  {attempt.worker or 'worker not recorded'}")
+    yield from _agent_lines(found.agent)
+    yield _field("model", found.model)
+    yield from _prompt_lines(found)
     if found.sources is not None:
-        _field(console, "sources", f"{len(found.sources)}")
-        draw_sources(console, found.sources, indent=2)
+        yield _field("sources", f"{len(found.sources)}")
+        yield from source_lines(found.sources, 2)
     if found.compacted is not None:
-        draw_summary(console, found.compacted)
-    _draw_messages(console, found.messages, found.compacted.summary if found.compacted else None)
-    _draw_rounds(console, found)
-    _field(console, "tokens", tokens(found.usage))
+        yield from summary_lines(found.compacted)
+    yield from _message_lines(found)
+    yield from _round_lines(found)
+    yield _field("tokens", tokens(found.usage))
     if found.lost.total:
-        _field(console, "", f"{tokens(found.lost)} of them for model calls that were given up")
+        yield _field("", f"{tokens(found.lost)} of them for model calls that were given up")
 
 
-def _draw_agent(console: Console, agent: Configured) -> None:
+def _agent_lines(agent: AgentVersion) -> Iterator[Line]:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
-        gone = "which is not here: it was deleted, or never was"
-        _field(console, "agent", f"{agent.agent_id} version {agent.version}, {gone}")
+        yield _field("agent", f"{agent.agent_id} version {agent.version}, which does not exist (any more)")
         return
     now = "the current one" if agent.current == agent.version else f"now at version {agent.current}"
-    _field(console, "agent", f"{agent.agent_id}{name} version {agent.version}, {now}")
+    yield _field("agent", f"{agent.agent_id}{name} version {agent.version}, {now}")
     for change in agent.changes:
-        _field(
-            console,
-            "",
-            f"changed since: {change.field}: {printing.cell(change.then)} → {printing.cell(change.now)}",
-        )
+        values = f"{printing.cell(change.then)} → {printing.cell(change.now)}"
+        yield _field("", f"changed since: {change.field}: {values}")
     if agent.current != agent.version and not agent.changes:
-        _field(console, "", "nothing but secrets has changed since, if anything")
+        yield _field("", "unchanged since, except secrets")
 
 
-def _draw_prompt(console: Console, found: Made) -> None:
+def _prompt_lines(found: Provenance) -> Iterator[Line]:
     if found.prompt_override is not None:
-        _field(console, "prompt", f"the request's own: {one_line(found.prompt_override, _PROMPT)}")
+        yield _field("prompt", f"of the request: {one_line(found.prompt_override, _PROMPT)}")
     elif found.agent.config is not None:
-        prompt: Any = found.agent.config.get("system_prompt", "")
-        _field(console, "prompt", one_line(prompt, _PROMPT) or "none")
+        yield _field("prompt", one_line(found.agent.config.get("system_prompt", ""), _PROMPT) or "none")
 
 
-def _draw_messages(console: Console, messages: Sequence[Message], summary: str | None) -> None:
+def _message_lines(found: Provenance) -> Iterator[Line]:
     """What the model was shown in the last call: a line for each block of the newest messages."""
-    earlier = len(messages) - _MESSAGES
-    _field(console, "messages", f"{len(messages)}" + (f", the last {_MESSAGES}:" if earlier > 0 else ""))
-    for message in messages[-_MESSAGES:]:
+    count = len(found.messages)
+    yield _field("messages", f"{count}" + (f", the last {_MESSAGES}:" if count > _MESSAGES else ""))
+    for message in found.messages[-_MESSAGES:]:
         for block in message["content"]:
-            is_summary = summary is not None and summary in str(block.get("text"))
-            text = "the summary above" if is_summary else _block(block)
-            _field(console, f"  {message['role']}", text)
+            is_summary = found.compacted is not None and found.compacted.summary in str(block.get("text"))
+            yield _field(f"  {message['role']}", "the summary above" if is_summary else _block(block))
 
 
 def _block(block: Mapping[str, Any]) -> str:
     match block:
-        case {"type": "text", "text": str(said)}:
-            return one_line(said, _TEXT)
+        case {"type": "text", "text": str(text)}:
+            return one_line(text, _TEXT)
         case {"type": "tool_use", "name": str(name), "input": given}:
             return f"calls {one_line(name, 100)}({compact(given, _TEXT)})"
+        case {"type": "tool_result", "content": str(content)}:
+            return f"result {one_line(content, _TEXT)}"
         case {"type": "tool_result", "content": content}:
-            return (
-                f"result {one_line(content if isinstance(content, str) else compact(content, _TEXT), _TEXT)}"
-            )
+            return f"result {compact(content, _TEXT)}"
         case _:
             return str(block.get("type"))
 
 
-def _draw_rounds(console: Console, found: Made) -> None:
+def _round_lines(found: Provenance) -> Iterator[Line]:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
         took = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
-        _field(console, f"round {each.number}", f"{took}: {each.stop_reason}, {tokens(each.usage)}")
+        yield _field(f"round {each.number}", f"{took}: {each.stop_reason}, {tokens(each.usage)}")
         if each.text:
-            _field(console, "", one_line(each.text, _TEXT))
-        prefix = (each.prompt_sha256, each.tools_sha256)
-        if prefix != before:
-            _field(console, "", f"prompt sha256 {each.prompt_sha256 or 'not recorded'}")
-            _field(console, "", f"tools  sha256 {each.tools_sha256 or 'not recorded'}")
-        before = prefix
+            yield _field("", one_line(each.text, _TEXT))
+        if before != (before := (each.prompt_sha256, each.tools_sha256)):
+            yield _field("", f"prompt sha256 {each.prompt_sha256 or 'not recorded'}")
+            yield _field("", f"tools  sha256 {each.tools_sha256 or 'not recorded'}")
         for call in each.calls:
-            draw_call(console, call, indent=2)
+            yield from call_lines(call, 2)
 
 
-def _field(console: Console, name: str, value: str) -> None:
-    console.print(Text.assemble((f"{name:<14}", "bold"), clean(value)), soft_wrap=True)
+def _field(name: str, value: str) -> Line:
+    return Line(0, f"{name:<14}", value)
