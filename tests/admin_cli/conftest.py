@@ -1,4 +1,4 @@
-"""The commands, run in this process: on a migrated database, and by a gateway on it."""
+"""The commands, run in this process, at a gateway and on its database."""
 
 import base64
 import json
@@ -33,13 +33,10 @@ class Done:
 
 
 class Cli:
-    """`agentchat admin ...` on one database; whatever is not given stays unset."""
+    """`agentchat admin ...` with this environment; other variables of the product are unset."""
 
-    def __init__(self, database_url: str) -> None:
-        self.environ: dict[str, str] = {
-            "AGENTCHAT_DATABASE_URL": database_url,
-            "AGENTCHAT_SECRET_KEY": SECRET_KEY,
-        }
+    def __init__(self, environ: dict[str, str]) -> None:
+        self.environ = environ
         self.said = ""
 
     def __call__(self, *arguments: str, stdin: str | None = None, **environ: str) -> Done:
@@ -85,11 +82,14 @@ async def gateway_url(
     await process.stop()
 
 
-@pytest.fixture(params=["database", "gateway"])
-def cli(request: pytest.FixtureRequest, migrated_database_url: str) -> Cli:
-    """By the library, and over HTTP; what is no route of the admin API has the database in both."""
-    made = Cli(migrated_database_url)
-    if request.param == "gateway":
-        made.environ["AGENTCHAT_ADMIN_URL"] = request.getfixturevalue("gateway_url")
-        made.environ["AGENTCHAT_ADMIN_TOKEN"] = TOKEN
-    return made
+@pytest.fixture
+def cli(gateway_url: str, migrated_database_url: str) -> Cli:
+    """At the gateway; some commands work on its database."""
+    return Cli(
+        {
+            "AGENTCHAT_ADMIN_URL": gateway_url,
+            "AGENTCHAT_ADMIN_TOKEN": TOKEN,
+            "AGENTCHAT_DATABASE_URL": migrated_database_url,
+            "AGENTCHAT_SECRET_KEY": SECRET_KEY,
+        }
+    )

@@ -27,7 +27,7 @@ def imported(migrated_database_url: str, tmp_path_factory: pytest.TempPathFactor
     found = {}
     for name in ("approvals", "failed", "shop"):
         source = mine_file(tmp_path_factory.mktemp(name), name)
-        account = replay.admin.account()
+        account = replay.account()
         (before,) = set(re.findall(r'"account_id":"([^"]+)"', source.read_text()))
         assert replay("import", str(source), "--account", f"{before}={account}").code == 0
         line = json.loads(source.read_bytes().splitlines()[1])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts import ids
 from tests.admin_cli.conftest import Cli
 from tests.knowledge.made_files import docx, pdf
 
@@ -78,23 +79,30 @@ def test_folders_are_imported_and_what_cannot_be_read_is_named_and_counted(
 
 
 @pytest.mark.requirement("ADMIN-CLI")
-def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(cli: Cli, base: str, docs: Path) -> None:
-    cli.json("knowledge", "import", base, str(docs))
-    piped = cli.json("knowledge", "import", base, "-", "--name", "kayaks.txt", stdin="Kayaks are rented out.")
+@pytest.mark.parametrize("direct", [False, True], ids=["over HTTP", "on the database"])
+def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(
+    cli: Cli, base: str, docs: Path, *, direct: bool
+) -> None:
+    importing = Cli(cli.environ | ({"AGENTCHAT_ADMIN_URL": ""} if direct else {}))
+    importing.json("knowledge", "import", base, str(docs))
+    piped = importing.json(
+        "knowledge", "import", base, "-", "--name", "kayaks.txt", stdin="Kayaks are rented out."
+    )
     assert piped["added"] == 1
     (docs / "returns.md").unlink()
     prune = ("knowledge", "import", base, str(docs), "--prune")
-    missed = cli("knowledge", "import", base, str(docs.with_name("doc")), "--prune", "--yes")
+    missed = importing("knowledge", "import", base, str(docs.with_name("doc")), "--prune", "--yes")
     assert missed.code == 1
     assert "nothing is pruned" in missed.err
-    tried = cli.json(*prune, "--dry-run")
+    tried = importing.json(*prune, "--dry-run")
     assert tried["pruned"] == ["docs/returns.md", "kayaks.txt"]
     assert cli.json("knowledge", "show", base)["documents"] == 3
-    assert cli.json(*prune)["pruned"] == ["docs/returns.md", "kayaks.txt"]
+    assert importing.json(*prune)["pruned"] == ["docs/returns.md", "kayaks.txt"]
     (left,) = cli.json("knowledge", "documents", base)
     assert left["name"] == "docs/more/page.html"
     assert cli.json("knowledge", "forget", base, left["id"])["kind"] == "document"
-    assert cli("knowledge", "import", base, "-").code == 2
+    assert importing("knowledge", "import", base, "-").code == 2
+    assert importing("knowledge", "import", ids.new_id(), str(docs)).code == 1
 
 
 @pytest.mark.requirement("ADMIN-CLI")

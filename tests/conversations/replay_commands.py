@@ -4,11 +4,15 @@ import asyncio
 import hashlib
 import json
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 from typer.testing import CliRunner
 
+from administration import Admin, accounts
+from administration.values import NewAccount
 from contracts import ids
 from conversations.event_store.log import Log
 from conversations.projections.follower import Follower
@@ -16,8 +20,11 @@ from conversations.projections.registry import PROJECTIONS
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import open_pool
-from tests.admin_cli.conftest import Cli, Done
+from tests.admin_cli.conftest import Done
+from tests.administrator import administrator
 from tests.conversations import recorded
+
+T = TypeVar("T")
 
 
 class Commands:
@@ -25,7 +32,6 @@ class Commands:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.admin = Cli(url)
 
     def __call__(self, *arguments: str, stdin: bytes | None = None, **environ: str) -> Done:
         given: dict[str, str | None] = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
@@ -36,6 +42,19 @@ class Commands:
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Done(result.exit_code, result.stdout, result.stderr)
+
+    def account(self) -> str:
+        """A new account's id."""
+        return self.administer(lambda admin: accounts.create(admin, NewAccount(name="Ada"))).id
+
+    def administer(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        """What `work` returns."""
+
+        async def run() -> T:
+            async with open_pool(self.url) as pool:
+                return await work(administrator(pool))
+
+        return asyncio.run(run())
 
     def events(self) -> int:
         with psycopg.connect(self.url) as conn:

@@ -34,7 +34,7 @@ def key() -> _Key:
 
 def imported(replay: Commands, folder: Path, history: str = "sources") -> tuple[str, str]:
     """A conversation and its account."""
-    account, path = replay.admin.account(), mine_file(folder, history)
+    account, path = replay.account(), mine_file(folder, history)
     beginning = json.loads(path.read_bytes().splitlines()[1])
     there = beginning["event"]["account_id"]
     assert replay("import", str(path), "--account", f"{there}={account}").code == 0

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
+from administration.conversations import deletions
 from contracts.events import ConversationErased
 from contracts.ids import new_id, new_unlisted_id
 from conversations.aggregate.conversation import Conversation
@@ -23,7 +24,7 @@ from conversations.queries.threads import find_thread, messages_of, summary_of
 from conversations.queries.time_travel import past_of
 from conversations.queries.unlisted import unlisted
 from runtime.postgres import Pool, connection
-from tests.admin_cli.conftest import Cli
+from tests.administrator import administrator
 from tests.conversations.given import ACCOUNT, LATER, answered, asked, began, held, started, trace, turn
 
 pytestmark = pytest.mark.requirement("ERASE-PIECES")
@@ -152,15 +153,13 @@ async def test_its_rows_go_in_pieces_which_name_every_position_and_run(
     assert [each.piece for each in await due_erasures(pool, limit=100) if each.conversation_id == id_] == [0]
 
 
-async def test_an_operator_sees_what_is_left(
-    store: ConversationStore, pool: Pool, migrated_database_url: str
-) -> None:
+async def test_an_operator_sees_what_is_left(store: ConversationStore, pool: Pool) -> None:
     thread = await long_thread(store, await begun(store, new_id()))
     await store.append(thread, [ERASED])
-    listed = await asyncio.to_thread(Cli(migrated_database_url).json, "conversations", "deletions")
-    (found,) = [each for each in listed if each["conversation_id"] == thread.conversation_id]
-    assert found["rows_left"] == thread.version - FIRST_PIECE
-    assert found["copies_left"] == FIRST_PIECE
+    listed = await deletions(administrator(pool))
+    (found,) = [each for each in listed if each.conversation_id == thread.conversation_id]
+    assert found.rows_left == thread.version - FIRST_PIECE
+    assert found.copies_left == FIRST_PIECE
     await finish(pool)
 
 

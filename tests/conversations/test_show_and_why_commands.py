@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from administration import agents
+from administration.values import NewAgent
 from contracts import ids
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.store import ConversationStore
+from directory.agent_draft import AgentChanges
 from tests.conversations.given import answered, asked, began, compacted, said, started, trace, turn
 from tests.conversations.replay_commands import Commands, mine_file
 from tests.conversations.test_transfer import LOAD, PRO, SHOP_AGENT
@@ -25,7 +28,7 @@ class Shown(NamedTuple):
 
 @pytest.fixture(scope="module")
 def shown(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    account = replay.admin.account()
+    account = replay.account()
     source = mine_file(tmp_path_factory.mktemp("shown"), "failed")
     replay("import", str(source), "--account", f"{LOAD}={account}")
     return Shown(replay, account, json.loads(source.read_bytes().splitlines()[1])["conversation_id"])
@@ -113,11 +116,9 @@ class Explained(NamedTuple):
 
 @pytest.fixture(scope="module")
 def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Explained:
-    account = replay.admin.account()
-    agent = replay.admin.json(
-        *("agents", "create", "--account", account, "--name", "Shop"),
-        *("--model", "demo-shop-1", "--system-prompt", "Be brief."),
-    )["id"]
+    account = replay.account()
+    new = NewAgent(account_id=account, name="Shop", model="demo-shop-1", system_prompt="Be brief.")
+    agent = replay.administer(lambda admin: agents.create(admin, new)).id
     source = mine_file(tmp_path_factory.mktemp("explained"), "shop")
     names = ["--account", f"{PRO}={account}", "--agent", f"{SHOP_AGENT}={agent}"]
     assert replay("import", str(source), *names, "--json").json["unknown_agents"] == {}
@@ -129,7 +130,7 @@ def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Exp
     asked, reply = [event for event in events if event["type"] == "message_saved.v1"][:2]
     behind = replay("why", reply["message_id"])
     replay.project()
-    replay.admin("agents", "change", agent, "--system-prompt", "Be long.")
+    replay.administer(lambda admin: agents.change(admin, agent, AgentChanges(system_prompt="Be long.")))
     return Explained(replay, asked, reply, first("run_started.v1"), first("model_replied.v1"), behind)
 
 

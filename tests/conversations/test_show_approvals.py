@@ -29,7 +29,7 @@ class Imported(NamedTuple):
 def imported(name: str, replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Imported:
     source = mine_file(tmp_path_factory.mktemp(name), name)
     accounts = sorted(set(re.findall(r'"account_id":"([^"]+)"', source.read_text())))
-    arguments = [part for each in accounts for part in ("--account", f"{each}={replay.admin.account()}")]
+    arguments = [part for each in accounts for part in ("--account", f"{each}={replay.account()}")]
     assert replay("import", str(source), *arguments).code == 0
     lines = [json.loads(line) for line in source.read_bytes().splitlines()[1:-1]]
     events = [line["event"] for line in lines]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.requirement("EXPORT")
 def test_a_dry_run_counts_what_an_import_would_bring_and_changes_nothing(
     replay: Commands, tmp_path: Path
 ) -> None:
-    account = replay.admin.account()
+    account = replay.account()
     source = mine_file(tmp_path, "sources")
     before = replay.events()
     tried = replay("import", str(source), "--account", f"{PRO}={account}", "--dry-run", "--json")
@@ -26,7 +26,7 @@ def test_a_dry_run_counts_what_an_import_would_bring_and_changes_nothing(
 
 
 def test_a_file_is_imported_once(replay: Commands, tmp_path: Path) -> None:
-    account = replay.admin.account()
+    account = replay.account()
     source = mine_file(tmp_path, "sources")
     before = replay.events()
     done = replay("import", str(source), "--account", f"{PRO}={account}", "--json").json
@@ -39,7 +39,7 @@ def test_a_file_is_imported_once(replay: Commands, tmp_path: Path) -> None:
 
 
 def test_what_was_imported_is_exported_line_by_line(replay: Commands, tmp_path: Path) -> None:
-    account = replay.admin.account()
+    account = replay.account()
     source = mine_file(tmp_path, "sources")
     replay("import", str(source), "--account", f"{PRO}={account}")
     expected = source.read_bytes().replace(PRO.encode(), account.encode()).splitlines()
@@ -60,7 +60,7 @@ def test_an_export_of_all_leaves_out_runs_under_way(replay: Commands) -> None:
 
 
 def test_nothing_of_a_file_with_a_fault_at_its_end_is_imported(replay: Commands, tmp_path: Path) -> None:
-    account = replay.admin.account()
+    account = replay.account()
     own = f"{PRO}={account}"
     source = mine_file(tmp_path, "shop")
     before = replay.events()

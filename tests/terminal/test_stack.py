@@ -74,8 +74,7 @@ def test_piped_lines_are_answered_by_the_running_stack(stack: RunningStack, tmp_
 
 def _agent(stack: RunningStack, model: str) -> str:
     """An agent of the demo's account with a model that is as slow as is wanted."""
-    cli = Cli("")
-    cli.environ = {"AGENTCHAT_RUN_DIR": str(stack.folder.path)}
+    cli = Cli({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
     account = cli.json("agents", "show", stack.environment.agent_id)["account_id"]
     made = cli.json(
         "agents", "create", "--account", account, "--name", "Slow", "--model", model,

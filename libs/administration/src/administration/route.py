@@ -13,9 +13,6 @@ from administration.values import Page
 PREFIX = "/admin/v1"
 MAX_BODY_BYTES = 1024 * 1024
 
-Bus = Literal["no", "optional", "needed"]
-"""Whether an operation takes the bus; "optional": where there is an address for it."""
-
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the path or of the query: `name` is the caller's word for it, `argument` the function's."""
@@ -47,7 +44,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     many: Literal["one", "page", "all"]
     status: int
     max_bytes: int
-    bus: Bus
 
     @property
     def address(self) -> str:
@@ -67,7 +63,6 @@ def route(
     *,
     status: int = 200,
     max_bytes: int = MAX_BODY_BYTES,
-    bus: Bus = "no",
 ) -> Route:
     """What `call(admin, ...)` takes and gives as an operation.
 
@@ -98,7 +93,6 @@ def route(
         many=many,
         status=status,
         max_bytes=max_bytes,
-        bus=bus,
     )
 
 

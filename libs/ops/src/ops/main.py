@@ -41,9 +41,10 @@ def admin_options(
 ) -> None:
     """Accounts, plans, keys, agents and knowledge bases of a system. Every change leaves an audit row.
 
-    Asks the admin API of the running stack, or of the gateway at --url with the token in
-    AGENTCHAT_ADMIN_TOKEN. Where AGENTCHAT_DATABASE_URL is set instead, with AGENTCHAT_SECRET_KEY as the
-    services have it, it works on the database itself, with AGENTCHAT_NATS_URL and AGENTCHAT_REDIS_URL.
+    Calls the admin API of the running stack, or of the gateway at --url with the token in
+    AGENTCHAT_ADMIN_TOKEN. `knowledge import` (without --url), `knowledge embed`, `secrets reseal` and
+    `usage --verify` work on the database itself: the running stack's, or AGENTCHAT_DATABASE_URL with
+    AGENTCHAT_SECRET_KEY and AGENTCHAT_REDIS_URL as the services have them.
     """
     if url:
         os.environ["AGENTCHAT_ADMIN_URL"] = url

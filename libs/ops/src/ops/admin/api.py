@@ -1,8 +1,10 @@
-"""Calls of the operations of `administration.routes`: over HTTP, or by the library on the database itself."""
+"""The operations of `administration.routes`, called at the admin API of a gateway."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import pwd
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -10,26 +12,35 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from administration import Admin
-from administration.reading import read_json
-from administration.route import PREFIX, Bus, Route
+from administration.route import PREFIX, Route
 from administration.routes import BY_NAME
 from administration.values import Page
-from contracts.admin_errors import AdminError
 from contracts.http import FieldError, Problem
-from ops.admin import target
-from ops.admin.errors import RefusedError, conflict, refused
-from ops.admin.working import run
+from ops import environment
+from ops.admin.errors import RefusedError
+from ops.database import DATABASE_URL
+from ops.environment import given
 from ops.errors import SetupError, StackError
+
+ADMIN_URL = "AGENTCHAT_ADMIN_URL"
+ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
 
 T = TypeVar("T")
 Arguments = dict[str, Any]
-"""By the names of the function behind the route; a body is a JSON object."""
+"""By the names of the function that the route calls; a body is a JSON object."""
 
 Call = Callable[[Route, Arguments], Awaitable[Any]]
-"""What the route gives; None where it has nothing to say. Raises StackError."""
+"""What the route gives; None where the response has no content. Raises StackError."""
 
-_SECONDS = httpx.Timeout(10.0, read=600.0)  # an account with many conversations takes minutes to be deleted
+_SECONDS = httpx.Timeout(10.0, read=600.0)  # deleting an account with many conversations takes minutes
+
+
+@dataclass(frozen=True)
+class AdminApi:
+    """Where a gateway's admin API is."""
+
+    url: str
+    token: str = field(repr=False)
 
 
 class _Listed(msgspec.Struct, Generic[T]):
@@ -41,89 +52,83 @@ class _Listed(msgspec.Struct, Generic[T]):
 
 def ask(name: str, /, **arguments: Any) -> Any:
     """One operation, by its name in the table. Raises StackError."""
-    route = BY_NAME[name]
-    bus: Bus = "no" if arguments.get("dry_run") else route.bus
-    return session(
-        lambda call: call(route, arguments), bus=bus, seals=route.method in ("POST", "PUT", "PATCH")
-    )
+    return session(lambda call: call(BY_NAME[name], arguments))
 
 
 def every(name: str, most: int | None, /, **arguments: Any) -> tuple[Any, ...]:
+    """The items of a list, at most so many. Raises StackError."""
+    return session(lambda call: pages(call, name, most, arguments))
+
+
+async def pages(call: Call, name: str, most: int | None, arguments: Arguments) -> tuple[Any, ...]:
     """The items of a list, page after page, at most so many. Raises StackError."""
-    route = BY_NAME[name]
-
-    async def pages(call: Call) -> tuple[Any, ...]:
-        items: list[Any] = []
-        after: str | None = None
-        while most is None or len(items) < most:
-            size = 100 if most is None else min(100, most - len(items))
-            page: Page[Any] = await call(route, arguments | {"after": after, "limit": size})
-            items += page.items
-            after = page.after
-            if after is None:
-                break
-        return tuple(items)
-
-    return session(pages)
+    items: list[Any] = []
+    after: str | None = None
+    while most is None or len(items) < most:
+        size = 100 if most is None else min(100, most - len(items))
+        page: Page[Any] = await call(BY_NAME[name], arguments | {"after": after, "limit": size})
+        items += page.items
+        after = page.after
+        if after is None:
+            break
+    return tuple(items)
 
 
-def session(
-    work: Callable[[Call], Awaitable[T]],
-    *,
-    bus: Bus = "no",
-    seals: bool = False,
-    direct: bool = False,
-) -> T:
-    """What `work` makes of its calls. `direct`: by the library, where the database can be had.
-
-    The rest is for calls by the library: see `working.run`. Raises StackError.
-    """
-    api = target.admin_api(os.environ)
-    if api is None or (direct and not api.is_given):
-        return run(lambda admin: work(partial(_by_library, admin)), bus=bus, seals=seals)
-    return asyncio.run(_over_http(api, work))
+def session(work: Callable[[Call], Awaitable[T]]) -> T:
+    """What `work` makes of its calls, which share connections. Raises StackError."""
+    return asyncio.run(_session(find(os.environ), work))
 
 
-async def _by_library(admin: Admin, route: Route, arguments: Arguments) -> Any:
+def find(environ: Mapping[str, str]) -> AdminApi:
+    """That of the environment, else that of the running stack. Raises SetupError, NotRunningError."""
+    url = given(environ, ADMIN_URL)
+    if url is not None:
+        token = given(environ, ADMIN_TOKEN)
+        if token is None:
+            raise SetupError(f"{ADMIN_TOKEN} is not set: give the one that the gateways have")
+        return AdminApi(url.rstrip("/"), token)
+    folder = environment.run_folder(environ)
+    stack = environment.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
+    if given(environ, DATABASE_URL) not in (None, stack.database_url):
+        raise SetupError(f"{DATABASE_URL} is not the running stack's: set {ADMIN_URL} to a gateway on it")
+    return AdminApi(stack.base_url, stack.admin_token)
+
+
+def actor() -> str:
+    """Who is named in the audit rows: the user that the process runs as, whatever variables say."""
     try:
-        if route.body is not None:
-            body = msgspec.json.encode(arguments[route.body_argument])
-            arguments = arguments | {route.body_argument: read_json(route.body, body)}
-        return await route.call(admin, **arguments)
-    except AdminError as error:
-        raise refused(error) from None
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user without a name
+        name = str(os.getuid())
+    return f"{name}@cli"
 
 
-async def _over_http(api: target.AdminApi, work: Callable[[Call], Awaitable[T]]) -> T:
-    headers = {"Authorization": f"Bearer {api.token}", "X-Admin-Actor": target.actor()}
+async def _session(api: AdminApi, work: Callable[[Call], Awaitable[T]]) -> T:
+    headers = {"Authorization": f"Bearer {api.token}", "X-Admin-Actor": actor()}
     async with httpx.AsyncClient(base_url=api.url + PREFIX, headers=headers, timeout=_SECONDS) as http:
         try:
-            return await work(partial(_sent, http))
+            return await work(partial(_call, http))
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise SetupError(f"{target.ADMIN_URL} cannot be used: {error}") from None
+            raise SetupError(f"{ADMIN_URL} cannot be used: {error}") from None
         except httpx.HTTPError as error:
             raise RefusedError(f"{api.url} does not answer: {error or type(error).__name__}") from None
 
 
-async def _sent(http: httpx.AsyncClient, route: Route, arguments: Arguments) -> Any:
+async def _call(http: httpx.AsyncClient, route: Route, arguments: Arguments) -> Any:
     parts = {each.name: quote(str(arguments[each.argument]), safe="") for each in route.path_parameters}
     query = {each.name: arguments.get(each.argument) for each in route.query}
     response = await http.request(
         route.method,
         route.path.format(**parts),
-        params={name: _text(value) for name, value in query.items() if value is not None},
+        params={name: value for name, value in query.items() if value is not None},
         json=arguments[route.body_argument] if route.body is not None else None,
     )
     if not response.is_success:
         raise _refused(str(http.base_url), response)
-    return None if response.status_code == 204 else _read(route, response.content)
+    return None if response.status_code == 204 else _decoded(route, response.content)
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _read(route: Route, content: bytes) -> Any:
+def _decoded(route: Route, content: bytes) -> Any:
     if route.many == "one":
         return msgspec.json.decode(content, type=route.gives)
     kind: Any = _Listed
@@ -132,28 +137,29 @@ def _read(route: Route, content: bytes) -> Any:
 
 
 def _refused(url: str, response: httpx.Response) -> StackError:
-    """What the gateway refuses, in the words of a command."""
+    """The gateway's problem document as the line that ends the command."""
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
     except msgspec.DecodeError:
         return RefusedError(f"{url} is no admin API: it answers with status {response.status_code}")
-    said = problem.detail.removeprefix("There is ").removesuffix(".")
+    detail = problem.detail.removesuffix(".")
+    errors = problem.errors or ()
     match problem.code:
         case "invalid_admin_token":
-            return SetupError(f"{url} refuses the token: set {target.ADMIN_TOKEN} as its gateways have it")
-        case "not_found" if said == problem.detail.removesuffix("."):
-            return SetupError(f"{url} has no such address: {target.ADMIN_TOKEN} is not set for its gateways")
+            return SetupError(f"{url} refuses the token: set {ADMIN_TOKEN} as its gateways have it")
+        case "not_found" if not detail.startswith("There is "):
+            return SetupError(f"{url} has no such address: {ADMIN_TOKEN} is not set for its gateways")
         case "not_found":
-            return RefusedError(said)
+            return RefusedError(detail.removeprefix("There is "))
         case "invalid_request" | "message_too_large":
-            fields = "; ".join(f"{each.field}: {each.message}" for each in problem.errors or ())
-            return RefusedError(fields or said, 2)
+            return RefusedError("; ".join(f"{each.field}: {each.message}" for each in errors) or detail, 2)
         case _:
-            named = "; ".join(_used(each) for each in problem.errors or () if ": " in each.message)
-            return conflict(said[:1].lower() + said[1:], named)
+            reason = detail[:1].lower() + detail[1:].replace("; force", "; --force")
+            uses = "; ".join(_use(each) for each in errors if ": " in each.message)
+            return RefusedError(f"{reason} ({uses})" if uses else reason)
 
 
-def _used(use: FieldError) -> str:
+def _use(use: FieldError) -> str:
     """Such as `keys: web, site, …`; the API has their number too."""
     names = use.message.partition(": ")[2]
     return f"{use.field.replace('_', ' ')}: {names.replace(', ...', ', …')}"

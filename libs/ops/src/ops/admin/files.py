@@ -1,10 +1,12 @@
 """`agentchat admin knowledge import` and `embed`: files into a knowledge base, and what became of each."""
 
 import asyncio
+import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 import typer
@@ -17,15 +19,16 @@ from knowledge.embedding import vectors
 from knowledge.errors import Unreadable
 from knowledge.importing import files, importer
 from knowledge.importing.files import FoundFile
-from ops.admin import show
-from ops.admin.api import Call, every, session
+from ops.admin import api, database, show
 from ops.admin.errors import RefusedError
 from ops.admin.options import AsJson, Yes
 from ops.admin.progress import progress, warn
 from ops.admin.removal import confirm
-from ops.admin.working import run
 from ops.chat.safe import one_line
+from ops.environment import given
 from ops.errors import SetupError
+
+T = TypeVar("T")
 
 _BASE = "/knowledge_bases/{knowledge_base_id}"
 Base = Annotated[str, typer.Argument(metavar="KB", help="A knowledge base's id.")]
@@ -74,15 +77,15 @@ def import_(
     A document's name is its file's path from a folder on, docs/guide.md: from the folder that is imported, of
     a file that is named alone from the folder that it is in, or from --within. The same name again is
     replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
-    if nothing at all could be imported. On a database of its own or the running stack's, the embedder is the
-    one that AGENTCHAT_EMBEDDER sets.
+    if nothing at all could be imported. Works on the database itself, with the embedder that
+    AGENTCHAT_EMBEDDER sets; with AGENTCHAT_ADMIN_URL (or --url) over HTTP, by the gateway's embedder.
     """
     if (Path("-") in paths) != (name is not None):
         raise SetupError("`-` and --name go together: the name says which document standard input is")
     found = [*files.find((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [files.piped(sys.stdin.buffer, name)]
     report = Report(dry_run=dry_run)
-    session(lambda call: _import(call, base, found, report), direct=not dry_run)
+    _session(lambda call: _import(call, base, found, report))
     complete = not prune or _prune(base, paths, found, report, yes=yes)
     if as_json:
         show.as_json(report)
@@ -111,14 +114,21 @@ def embed(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
 
-    count = run(work)
+    count = database.run(work)
     if as_json:
         show.as_json({"embedded": count})
     else:
         sys.stdout.write(f"{count:,} passages embedded\n")
 
 
-async def _import(call: Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
+def _session(work: Callable[[api.Call], Awaitable[T]]) -> T:
+    """At the gateway that the environment names, else on the database."""
+    if given(os.environ, api.ADMIN_URL) is not None:
+        return api.session(work)
+    return database.run(lambda admin: work(partial(database.call, admin)))
+
+
+async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
     """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
     await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
     with progress("importing") as bar:
@@ -132,7 +142,7 @@ async def _import(call: Call, base: str, found: Sequence[FoundFile], report: Rep
         show.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
 
 
-async def _not_put(call: Call, base: str, file: FoundFile, report: Report) -> str | None:
+async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -> str | None:
     """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
     try:
         draft = await asyncio.to_thread(files.draft_of, file)
@@ -155,9 +165,7 @@ async def _not_put(call: Call, base: str, file: FoundFile, report: Report) -> st
     return None
 
 
-def _prune(
-    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool
-) -> bool:
+def _prune(base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool) -> bool:
     """False where it was not done: what could not be looked at may be there still."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
@@ -165,17 +173,20 @@ def _prune(
         show.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
         return False
     kept = {file.name for file in found}
-    listed: Sequence[Document] = every(f"GET {_BASE}/documents", None, knowledge_base_id=base)
+    documents = {"knowledge_base_id": base}
+    listed: Sequence[Document] = _session(
+        lambda call: api.pages(call, f"GET {_BASE}/documents", None, documents)
+    )
     gone = [document for document in listed if document.name not in kept]
     if gone and not report.dry_run:
         names = ", ".join(document.name for document in gone[:5]) + (", …" if len(gone) > 5 else "")
         confirm(f"Delete {len(gone)} documents that are not among the files ({names})?", yes=yes)
-        session(lambda call: _delete(call, gone))
+        _session(lambda call: _delete(call, gone))
     report.pruned = [document.name for document in gone]
     return True
 
 
-async def _delete(call: Call, gone: Sequence[Document]) -> None:
+async def _delete(call: api.Call, gone: Sequence[Document]) -> None:
     for document in gone:
         ids = {"knowledge_base_id": document.knowledge_base_id, "document_id": document.id}
         await call(BY_NAME[f"DELETE {_BASE}/documents/{{document_id}}"], ids)

@@ -9,9 +9,9 @@ from administration import Admin
 from administration.reseal import Resealed
 from administration.reseal import reseal as seal_anew
 from ops.admin import show
+from ops.admin.database import run
 from ops.admin.options import AsJson
 from ops.admin.progress import progress
-from ops.admin.working import run
 
 
 def reseal(

@@ -16,10 +16,10 @@ from administration.usage import MonthUsage, VerifiedUsage
 from contracts.admin_errors import NotFound
 from ops.admin import show
 from ops.admin.api import ask
+from ops.admin.database import run
 from ops.admin.options import AsJson
 from ops.admin.printing import show_answer, show_lines
 from ops.admin.progress import progress
-from ops.admin.working import run
 from ops.errors import SetupError
 
 _Month = Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")]

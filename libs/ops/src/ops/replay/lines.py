@@ -8,7 +8,7 @@ from rich.text import Text
 
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
-from conversations.aggregate.calls import Approval, Call
+from conversations.aggregate.calls import Call, CallApproval
 from ops.admin.show import console
 from ops.chat.safe import clean, compact, one_line
 
@@ -73,7 +73,7 @@ def tokens(usage: Usage) -> str:
     return f"{usage.total:,} tokens ({', '.join(parts)})"
 
 
-def _decision_lines(approval: Approval, indent: int) -> Iterator[Line]:
+def _decision_lines(approval: CallApproval, indent: int) -> Iterator[Line]:
     """What was requested of a person and when, who decided what and when, and the input that they gave."""
     requested, decided, asked = approval.requested, approval.decided, approval.asked
     what = "approval requested" if asked is None else f"the tool asks: {one_line(asked.message, _INPUT)}"

@@ -9,7 +9,7 @@ from administration import Admin
 from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
 from conversations.event_store.feed_reader import FeedReader
 from conversations.event_store.log import Log
-from ops.admin import working
+from ops.admin import database
 from ops.admin.errors import RefusedError
 from ops.replay.read_models import Bar
 from runtime.postgres import DatabaseUnavailable
@@ -40,12 +40,12 @@ def check(start: int) -> int:
             raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
         return await _bus(admin).feed.oldest()
 
-    return working.run(work, bus="needed")
+    return database.run(work, bus="needed")
 
 
 def run(start: int) -> Refed:
     """Feed EVENTS from `start` on, with a bar on a terminal. Raises RefusedError."""
-    return working.run(lambda admin: _run(admin, start), bus="to provision")
+    return database.run(lambda admin: _run(admin, start), bus="to provision")
 
 
 async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:

@@ -10,7 +10,7 @@ from administration.errors import outcomes
 from administration.values import Agent
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
-from ops.admin import working
+from ops.admin import database
 from ops.admin.options import AsJson
 from ops.admin.progress import progress
 from ops.admin.show import note
@@ -135,7 +135,7 @@ def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[Compared]]:
                 replay = Replay(admin.need_bus(), Log(admin.pool), found, wanted)
                 return found, await replay.all(chosen, lambda: bar.advance(task))
 
-    return working.run(work, bus="needed")
+    return database.run(work, bus="needed")
 
 
 def _prompt(path: str) -> str:
