@@ -165,7 +165,9 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -
     return None
 
 
-def _prune(base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool) -> bool:
+def _prune(
+    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool
+) -> bool:
     """False where it was not done: what could not be looked at may be there still."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
