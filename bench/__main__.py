@@ -37,7 +37,7 @@ _WARM_UP = Chats(name="warm-up", chats=200, at_once=8)
 def main() -> None:
     """Measure and print; what is wrong is one line on stderr."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measures the service beside baselines."
+        prog="python -m bench", description="Measures the service next to baselines."
     )
     parser.add_argument("--quick", action="store_true", help="fewer scenarios and rounds, in three minutes")
     parser.add_argument("--only", default="", help="scenarios whose names hold this")

@@ -1,4 +1,4 @@
-"""What one account may do at its worst: one row each, run in a process of its own beside what is measured.
+"""What one account may do at its worst: one row each, run in a process of its own next to what is measured.
 
 `python -m bench.attacks NAME` reads an `Attacked` as JSON and goes on until it is ended.
 """

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 connection that asks for one stream after the other, at little cost beside what it measures.
+"""An HTTP/1.1 connection that asks for one stream after the other, at little cost next to what it measures.
 
 It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
 (`bench.upstream.DELTA`), and `"type":"done"`, or what it is told, where all went well.

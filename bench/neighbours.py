@@ -231,7 +231,7 @@ def main() -> None:
 
     asyncio.run(_measure(names, given.seconds, shown))
     columns = ("one account's", "chat p50", "chat p99", "read p50", "read p99", "apart", "≤ 20", "failed")
-    show(Console(), [Table("another account's, idle → beside it, in ms", columns, rows)])
+    show(Console(), [Table("another account's, idle → during the attack, in ms", columns, rows)])
 
 
 if __name__ == "__main__":

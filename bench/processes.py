@@ -1,4 +1,4 @@
-"""The processes that stand beside what is measured."""
+"""The processes that stand next to what is measured."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""When the service has nothing left to do behind its answers."""
+"""When the service has nothing left to do after its answers."""
 
 import asyncio
 from typing import LiteralString

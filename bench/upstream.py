@@ -1,7 +1,7 @@
 """A provider that costs next to nothing: Anthropic's Messages wire, streamed from bytes made beforehand.
 
 `python -m bench.upstream` prints its port. The model's name says what comes, as
-`lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` behind the one before (0: all in
+`lean?deltas=500&delay_ms=10`: `deltas` numbered ones (20), each `delay_ms` after the one before (0: all in
 one write), after one call of the tool whose name ends with `tool`, if the request holds no tool's result yet.
 `apart`: each is a chunk of its own even where all are in one write.
 Text, tools and history of a request are not looked at, so neither the wire nor the key is checked.
@@ -103,7 +103,7 @@ def _tool_call(name: bytes) -> bytes:
 
 
 class Answering(asyncio.Protocol):
-    """One connection: a request at a time, kept open behind it."""
+    """One connection: a request at a time, kept open after it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

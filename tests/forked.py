@@ -30,7 +30,7 @@ _IMPORTED = {
 }
 _FORKER = Path(__file__).with_name("forker.py")
 _FORK_SECONDS = 80.0
-"""The first fork of a service waits for its import, beside whatever else runs."""
+"""The first fork of a service waits for its import, next to whatever else runs."""
 
 
 class ForkedProcess:
@@ -90,7 +90,7 @@ async def started(
     """The same while the event loop goes on.
 
     The first fork of a service waits for its import, on a loaded machine for longer than others on the loop
-    may hold a connection: each use of one has a deadline, which is noticed behind the wait.
+    may hold a connection: each use of one has a deadline, which is noticed after the wait.
     """
     return await asyncio.to_thread(
         start, service, *arguments, env=env, stdout=stdout, stderr=stderr, code=code

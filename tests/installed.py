@@ -1,4 +1,4 @@
-"""Clients that we did not choose, installed beside the tests once, from where this machine's npm and uv get
+"""Clients that we did not choose, installed next to the tests once, from where this machine's npm and uv get
 their packages.
 """
 

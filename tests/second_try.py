@@ -1,4 +1,4 @@
-"""`make test`: every test beside others, then the few that failed once more, alone (docs/decisions/0053).
+"""`make test`: every test next to others, then the few that failed once more, alone (docs/decisions/0053).
 
     python -m tests.second_try [arguments of pytest]
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
         failed = _failed(Path(cache))
         if code != 1 or not 0 < len(failed) <= _AT_MOST:
             return code
-        print(f"\n{len(failed)} failed beside other tests; once more, alone:", flush=True)
+        print(f"\n{len(failed)} failed next to other tests; once more, alone:", flush=True)
         code = _pytest(cache, *arguments, *_ALONE)
     if code == 0:
         print("\nFAILED BESIDE OTHER TESTS, PASSED ALONE", *failed, sep="\n  ", flush=True)

@@ -41,7 +41,7 @@ Key = TypeVar("Key", str, Statement)
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Of one kind of chat, zeros left out; `statements` are those behind `statements.<service>`."""
+    """Of one kind of chat, zeros left out; `statements` are those after `statements.<service>`."""
 
     counts: Counts
     statements: dict[Statement, int]

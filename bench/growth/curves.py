@@ -1,4 +1,4 @@
-"""What a chat and a page cost beside ever more that is stored."""
+"""What a chat and a page cost next to ever more that is stored."""
 
 import asyncio
 import time

@@ -134,7 +134,7 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
 
         assert await works(1)
         assert {call.headers["authorization"] for call in first.seen} == {HEADERS["Authorization"]}
-        with pytest.raises(Invalid, match=r"^headers: must be given anew"):
+        with pytest.raises(Invalid, match=r"^headers: must be given again"):
             await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url))
         await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url, headers={}))
         assert await works(2)

@@ -98,7 +98,7 @@ async def test_a_frame_carries_the_trace_context_of_its_publisher_where_that_is_
     begun = frames.Accepted(seq=1, attempt=1, conversation_id=ids.new_id())
     client = await nats.connect(shared_nats.url)
     subscription = await client.subscribe("chat.traces.*")
-    await client.request("$JS.API.INFO")  # answered behind the subscription, as `flush` is not
+    await client.request("$JS.API.INFO")  # answered after the subscription, as `flush` is not
     telemetry.configure("test", None, exporter=InMemorySpanExporter())
     with telemetry.new_trace("test"):
         trace_id = telemetry.current_trace_id()

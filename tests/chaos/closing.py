@@ -129,7 +129,9 @@ def conversations_of(events: list[Event], access: Mapping[str, Access]) -> dict[
 
 
 async def prove_replay(rig: Rig, final: Final, *, rebuilds: int) -> None:
-    """Build the read models anew, each time but the last killed on its way, and compare them with the log."""
+    """Build the read models again, each time but the last killed on its way, and compare them with the
+    log.
+    """
     final.replay["as they were"] = await _replay(rig, "verify")
     for number in range(rebuilds):
         killed = await _replay(rig, "rebuild", kill_after=0.3 + 0.2 * number)

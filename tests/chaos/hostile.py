@@ -1,6 +1,6 @@
 """`make hostile`: 1,000 readers that do not read, 1,000 half heads and 5,000 idle sockets at one gateway.
 
-The delay of 100 live streams beside them is compared with that beside the same readers before they stopped
+The delay of 100 live streams next to them is compared with that next to the same readers before they stopped
 reading: the work is the same then, on whatever machine. The gateway has to drop all of them by itself, and to
 hold what it held before. Exit code 1: it does not; 2: fewer connections than that were there.
 """
@@ -92,7 +92,7 @@ class Result(msgspec.Struct, kw_only=True):
             problem for problem, each in zip(found, self.cycles, strict=True) if each.beside_hostile.lost
         ]
         if (ratio := min(each.ratio for each in self.cycles)) > _SLOWER:
-            found.append(f"p99 of the delay is {ratio:.2f} times that beside readers who read, at best")
+            found.append(f"p99 of the delay is {ratio:.2f} times that next to readers who read, at best")
         first, last = self.cycles[0].samples["after"], self.cycles[-1].samples["after"]
         if last[0].mib > first[0].mib * _MEMORY:
             found.append(f"{GATEWAY}: memory was {first[0].mib:.0f} MiB, is {last[0].mib:.0f} MiB")
@@ -117,8 +117,8 @@ class Result(msgspec.Struct, kw_only=True):
         lines = [f"{self.sizes} at {GATEWAY}", f"  alone: {_delay(self.alone)}"]
         lines += [f"  at first: {_words(sample)}" for sample in self.at_first]
         for each in self.cycles:
-            lines.append(f"  beside readers: {_delay(each.beside_readers)}")
-            lines.append(f"  beside hostile: {_delay(each.beside_hostile)}, p99 {each.ratio:.2f} times")
+            lines.append(f"  next to readers: {_delay(each.beside_readers)}")
+            lines.append(f"  next to hostile: {_delay(each.beside_hostile)}, p99 {each.ratio:.2f} times")
             lines += [f"  {when}: {_words(one)}" for when, found in each.samples.items() for one in found]
         return "\n".join([*lines, *self.problems(), *self.why_invalid()])
 

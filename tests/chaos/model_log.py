@@ -15,7 +15,7 @@ from tests.chaos.records import Item, ModelCall
 from tests.chaos.tail import TAG, Tail
 
 ALREADY_SENT = "already_sent"
-"""The kind of the block that asks the model to go on behind a text."""
+"""The kind of the block that asks the model to go on after a text."""
 _MARKED = re.compile(r"<already_sent>(.*)</already_sent>", re.DOTALL)
 _KEPT = ("content-type", "request-id", "retry-after")
 

@@ -15,7 +15,7 @@ _TRY_SECONDS = 40.0
 _PAUSE_SECONDS = 0.5
 _SECONDS = 15.0
 _MADE = (200, 404, 409, 410)
-"""Statuses behind which nothing is left to decide."""
+"""Statuses after which nothing is left to decide."""
 
 
 def asked_in(exchange: Exchange) -> list[str]:

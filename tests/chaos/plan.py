@@ -57,14 +57,14 @@ DISKS = ("nats", "postgres", "logs")
 WRONG_BY = (-300.0, 300.0)
 """By how many seconds a wall clock may be off."""
 VERSION = 3
-"""A seed gives the same plan in each version; 2 has full disks and wrong clocks beside the faults of 1, and 3
-messages at which a person is asked.
+"""A seed gives the same plan in each version; 2 has full disks and wrong clocks next to the faults of 1, and
+3 messages at which a person is asked.
 """
 LINK_FAULTS = ("refuse", "freeze", "reset", "one_way", "delay")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a talk, `pause` seconds behind the end of the one before."""
+    """One message of a talk, `pause` seconds after the end of the one before."""
 
     ask: str
     agent: str

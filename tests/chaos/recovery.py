@@ -1,4 +1,4 @@
-"""How long the service took to be itself again behind a fault, and what each fault hit: for the report."""
+"""How long the service took to be itself again after a fault, and what each fault hit: for the report."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -55,7 +55,7 @@ def seen_by_clients(history: History) -> Seen:
 _REFUSED, _TURNED_AWAY, _CUT = (
     "refused by a stopped gateway",
     "turned away by a stopping gateway",
-    f"cut off {STREAMS_DRAIN_SECONDS:.0f} s behind the signal",
+    f"cut off {STREAMS_DRAIN_SECONDS:.0f} s after the signal",
 )
 _HARMLESS = {"done", "left by its client", _REFUSED, _TURNED_AWAY, _CUT}
 

@@ -180,7 +180,7 @@ def _launched(process: Process, clocks: Path, replaced: Mapping[str, tuple[str, 
 
 
 def _disks(folder: RunFolder) -> dict[str, Disk]:
-    """What wipes, or makes anew, the folder of a server finds it on a disk, not as one."""
+    """What wipes, or makes again, the folder of a server finds it on a disk, not as one."""
     places = {name: folder.path / "disks" / name for name in DISKS}
     for place in places.values():
         place.mkdir(mode=0o711, parents=True)

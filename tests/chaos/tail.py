@@ -1,7 +1,7 @@
 """A reader that follows the event store during the run, and answers what is committed now.
 
 It asks for what is behind the last position that it saw, as every follower of the log does: a commit that
-becomes visible behind it would be missed, and the checker compares what it saw with all there is (I9).
+becomes visible after it would be missed, and the checker compares what it saw with all there is (I9).
 """
 
 import asyncio

@@ -55,7 +55,7 @@ def _drop(history: History, *events: Event) -> None:
 
 
 def _append(history: History, copy_of: Event) -> None:
-    """Store an event once more, behind its conversation's last."""
+    """Store an event once more, after its conversation's last."""
     versions = [event.version for event in history.events if event.conversation == copy_of.conversation]
     again = msgspec.convert(msgspec.to_builtins(copy_of), Event)
     again.version, again.position = max(versions) + 1, max(history.final.tailed) + 1

@@ -35,7 +35,7 @@ def _result(*cycles: Cycle) -> Result:
 
 def test_deltas_that_are_lost_or_always_late_are_found() -> None:
     assert _result(_cycle(), _cycle(p99=20.0)).problems() == []
-    late = "p99 of the delay is 1.30 times that beside readers who read, at best"
+    late = "p99 of the delay is 1.30 times that next to readers who read, at best"
     assert _result(_cycle(p99=13.0), _cycle(p99=20.0)).problems() == [late]
     assert _result(_cycle(lost=3), _cycle()).problems() == ["3 deltas were lost"]
 

@@ -27,7 +27,7 @@ def _with(**changes: object) -> Exchange:
 
 
 def test_a_stream_that_was_held_for_8_s_may_be_cut_off_and_none_before() -> None:
-    assert _outcomes(_with(body=SHUTDOWN)) == (["cut off 8 s behind the signal"], 0)
+    assert _outcomes(_with(body=SHUTDOWN)) == (["cut off 8 s after the signal"], 0)
     assert _outcomes(_with(body=SHUTDOWN, ended=106.0)) == (["server_shutdown"], 1)
     assert _outcomes(_with(body=SHUTDOWN, gateway="gateway-2")) == (["server_shutdown"], 1)
 

@@ -35,7 +35,7 @@ class ToolLog:
     async def on_call(self, call: Call) -> None:
         """Run a tool: it takes a moment, and is done when it begins."""
         given = json.dumps(call.arguments)
-        found = TAG.findall(given)  # behind messages that had no reply, the last is the one it is about
+        found = TAG.findall(given)  # after messages that had no reply, the last is the one it is about
         key = call.headers.get("authorization", "").removeprefix("Bearer ")
         account = key.removeprefix("server-canary-").partition("-")[0]
         run = ToolRun(

@@ -123,7 +123,7 @@ async def test_every_event_carries_a_hash_over_its_content_and_its_predecessors(
             "not what was stored",
         ),
         (
-            [  # one is put in, and those behind it move
+            [  # one is put in, and those after it move
                 "UPDATE conversation_events SET originator_version = -1 - originator_version WHERE {at} > 3",
                 "UPDATE conversation_events SET originator_version = -originator_version WHERE {at} < 0",
                 f"{_PUT_IN} ('THREAD', 4, 'message_saved.v1', '{{{{}}}}', {_NEXT}, NULL)",
@@ -306,7 +306,7 @@ async def test_an_erased_conversation_proves_its_erasure_and_breaks_no_head(
     assert await compare(pool, log, head, leaves) is None
     after, _ = await head_of(pool, log, datetime.now(UTC).date())
     assert after.sha256 != head.sha256
-    # The last link and seals are left: neither salt nor link behind which a content could be tried.
+    # The last link and seals are left: neither salt nor link after which a content could be tried.
     ((tombstone,),) = database(_HASHES, id=thread)
     assert tombstone[:LINK_BYTES] == links[-1]
     ((seals,),) = database("SELECT seals FROM erased_links WHERE conversation_id = %(id)s", id=thread)
@@ -354,7 +354,7 @@ async def test_an_event_that_is_put_before_an_erasure_is_found(
         (False, 8, -78, "its position is before that of the event before it"),
         (False, -5, -79, "no event has such a place"),
         (False, 8, 2**40, "no position that high was drawn yet"),
-        (True, 9, -80, "it stands behind the erasure"),
+        (True, 9, -80, "it stands after the erasure"),
     ],
 )
 async def test_an_event_that_is_put_in_with_a_link_of_its_own_is_found_by_its_place(
@@ -470,7 +470,7 @@ def _put_in(
 
 
 def _write_anew(database: Database, thread: str, *, version: int) -> None:
-    """Change an event, and every link behind it."""
+    """Change an event, and every link after it."""
     where = "originator_id = 'THREAD' AND originator_version"
     change = "state = replace(encode(state, 'escape'), 'Hello', 'Hullo')::bytea || ' '"
     database.tamper(thread, f"UPDATE conversation_events SET {change} WHERE {where} = {version}")

@@ -275,9 +275,9 @@ async def test_what_nobody_waits_for_any_more_is_not_begun(store: ConversationSt
         before = asyncio.create_task(store.append(Conversation(conversation_id=new_id()), [began()]))
         await until_blocked_by(holder)
         given_up = asyncio.create_task(asked_for.begin(store, leases))
-        await asyncio.sleep(0)  # it waits behind the other
+        await asyncio.sleep(0)  # it waits after the other
         given_up.cancel()
     await before
-    await store.append(Conversation(conversation_id=new_id()), [began()])  # behind all that waited
+    await store.append(Conversation(conversation_id=new_id()), [began()])  # after all that waited
     assert await _lease_of(pool, asked_for.trace_id) is None
     assert (await store.load(asked_for.conversation.conversation_id)).version == 0

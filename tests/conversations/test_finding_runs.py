@@ -1,4 +1,4 @@
-"""A run found by its trace, and read alone: whatever its conversation holds before and behind it."""
+"""A run found by its trace, and read alone: whatever its conversation holds before and after it."""
 
 import os
 
@@ -73,7 +73,7 @@ async def test_a_run_is_read_from_its_message_until_its_own_end(store: Conversat
         again = started(word, 2)  # another worker went on with it
         run: Stored = [asked(word), started(word), again, *said("Hi", word), *end(word)]
         thread = await thread_of(store, list(turn(before, "a", "b")), run, list(turn(behind, "c", "d")))
-        begun_at = 8  # behind the beginning and the six events of the first run
+        begun_at = 8  # after the beginning and the six events of the first run
         found = await find_run(pool, trace(word))
         assert found is not None
         assert found.begun_at == begun_at

@@ -67,7 +67,7 @@ PAST: tuple[events.Event, ...] = (
     *turn("c", "Three", "Third."),
 )
 FIRST, SECOND = 13, 16
-"""The versions before the second run, which is behind a description, and behind it."""
+"""The versions before the second run, which is behind a description, and after it."""
 
 
 def command(at: int | str | None = None, **more: Any) -> ForkConversation:

@@ -1,4 +1,4 @@
-"""Read models built anew beside the live ones, and proved: nobody sees half of one, and no kill hurts."""
+"""Read models rebuilt next to the live ones, and proved: nobody sees half of one, and no kill hurts."""
 
 import asyncio
 import itertools
@@ -256,7 +256,7 @@ async def test_a_table_that_has_its_readers_run_code_does_not_become_live(pool: 
 
 @pytest.mark.requirement("REBUILD")
 async def test_who_builds_read_models_may_not_change_the_live_ones(log: Log, pool: Pool) -> None:
-    for _ in range(2):  # as migrated, and as built anew
+    for _ in range(2):  # as migrated, and as rebuilt
         async with connection(pool) as conn:
             for change in ("ENABLE ROW LEVEL SECURITY", "OWNER TO agentchat_service", "ADD COLUMN more text"):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -1,4 +1,4 @@
-"""The read models of runs and of tool calls, and that every read model comes out the same when built anew."""
+"""The read models of runs and of tool calls, and that every read model comes out the same when rebuilt."""
 
 import random
 

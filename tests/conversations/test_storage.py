@@ -100,7 +100,7 @@ async def test_a_rebuild_and_a_verification_find_the_same(
 ) -> None:
     kept, gone = await written(store, "kept", "é"), await written(store, "gone")
     await follow(pool, log)
-    await erase(store, gone)  # behind the live position: neither side has it
+    await erase(store, gone)  # after the live position: neither side has it
     (found,) = await verify(pool, log, [storage.PROJECTION])
     assert found.ok
     assert found.rows == 1

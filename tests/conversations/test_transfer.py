@@ -151,7 +151,7 @@ def _edit(place: int, old: bytes, new: bytes) -> Callable[[_Lines], _Lines]:
         pytest.param(
             lambda lines: [lines[0], _other(), _other().replace(b'"version":8', b'"version":9'), lines[-1]],
             3,
-            "nothing comes behind an erasure",
+            "nothing comes after an erasure",
             id="after the end",
         ),
         pytest.param(_edit(0, b"{", b"[" * 100_000), 1, "this is no export", id="deep"),

@@ -1,4 +1,4 @@
-"""What runs cost: by account, agent, model and day, for a month, and counted anew from the log."""
+"""What runs cost: by account, agent, model and day, for a month, and counted again from the log."""
 
 import random
 from datetime import UTC, datetime, timedelta

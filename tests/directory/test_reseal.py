@@ -1,4 +1,4 @@
-"""Rotation of the secret key: every sealed value anew, whoever writes meanwhile."""
+"""Rotation of the secret key: every sealed value again, whoever writes meanwhile."""
 
 import asyncio
 import base64
@@ -212,7 +212,7 @@ async def test_a_key_that_opens_nothing_in_the_database_is_refused(
         await refuse_unknown_key(pool, Sealer(b"x" * 32))
     await refuse_unknown_key(pool, BOTH)
     await _change(conn, account, agent, Sealer(b"x" * 32), provider_key="sk-ant-new")
-    await refuse_unknown_key(pool, Sealer(b"x" * 32))  # one was entered anew: the rest can follow
+    await refuse_unknown_key(pool, Sealer(b"x" * 32))  # one was entered again: the rest can follow
 
 
 @pytest.mark.requirement("SETTINGS")

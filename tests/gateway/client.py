@@ -36,7 +36,7 @@ class EventReader:
             waiting += piece
             while b"\n\n" in waiting:
                 block, _, waiting = waiting.partition(b"\n\n")
-                line = block.rpartition(b"\n")[2]  # behind the `id:` that some have
+                line = block.rpartition(b"\n")[2]  # after the `id:` that some have
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
         assert not waiting

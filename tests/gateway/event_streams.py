@@ -43,7 +43,7 @@ async def open_events(
 async def read(
     client: Client, trace_id: str, form: int | None = None, after: str | None = None
 ) -> list[Event]:
-    """The whole stream, or all behind a cursor."""
+    """The whole stream, or all after a cursor."""
     reader = await open_events(client, trace_id, form, after)
     assert reader.response.status_code == 200, await reader.response.aread()
     assert reader.response.headers["content-type"] == "text/event-stream"

@@ -222,7 +222,7 @@ async def test_a_refused_request_frees_its_idempotency_key(
     refused: list[str] = []
 
     async def refuse() -> None:
-        """Who came too late to join has asked anew, and hears the same."""
+        """Who came too late to join has asked again, and hears the same."""
         while True:
             turn = await worker.next(message)
             refused.append(turn.request.trace_id)

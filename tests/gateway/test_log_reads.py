@@ -1,4 +1,4 @@
-"""What a gateway reads of the log for a run: its own events, whatever its conversation holds beside them."""
+"""What a gateway reads of the log for a run: its own events, whatever its conversation holds next to them."""
 
 import asyncio
 from collections.abc import AsyncIterator

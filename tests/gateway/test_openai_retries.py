@@ -63,7 +63,7 @@ async def _answer(store: ConversationStore, turn: Turn, text: str = "Once.") -> 
 
 
 async def _noted(conn: Connection, trace: str) -> None:
-    """Wait until the gateway has noted that it gave the whole answer: behind its last byte."""
+    """Wait until the gateway has noted that it gave the whole answer: after its last byte."""
     query = "SELECT tried FROM idempotency_keys WHERE trace_id = %s"
     async with asyncio.timeout(40):
         while await (await conn.execute(query, [trace])).fetchone() != ("answered",):

@@ -1,4 +1,4 @@
-"""Pieces of a stream that are written past its task come behind those that the task is about to send."""
+"""Pieces of a stream that are written past its task come after those that the task is about to send."""
 
 import asyncio
 import re

@@ -401,7 +401,7 @@ async def test_a_frozen_redis_falls_back_to_local_limits_and_a_counter_tells(
         took.append(time.monotonic() - began)
     gateways.valkey.thaw()
     assert max(took) < BOUND
-    check_problem(response, 429, "rate_limited")  # ten here, beside the one that Redis knows of
+    check_problem(response, 429, "rate_limited")  # ten here, next to the one that Redis knows of
     assert "month" not in states(response)
     await gateways.running[0].line("redis_away")
     await gateways.running[0].line("redis_back")

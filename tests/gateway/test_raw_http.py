@@ -169,16 +169,16 @@ LAST: dict[str, tuple[bytes, list[int]]] = {
     "HTTP/1.0": (b"GET /healthz HTTP/1.0\r\n\r\n" + PROBE, [200]),
     "HTTP/1.0 that would go on": (b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + PROBE, [200]),
     "expectation in 1.0": (WHOLE.replace(b"1.1", b"1.0") + b"Expect: 100-continue\r\n\r\n" + BODY, [400]),
-    "more behind the last": (GET + b"Connection: close\r\n\r\n" + PROBE, [200]),
+    "more after the last": (GET + b"Connection: close\r\n\r\n" + PROBE, [200]),
     "body longer than announced": (WHOLE + b"\r\n" + BODY + b"XXXX", [400, 400]),
-    "nonsense behind a request": (GET + b"\r\nGARBAGE\r\n\r\n" + PROBE, [200, 400]),
+    "nonsense after a request": (GET + b"\r\nGARBAGE\r\n\r\n" + PROBE, [200, 400]),
     "nonsense amid requests": (WHOLE + b"\r\n" + BODY + b"GARBAGE\r\n\r\n" + PROBE, [400, 400]),
     "trailers that pass for headers": (
         POST + b"Transfer-Encoding: chunked\r\n\r\ne\r\n" + BODY + b"\r\n0\r\nKEYS\r\n",
         [401],
     ),
-    "broken body behind requests": (2 * (GET + b"\r\n") + CHUNKED + b"zz\r\n" + PROBE, [200, 200, 400]),
-    "broken head behind requests": (2 * (GET + b"\r\n") + GET + HOST + b"\r\n" + PROBE, [200, 200, 400]),
+    "broken body after requests": (2 * (GET + b"\r\n") + CHUNKED + b"zz\r\n" + PROBE, [200, 200, 400]),
+    "broken head after requests": (2 * (GET + b"\r\n") + GET + HOST + b"\r\n" + PROBE, [200, 200, 400]),
 }
 
 # Answered before the body comes; some of it is still read, so that the answer is not lost.

@@ -1,4 +1,4 @@
-"""The live view when another worker takes the run over: it resumes behind the text told, or it ends."""
+"""The live view when another worker takes the run over: it resumes after the text told, or it ends."""
 
 import pytest
 

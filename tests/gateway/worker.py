@@ -117,7 +117,7 @@ class Turn:
         ]
 
     async def resume(self, *, offset: int | None = None, text: str | None = None) -> None:
-        """Another worker takes over behind `text` (what was said so far)."""
+        """Another worker takes over after `text` (what was said so far)."""
         behind = self.text if text is None else text
         self.attempt, self.seq = self.attempt + 1, 0
         self.text = behind

@@ -52,7 +52,7 @@ def swollen_pdf(size: int) -> bytes:
 
 
 def docx(*paragraphs: tuple[str, str], prolog: str = "", swollen: int = 0) -> bytes:
-    """Paragraphs with the names of their styles; `swollen`: a part of so many bytes beside them."""
+    """Paragraphs with the names of their styles; `swollen`: a part of so many bytes next to them."""
     body = "".join(
         f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
         for style, text in ((style, text if prolog else escape(text)) for style, text in paragraphs)

@@ -1,4 +1,4 @@
-"""Search by embeddings beside full text, with an embedder whose meaning the tests decide."""
+"""Search by embeddings next to full text, with an embedder whose meaning the tests decide."""
 
 import asyncio
 from collections.abc import Sequence

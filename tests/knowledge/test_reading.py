@@ -41,7 +41,7 @@ async def test_a_pdf_is_its_pages_under_the_headings_of_its_outline() -> None:
 
 
 async def test_the_titles_of_a_pdf_are_no_longer_than_titles_are() -> None:
-    """A file of 25 KB can hold headings of megabytes, which stand above each of its pages anew."""
+    """A file of 25 KB can hold headings of megabytes, which stand above each of its pages again."""
     long = ("A" * 1_000_000, "B" * 1_000_000)
     made = pdf("one", "two", title="T" * 1_000_000, outline=((long[0], 0, False), (long[1], 1, False)))
     assert len(await reading.html_of(made, "pdf")) < 5_000

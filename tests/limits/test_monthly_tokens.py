@@ -1,4 +1,4 @@
-"""The month's tokens: counted from the log again, while runs go on to be settled beside the count."""
+"""The month's tokens: counted from the log again, while runs go on to be settled next to the count."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The read rate limit: beside the chat endpoints ten times the plan's rate, a tenth of it at once."""
+"""The read rate limit: next to the chat endpoints ten times the plan's rate, a tenth of it at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

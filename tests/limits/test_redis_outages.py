@@ -143,7 +143,7 @@ async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limite
 
 
 def _reset_before_the_next_write(limiter: Limiter) -> None:
-    """As by the server, behind the look that the client takes at its connection before it uses it."""
+    """As by the server, after the look that the client takes at its connection before it uses it."""
     connection: Any = limiter._redis._connection
     send = connection.send_packed_command
 

@@ -120,7 +120,7 @@ StartNotifier = Callable[..., NotifierProcess]
 
 @pytest.fixture
 async def notifiers(migrated_database_url: str, tmp_path: Path) -> AsyncIterator[StartNotifier]:
-    """Starts notifiers, which end with the test; what they are hurried by beside the rest, by keyword."""
+    """Starts notifiers, which end with the test; what they are hurried by next to the rest, by keyword."""
     running: list[NotifierProcess] = []
 
     def start(

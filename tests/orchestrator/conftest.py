@@ -1,4 +1,4 @@
-"""An orchestrator in this process on real servers, with a scripted provider behind it."""
+"""An orchestrator in this process on real servers, with a scripted provider."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit

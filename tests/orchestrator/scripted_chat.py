@@ -11,7 +11,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **more: Any) -> bytes:
-    """One event; `more` are fields beside the choices, or instead of them."""
+    """One event; `more` are fields next to the choices, or instead of them."""
     choice = {"index": 0, "delta": delta or {}, "finish_reason": finish}
     data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice], **more}
     return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"

@@ -229,7 +229,7 @@ def _run_after(request: ChatRequested, *stored: events.Event) -> Run:
 
 
 async def taken_up(world: World, count: int, **more: Any) -> tuple[Listener, events.Event]:
-    """A run whose worker died behind so many events of the life of its approval, requested again."""
+    """A run whose worker died after so many events of the life of its approval, requested again."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
     whole = life(request, **({"expires_at": ago(-3600)} | more))
     await world.begun(request, *whole[:count])

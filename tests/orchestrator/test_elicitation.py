@@ -232,7 +232,7 @@ def life(request: ChatRequested, *, expires_at: str) -> tuple[events.Event, ...]
 
 
 async def taken_up(world: World, count: int, *, result: int | None = 0, expires_at: str = "") -> Listener:
-    """A run whose worker died behind so many of these events, and the bus has the result of that leg."""
+    """A run whose worker died after so many of these events, and the bus has the result of that leg."""
     request = world.request(await world.agent(mcp_servers=(SHOP,)), requested_at=ago(20))
     await world.begun(request, *life(request, expires_at=expires_at or ago(-3600))[:count])
     if result is not None:

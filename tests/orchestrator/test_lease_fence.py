@@ -247,7 +247,7 @@ async def test_a_lease_that_expired_in_an_outage_is_looked_at_soon_behind_it(
     async with world.worker():
         caller = await world.listen(request)
         await world.bus.queues.request_chat(request)
-        await caller.until(frames.Completed)  # in a lease's length, and not 15 s behind it
+        await caller.until(frames.Completed)  # in a lease's length, and not 15 s after it
 
 
 async def test_the_clock_of_a_run_goes_on_while_what_else_is_read_is_late(

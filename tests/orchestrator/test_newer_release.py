@@ -1,4 +1,4 @@
-"""An orchestrator of this release beside one of a newer release, which has stored an event of a new tag."""
+"""An orchestrator of this release next to one of a newer release, which has stored an event of a new tag."""
 
 import asyncio
 import contextlib

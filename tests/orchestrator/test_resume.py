@@ -112,4 +112,4 @@ def test_calls_and_results_that_were_announced_are_known() -> None:
 def test_sources_that_went_out_are_not_sent_again() -> None:
     found = frames.SourcesFound(seq=2, attempt=1, sources=())
     assert already_sent(_run(), [_accepted(), found]) == AlreadySent(sourced=True)
-    assert already_sent(_run(), [found]) == AlreadySent()  # behind a gap
+    assert already_sent(_run(), [found]) == AlreadySent()  # after a gap

@@ -116,7 +116,7 @@ async def test_a_message_in_line_frees_its_run_slot(account: Account, provider: 
     assert not await account.admits(new())
     gate.set()
     await waiter.until(frames.Completed)
-    async with asyncio.timeout(SECONDS):  # a slot is freed behind the frame that ends its run
+    async with asyncio.timeout(SECONDS):  # a slot is freed after the frame that ends its run
         while not await account.admits(new()):  # noqa: ASYNC110 - the gateway's next request asks again
             await asyncio.sleep(_QUICK_SECONDS / 5)
 

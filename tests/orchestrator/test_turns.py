@@ -116,7 +116,7 @@ async def test_an_unknown_agent_is_refused_and_nothing_is_saved(working: World) 
 async def test_a_refused_request_has_left_the_queue_when_its_caller_is_told(
     working: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its caller asks anew: should its worker die now, it must not come again, and perhaps begin."""
+    """Its caller asks again: should its worker die now, it must not come again, and perhaps begin."""
     before = await until_all_acknowledged(working.settings.nats_url, "REQUESTS")
     monkeypatch.setattr("bus.acknowledgements._HELD_SECONDS", 3600.0)
     caller = await working.ask(new_id())

@@ -30,7 +30,7 @@ async def working(world: World) -> AsyncIterator[World]:
 
 
 async def _interrupted(world: World, *facts: tuple[str, bytes]) -> ChatRequested:
-    """A request whose run has begun, with something in the log behind its start."""
+    """A request whose run has begun, with something in the log after its start."""
     request = world.request(await world.agent())
     async with open_store(world.settings.database_url) as store:
         version = await _begin(store, request)

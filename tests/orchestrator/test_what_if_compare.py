@@ -1,4 +1,4 @@
-"""A recorded run beside its replay: what counts as the same, and what it cost."""
+"""A recorded run next to its replay: what counts as the same, and what it cost."""
 
 from pathlib import Path
 from typing import Any

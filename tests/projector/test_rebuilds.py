@@ -1,4 +1,4 @@
-"""A projector of another version than the tables: it brings them up to its own behind the live ones."""
+"""A projector of another version than the tables: it brings them up to its own next to the live ones."""
 
 import asyncio
 

@@ -62,7 +62,7 @@ async def test_events_just_published_are_published_again_from_any_position(
     await tell(store)
     with pytest.raises(FeedConflict):
         await feed.step()
-    await feed_all(feed)  # a leader goes on behind what was fed by hand
+    await feed_all(feed)  # a leader goes on after what was fed by hand
     assert await positions(streams) == await stored(log, every[-1] - 1)
 
 

@@ -140,7 +140,7 @@ def _check_stream(simulation: "Simulation", caller: "Caller", number: int, life:
     if sum(isinstance(update, Started) for update in life) > 1:
         world.violated("I5", f"{key} begins twice")
     if any(isinstance(update, Finished | Broken) for update in life[:-1]):
-        world.violated("I5", f"{key} goes on behind its end")
+        world.violated("I5", f"{key} goes on after its end")
     calls = [update.call_id for update in life if isinstance(update, ToolStarted)]
     if len(calls) != len(set(calls)):
         world.violated("I5", f"{key} is told a call twice: {calls}")
@@ -158,7 +158,7 @@ def _check_stream(simulation: "Simulation", caller: "Caller", number: int, life:
 
 
 def _check_log(simulation: "Simulation", conversation_id: str, stored: list[events.Event]) -> None:
-    """I8, I9: one run at a time, attempts that grow, nothing behind an end, the log in its order."""
+    """I8, I9: one run at a time, attempts that grow, nothing after an end, the log in its order."""
     world = simulation.world
     rows = simulation.postgres.threads[conversation_id]
     if [row.version for row in rows] != list(range(1, len(rows) + 1)):
@@ -169,12 +169,12 @@ def _check_log(simulation: "Simulation", conversation_id: str, stored: list[even
     for event in stored:
         trace = event.trace_id
         if trace in ended:
-            world.violated("I9", f"{type(event).__name__} of {trace[-2:]} behind its end")
+            world.violated("I9", f"{type(event).__name__} of {trace[-2:]} after its end")
         if isinstance(event, events.RunStarted):
             if active not in (None, trace):
                 world.violated("I8", f"{trace[-2:]} begins while {active} runs")
             if event.attempt != attempts.get(trace, 0) + 1:
-                world.violated("I8", f"attempt {event.attempt} of {trace[-2:]} behind {attempts.get(trace)}")
+                world.violated("I8", f"attempt {event.attempt} of {trace[-2:]} after {attempts.get(trace)}")
             active, attempts[trace] = trace, event.attempt
         elif isinstance(event, _ENDS):
             ended.add(trace)
@@ -189,7 +189,7 @@ def _check_log(simulation: "Simulation", conversation_id: str, stored: list[even
 def _check_tools(simulation: "Simulation") -> None:
     """I10: what may not be repeated ran once at most; what succeeded did run.
 
-    Nothing ran by a delivery that came behind the end of its run.
+    Nothing ran by a delivery that came after the end of its run.
     """
     world, executions = simulation.world, simulation.tools.executions
     names: dict[str, str] = {}

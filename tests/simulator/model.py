@@ -233,7 +233,7 @@ class Asked:
         self._check_results(behind)
         pieces, text = list(request.rounds[number]), "".join(request.rounds[number])
         sent = _already_sent(behind)
-        self.world.note(f"MODEL asked for round {number + 1} of {key} behind {sent!r}")
+        self.world.note(f"MODEL asked for round {number + 1} of {key} after {sent!r}")
         rest = self._rest(text, sent) if sent else None
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text if rest is None else rest}]
         if call.use_tools and number < len(request.calls):
@@ -250,7 +250,7 @@ class Asked:
 
     def _rest(self, text: str, sent: str) -> str:
         if not text.startswith(sent):
-            self.world.violated("text", f"the model is to go on behind {sent!r}, which it did not say")
+            self.world.violated("text", f"the model is to go on after {sent!r}, which it did not say")
             return text
         return text[len(sent) :]
 

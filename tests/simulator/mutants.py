@@ -89,7 +89,7 @@ def begins_beside_another() -> Any:
 
 
 def every_tool_is_repeated() -> Any:
-    """A runner takes every tool for one that may run twice: it acknowledges the call behind it."""
+    """A runner takes every tool for one that may run twice: it acknowledges the call after it."""
     return _instead(OfferedTool, "repeatable", property(lambda _: True))
 
 
@@ -168,7 +168,7 @@ def lost_lease_is_nothing() -> Any:
 
 
 def round_said_twice() -> Any:
-    """What an earlier attempt sent of a round is said again, behind itself."""
+    """What an earlier attempt sent of a round is said again, after itself."""
 
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages

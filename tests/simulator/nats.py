@@ -2,7 +2,7 @@
 
 It does what was measured of nats-server: an acknowledgement counts from whichever delivery it comes, ids of
 acknowledged messages are forgotten by a restart, and core messages are lost to who is away. With a full disk
-it stores nothing and still passes on what is said. Behind its restart what was acknowledged meanwhile is
+it stores nothing and still passes on what is said. After its restart what was acknowledged meanwhile is
 there again, and nobody knows that it was delivered.
 """
 
@@ -316,7 +316,7 @@ class Nats(Server):
             self.tell(trace_id, frame, late=0.001)
 
     def tell(self, subject: str, message: Any, *, late: float = 0.0) -> None:
-        """Pass a message on to who follows its subject now; `late` ones come behind others."""
+        """Pass a message on to who follows its subject now; `late` ones come after others."""
         world = self.world
         for follower in self.followers.get(subject, ()):
             if follower.closed or not follower.process.reached:
@@ -331,5 +331,5 @@ class Nats(Server):
 
 def _short(frame: frames.Frame) -> str:
     text = f" {frame.text!r}" if isinstance(frame, frames.Delta) else ""
-    offset = f" behind {frame.offset}" if isinstance(frame, frames.Resumed) else ""
+    offset = f" after {frame.offset}" if isinstance(frame, frames.Resumed) else ""
     return f"{type(frame).__name__} {frame.attempt}.{frame.seq}{text}{offset}"

@@ -209,7 +209,7 @@ class Simulation:
         self._nats_restarts()
 
     def _nats_restarts(self) -> None:
-        """At once, or behind an absence."""
+        """At once, or after an absence."""
         self.world.note("nats is back")
         self.nats.restart()
         for process in self.processes.values():

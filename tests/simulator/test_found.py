@@ -1,4 +1,4 @@
-"""Histories that the simulator has found and that were mended since, each with the fault behind it."""
+"""Histories that the simulator has found and that were mended since, each with the fault after it."""
 
 import pytest
 

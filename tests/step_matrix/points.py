@@ -9,7 +9,7 @@ Action = Literal["kill", "stop", "raise", "eat"]
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A failpoint. `agent`: of what kind the agent has to be, so that runs come by; `commits` behind it."""
+    """A failpoint. `agent`: of what kind the agent has to be, so that runs come by; `commits` after it."""
 
     name: str
     agent: str = "short"

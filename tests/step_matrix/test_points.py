@@ -1,4 +1,4 @@
-"""The table of failpoints, and the mechanism behind them."""
+"""The table of failpoints, and the mechanism after them."""
 
 import os
 import re

@@ -78,7 +78,7 @@ async def test_its_client_goes_on_regenerates_resumes_and_is_refused(
     assert tool["state"] == "output-available"
     assert tool["input"] == {"order_id": "ORD-1001"}
     assert tool["output"], "with what it returned"
-    assert told["regenerated"] != conversation, "a reply made anew is in a fork"
+    assert told["regenerated"] != conversation, "a reply made again is in a fork"
     contents = [each["content"] for each in await caller.messages(told["regenerated"])]
     assert contents[:3] == [turn["text"] for turn in told["turns"][:3]]
     row = (await caller.get(f"/v1/conversations/{told['regenerated']}")).json()

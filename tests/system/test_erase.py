@@ -39,7 +39,7 @@ class Canary:
         return Retrieval(knowledge_base_id=base.id)
 
     async def places(self, stack: RunningStack) -> dict[str, set[str]]:
-        """Where they stand, beside the table of the knowledge base itself."""
+        """Where they stand, next to the table of the knowledge base itself."""
         words = {name: str(word) for name, word in vars(self).items()}
         found = await places_of(stack, list(words.values()))
         return {name: set(found[word]) - {"table public.chunks"} for name, word in words.items()}
@@ -144,7 +144,7 @@ async def end_claims(stack: RunningStack, thread: str) -> None:
 
 
 async def first_pass_over(stack: RunningStack, thread: str) -> None:
-    """Until the projector has removed what stands beside the log: a look everywhere takes long."""
+    """Until the projector has removed what stands next to the log: a look everywhere takes long."""
     query = (
         "SELECT pg_sleep(0.1) FROM erasures WHERE conversation_id = %(thread)s AND passes = 0"
         " UNION ALL SELECT pg_sleep(0.1) FROM messages WHERE conversation_id = %(thread)s"

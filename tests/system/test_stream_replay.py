@@ -1,4 +1,4 @@
-"""Streams as they were received, beside the same ones replayed out of the log, and reconnects at any cut."""
+"""Streams as they were received, next to the same ones replayed out of the log, and reconnects at any cut."""
 
 import asyncio
 import os
@@ -144,7 +144,7 @@ async def test_a_stream_cut_anywhere_reconnects_at_another_gateway_and_after_a_r
 async def events_of(
     caller: Caller, trace_id: str, *, after: bytes | None = None, form: str | None = None
 ) -> AsyncIterator[bytes]:
-    """GET of the events of a run, each as its bytes, from behind an event."""
+    """GET of the events of a run, each as its bytes, from after an event."""
     headers = {"X-Api-Key": caller.headers["X-Api-Key"]}
     if form is not None:
         headers["X-Stream-Form"] = form

@@ -83,7 +83,7 @@ async def test_another_model_is_told_apart_in_a_table(
     prices = tmp_path / "prices.json"
     prices.write_text('{"currency": "EUR", "models": {"demo-shop-1": {"input": 1, "output": 2}}}')
     arguments = ("--agent", agent_id, "--model", "demo-echo", "--prices", str(prices), "--diff", "--sample")
-    async with asyncio.timeout(20):  # the projector is an instant behind
+    async with asyncio.timeout(20):  # the projector is an instant after
         while (told := await what_if(stack, *arguments, "3", "--fail-on-divergence"))[0] == 2:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     code, out, err = told

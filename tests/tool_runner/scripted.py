@@ -69,7 +69,7 @@ class Call:
             await self.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     async def last_event(self, text: str) -> None:
-        """The result, behind which the stream ends."""
+        """The result, after which the stream ends."""
         result = {"content": [{"type": "text", "text": text}]}
         await self.event({"jsonrpc": "2.0", "id": self.message["id"], "result": result})
         self.writer.close()

@@ -1,4 +1,4 @@
-"""What failed beside other tests is tried once more, alone, and no more than that is forgiven."""
+"""What failed next to other tests is tried once more, alone, and no more than that is forgiven."""
 
 from pathlib import Path
 

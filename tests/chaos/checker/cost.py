@@ -42,7 +42,7 @@ def calls(view: View) -> Iterator[Violation]:
         last = run.of("run_completed", "run_failed", "run_cancelled")
         late = [call for call in view.calls_of[run.ask] if last and call.at > last[0].at + _CLOCK_SECONDS]
         if late:
-            yield _v(run.trace, f"the model was called {late[0].at - last[0].at:.1f} s behind the run's end")
+            yield _v(run.trace, f"the model was called {late[0].at - last[0].at:.1f} s after the run's end")
 
 
 def wasted(view: View) -> float:

@@ -52,7 +52,9 @@ def retry_after(view: View) -> Iterator[Violation]:
 
 
 def _counters(view: View, until: float) -> int:
-    """How many counters an account may have had: each gateway its own while Redis is away, and anew after."""
+    """How many counters an account may have had: each gateway its own while Redis is away, and again
+    after.
+    """
     lost = [fault for fault in view.history.faults if fault.at <= until and "valkey" in fault.target]
     return 1 if not lost else 3 + len(lost)
 

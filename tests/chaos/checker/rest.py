@@ -11,7 +11,7 @@ PROBE_SECONDS = 5.0
 def at_rest(view: View) -> Iterator[Violation]:
     """I7: all runs ended, no message pending, no slot held, read models at the log's end."""
     for what in view.history.final.unsettled:
-        yield _v("I7", what, "not at rest 30 s behind the last fault")
+        yield _v("I7", what, "not at rest 30 s after the last fault")
     if not view.history.final.quiet and not view.history.final.unsettled:
         yield _v("I7", "the run", "it was not looked whether all is at rest")
 
@@ -34,7 +34,7 @@ def answers_again(view: View) -> Iterator[Violation]:
 
 
 def replays(view: View) -> Iterator[Violation]:
-    """I11: read models that are built anew are the same as the live ones."""
+    """I11: read models that are rebuilt are the same as the live ones."""
     for proof, held in view.history.final.replay.items():
         if not held:
             yield _v("I11", proof, "the read models differ")

@@ -46,7 +46,7 @@ def shown_to_the_model(view: View) -> Iterator[Violation]:
         run = found[0]
         shown = list(call.items)
         while shown and shown[-1][0] in ("assistant", ALREADY_SENT):
-            shown.pop()  # what it is to go on behind
+            shown.pop()  # what it is to go on after
         in_words = (False, True) if call.tools is None else (not call.tools,)
         if not any(shown in _may_be_shown(view, run, in_words=each) for each in in_words):
             told = [f"{kind}: {text[:60]}" for kind, text in shown[-4:]]
@@ -138,7 +138,7 @@ def _text(kind: str, text: str) -> list[Item]:
 
 
 def stored_form(view: View) -> Iterator[Violation]:
-    """I9: versions without gaps, positions once, each tool call answered once, nothing behind an end."""
+    """I9: versions without gaps, positions once, each tool call answered once, nothing after an end."""
     for conversation, events in view.conversations.items():
         versions = [event.version for event in events]
         if versions != list(range(1, len(versions) + 1)):
@@ -147,7 +147,7 @@ def stored_form(view: View) -> Iterator[Violation]:
         yield from _answered(run)
         ends = [index for index, event in enumerate(run.events) if event.kind in ENDS]
         if ends and ends[0] != len(run.events) - 1:
-            yield _v("I9", run.trace, f"{run.events[-1].kind} behind its end")
+            yield _v("I9", run.trace, f"{run.events[-1].kind} after its end")
 
 
 def _answered(run: Run) -> Iterator[Violation]:

@@ -42,7 +42,7 @@ def grammar(view: View) -> Iterator[Violation]:
             yield _violation("I5", exchange, f"the events are {word}")
         elif not _was_broken(view, exchange):
             yield _violation(
-                "I5", exchange, f"it ended ({exchange.end}) behind {word[-8:]}, and nothing broke"
+                "I5", exchange, f"it ended ({exchange.end}) after {word[-8:]}, and nothing broke"
             )
 
 
@@ -61,7 +61,7 @@ def ends_in_time(view: View) -> Iterator[Violation]:
             continue
         took = exchange.ended - max(exchange.began, view.last_heal(exchange.ended))
         if took > END_SECONDS + _tool_seconds(view, exchange):
-            yield _violation("I6", exchange, f"it took {took:.1f} s behind its start and the last fault")
+            yield _violation("I6", exchange, f"it took {took:.1f} s after its start and the last fault")
 
 
 def _tool_seconds(view: View, exchange: Exchange) -> float:

@@ -170,7 +170,7 @@ async def test_a_cut_behind_text_is_left_to_the_caller(
 
 
 async def test_a_stream_cut_at_any_event_is_no_reply(provider: ScriptedProvider, caller: Caller) -> None:
-    """Up to the event that says why it ends: behind that one, it is whole."""
+    """Up to the event that says why it ends: after that one, it is whole."""
     call = calls({"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}})
     whole = [
         chunk({"role": "assistant", "content": ""}),

@@ -50,7 +50,7 @@ TalkTo = Callable[..., Talk]
 
 @pytest.fixture
 async def talk_to() -> AsyncIterator[TalkTo]:
-    """Makes the client of an agent's caller; all are closed behind the test."""
+    """Makes the client of an agent's caller; all are closed after the test."""
     async with contextlib.AsyncExitStack() as stack:
 
         def make(caller: Caller, key: str | None = None, **client: Any) -> Talk:

@@ -128,7 +128,7 @@ def _text(events: list[Any]) -> str:
 
 
 def _left(events: list[Any], number: int) -> int:
-    """How many code points come behind a place within the text."""
+    """How many code points come after a place within the text."""
     last = [event for event in events if _is_delta(event)][-1]
     return int(last.sequence_number) - number
 

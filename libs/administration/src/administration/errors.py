@@ -8,7 +8,7 @@ from contracts.admin_errors import Conflict, Unavailable
 from directory.errors import SealBroken
 from runtime.postgres import DatabaseUnavailable
 
-_UNOPENED = "the agent's secrets were sealed under another secret key; give its headers anew"
+_UNOPENED = "the agent's secrets were sealed under another secret key; give its headers again"
 
 
 @contextlib.contextmanager

@@ -89,7 +89,7 @@ async def change(admin: Admin, agent_id: str, name: str, changes: ServerChanges)
     def replaced(servers: Servers) -> Servers:
         present = _named(servers, name)
         if present.headers and "headers" not in given and _elsewhere(present.url, given.get("url")):
-            raise Invalid("headers", "must be given anew for another origin; {} for none")
+            raise Invalid("headers", "must be given again for another origin; {} for none")
         return tuple(
             msgspec.structs.replace(server, **given) if server.name == name else server for server in servers
         )

@@ -1,4 +1,4 @@
-"""Every sealed value anew under the current secret key, after that was changed, while services run and write.
+"""Seals every value again under the current secret key, after that was changed, while services run.
 
 A batch of agents or of webhook endpoints is one transaction, so it may be broken off anywhere and run again.
 Their rows are locked: a change of an agent, which copies secrets from version to version, comes before or
@@ -49,7 +49,7 @@ class UnopenedEndpoint(msgspec.Struct, frozen=True):
 
 
 class Resealed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was looked at (`agents`, webhook `endpoints`, sealed `values`), sealed anew, and left."""
+    """What was looked at (`agents`, webhook `endpoints`, sealed `values`), sealed again, and left."""
 
     agents: int
     values: int
@@ -67,7 +67,7 @@ async def reseal(
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Resealed:
-    """Open each value of agents' versions and webhook endpoints, and seal anew what is not under the current
+    """Open each value of agents' versions and webhook endpoints, and seal again what is not under the current
     key of `sealer`.
 
     `dry_run` counts and writes nothing. `progress` gets agents done and agents in all, after each batch. It

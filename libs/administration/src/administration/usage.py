@@ -56,7 +56,7 @@ class VerifiedUsage(msgspec.Struct, frozen=True, kw_only=True):
     """A month's tokens, counted three times: from the log, in the read model, and in Redis.
 
     `cached` is None where Redis does not know them: it keeps the current month alone, of accounts that have
-    asked since it started. The first 20 `differences` are of the read model. `mended`: Redis was set anew.
+    asked since it started. The first 20 `differences` are of the read model. `mended`: Redis was corrected.
     A run that ends meanwhile may be in one of the numbers and not in another.
     """
 
@@ -117,7 +117,7 @@ async def verify(
 ) -> VerifiedUsage:
     """Count a month from the whole log, and compare; reads all of the log, however long that takes.
 
-    `mend` has Redis set anew: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
+    `mend` has Redis set again: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
     """
     account = await accounts.get(admin, account_id)
     with outcomes():

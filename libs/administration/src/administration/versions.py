@@ -153,7 +153,7 @@ async def _next(
     actor: str,
     restored: int | None = None,
 ) -> int:
-    """Add the version behind `before`, make it the current one, and write the audit row."""
+    """Add the version after `before`, make it the current one, and write the audit row."""
     version, config = before.version + 1, _config(draft)
     await _add_version(conn, before.agent_id, version, config, sealed)
     await conn.execute(
@@ -208,7 +208,7 @@ def _config(draft: AgentDraft) -> str:
 def _check_key_stays(before: AgentSettings, draft: AgentDraft) -> None:
     """A key goes nowhere but where it was given for. Raises Invalid."""
     if (before.provider, before.base_url) != (draft.provider, draft.base_url):
-        raise Invalid("provider_key", "must be given anew, or null, where provider or base_url changes")
+        raise Invalid("provider_key", "must be given again, or null, where provider or base_url changes")
 
 
 def _fields(settings: AgentSettings) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 the feed.
 
 `Bus.connect` opens it; its parts are `queues`, `traces`, `rpc`, `feed` and `eraser`, and who needs one of
-them is given that one. NATS may be wiped at any time: the streams are made anew, and what was accepted is in
+them is given that one. NATS may be wiped at any time: the streams are made again, and what was accepted is in
 Postgres.
 """
 

@@ -1,4 +1,4 @@
-"""Checking an agent: its tool servers by a tool-runner, and beside it its provider by an orchestrator."""
+"""Checking an agent: its tool servers by a tool-runner, and next to it its provider by an orchestrator."""
 
 import asyncio
 

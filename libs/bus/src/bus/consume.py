@@ -1,7 +1,7 @@
 """Work queues: a pull loop with a task for each message, as many at a time as there are slots.
 
-The loop never works in a callback, asks again after a reconnect, makes a wiped stream anew, and takes silence
-longer than a request can last for a stall (docs/change/reliability.md NATS).
+The loop never works in a callback, asks again after a reconnect, makes a wiped stream again, and takes
+silence longer than a request can last for a stall (docs/change/reliability.md NATS).
 """
 
 import asyncio

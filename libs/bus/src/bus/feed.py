@@ -37,7 +37,7 @@ class Feed:
         message_id: str,
         expected_last_sequence: int,
     ) -> int:
-        """Append one event behind sequence `expected_last_sequence`; returns its own sequence.
+        """Append one event after sequence `expected_last_sequence`; returns its own sequence.
 
         Raises FeedConflict when the stream does not end there (somebody else leads), BusUnavailable when it
         is unknown whether the event was stored; it may be repeated with the same `message_id`.
@@ -53,7 +53,7 @@ class Feed:
             return stored.sequence
 
     async def publish_events(self, events: Sequence[FeedEvent], end: FeedEnd) -> FeedEnd:
-        """Append events behind `end`, in one write; returns the new end.
+        """Append events after `end`, in one write; returns the new end.
 
         Each states its place and the event before it. Both are needed: with the place alone, an event whose
         predecessor was refused could be taken, because the message that stands in the predecessor's place has
@@ -142,7 +142,7 @@ def _payload(event: FeedEvent, room: int) -> bytes:
 
 
 def _stated(events: Sequence[FeedEvent], place: int, end: FeedEnd) -> dict[str, str]:
-    """The headers of an event, and the event that it goes behind."""
+    """The headers of an event, and the event that it goes after."""
     if place == 0:
         return events[place].headers
     return events[place].headers | {_EXPECTED_LAST_MESSAGE: end.message_id(events[place - 1].position)}

@@ -1,7 +1,7 @@
 """EVENTS as it grows, for one who looks on: no consumer on the server, so nothing is left of it there.
 
 A plain subscription only wakes it; the events themselves are read from the stream by sequence. So nothing is
-missed while the connection is away, and a stream that was emptied or made anew is read on by log position.
+missed while the connection is away, and a stream that was emptied or made again is read on by log position.
 """
 
 import asyncio

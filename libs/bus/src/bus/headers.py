@@ -28,7 +28,7 @@ def status(block: bytes | None) -> int:
 
 
 def description(block: bytes | None) -> str:
-    """The words behind a status."""
+    """The reason phrase of a status."""
     return (block or b"")[13:].partition(b"\r\n")[0].decode("utf-8", "replace")
 
 

@@ -16,7 +16,7 @@ class FeedEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Where EVENTS ends: the last sequence that it gave, and the log position of its newest message.
 
     The position is 0 where EVENTS holds no message: with sequence 0 it is new or wiped, with another its
-    messages were all removed, by age or by hand. `edition` stands behind the position in message ids. It
+    messages were all removed, by age or by hand. `edition` stands after the position in message ids. It
     changes when EVENTS is emptied to be fed again, because the server goes on knowing the ids of what it
     removed for two minutes, and would take the same events for duplicates.
     """
@@ -30,7 +30,7 @@ class FeedEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def feed_end(jetstream: JetStream) -> FeedEnd:
-    """Where EVENTS ends now; it is made anew should it be gone."""
+    """Where EVENTS ends now; it is made again should it be gone."""
     try:
         return await _feed_end(jetstream)
     except BusUnavailable:
@@ -53,7 +53,7 @@ async def _feed_end(jetstream: JetStream) -> FeedEnd:
 async def first_where(
     jetstream: JetStream, reached: Callable[[StoredMessage], bool], low: int, high: int
 ) -> StoredMessage | None:
-    """The first event that `reached` holds for, as for all behind it: a search by halves of sequences.
+    """The first event that `reached` holds for, as for all after it: a search by halves of sequences.
 
     It is sought from sequence `low` on, and is at `high` at the latest. Mostly the first look finds it.
     """

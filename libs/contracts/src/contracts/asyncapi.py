@@ -93,7 +93,7 @@ def _operations() -> Iterator[tuple[str, JSON]]:
                 operation["reply"] = {
                     "address": {
                         "location": "$message.header#/reply",
-                        "description": "NATS carries it beside the headers, as the message's reply subject.",
+                        "description": "NATS carries it next to the headers, as the message's reply subject.",
                     },
                     "channel": {"$ref": f"#/channels/{channel.name}Replies"},
                     "messages": _of_channel(f"{channel.name}Replies", channel.replies),

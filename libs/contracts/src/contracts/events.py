@@ -46,7 +46,7 @@ class ConversationStarted(Fact, frozen=True, kw_only=True, tag="conversation_sta
 
 class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_forked.v1"):
     """The thread begins with copies of another one's first `source_version` events, which follow; right
-    behind its start.
+    after its start.
 
     Those stay whatever becomes of the source, and have ids of their own. `copies`: so many follow, in several
     appends; the conversation is not found before the last of them is stored.
@@ -58,7 +58,7 @@ class ConversationForked(Fact, frozen=True, kw_only=True, tag="conversation_fork
 
 
 class ConversationSeeded(Fact, frozen=True, kw_only=True, tag="conversation_seeded.v1"):
-    """What the caller shows of a conversation that went on elsewhere, right behind its start here.
+    """What the caller shows of a conversation that went on elsewhere, right after its start here.
 
     The model is shown it before all messages; no run of ours said it. EVENTS carries it without them: they
     are a megabyte at most, with each request.
@@ -102,7 +102,7 @@ class RunStarted(Fact, frozen=True, kw_only=True, tag="run_started.v1"):
 
     `worker` is the name of its process and an id that is new at each start of it. `offset`: the code points
     of the run's text, over all rounds, that its readers had when the attempt began. `instructions` are the
-    caller's own, behind the agent's prompt; `shown_sha256` is of all that he showed with the message
+    caller's own, after the agent's prompt; `shown_sha256` is of all that he showed with the message
     (`conversations.queries.shown_history`). `output_schema` is the caller's own for the reply,
     `requested_model` the agent as the caller named it, where the API calls it a model.
     """
@@ -172,7 +172,7 @@ class ContextCompacted(Fact, frozen=True, kw_only=True, tag="context_compacted.v
     """From here on the model is shown `summary` in the place of all up to `through_version`; nobody else is.
 
     It is of the run that made room by it, and comes before the model call that relies on it. The events
-    behind `through_version` begin with a run. `model` wrote the summary, which cost `usage`; `prompt_sha256`,
+    after `through_version` begin with a run. `model` wrote the summary, which cost `usage`; `prompt_sha256`,
     in hexadecimal, is of the instruction that asked for it. `provider_data`, by provider: what that provider
     alone is sent instead of the text.
     """

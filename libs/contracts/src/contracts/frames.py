@@ -40,7 +40,7 @@ class Refused(LiveFrame, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Resumed(LiveFrame, frozen=True, kw_only=True):
-    """The first frame of every later attempt: it goes on behind the text sent so far.
+    """The first frame of every later attempt: it goes on after the text sent so far.
 
     `offset` counts that text in code points over all rounds, `sha256` is the hex digest of its UTF-8 bytes.
     """

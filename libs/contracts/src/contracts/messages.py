@@ -1,4 +1,4 @@
-"""The messages on the bus, beside the live frames: requests for work, their results, and control.
+"""The messages on the bus, next to the live frames: requests for work, their results, and control.
 
 Requests are imperative or end in Requested; any of them may be delivered more than once.
 """
@@ -22,7 +22,7 @@ class ChatRequested(BusMessage, frozen=True, kw_only=True):
 
     From protocols whose callers send the whole conversation: `history` is what a new conversation begins
     with, before the message; `after` is the id of the reply that a known one must end with; `instructions`
-    stand behind the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
+    stand after the agent's prompt; `shown_sha256` is of all that was shown (`queries.shown_history`).
 
     `is_task`: the client asks about a conversation, such as for its title. The run has no tools and retrieves
     nothing. A worker of an earlier release runs it like any other request.
@@ -335,7 +335,7 @@ erasing. Nothing was changed then."""
 
 
 class DescribeAnswered(BusMessage, frozen=True, kw_only=True):
-    """What has become of a DescribeConversation; `version` is that of the conversation behind it."""
+    """What has become of a DescribeConversation; `version` is that of the conversation after it."""
 
     outcome: DescribeOutcome
     version: int = 0

@@ -45,7 +45,7 @@ class Encoder:
         return b"".join(self._data(update) for update in updates)
 
     def encode_marked(self, update: Update, cursor: Cursor | None) -> bytes:
-        """The bytes of one update, with the line `id:` that names the place behind it; b"" likewise."""
+        """The bytes of one update, with the line `id:` that names the place after it; b"" likewise."""
         data = self._data(update)
         if not data or cursor is None:
             return data

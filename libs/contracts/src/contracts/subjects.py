@@ -55,7 +55,9 @@ def tool_result(trace_id: str, call_id: str) -> str:
 
 
 def tool_progress(trace_id: str, call_id: str) -> str:
-    """Where the `ToolProgressed` of a call go: beside its result. No call id becomes a token with a colon."""
+    """Where the `ToolProgressed` of a call go: next to its result. No call id becomes a token with a
+    colon.
+    """
     return f"{tool_result(trace_id, call_id)}:progress"
 
 

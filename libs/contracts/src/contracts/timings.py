@@ -1,12 +1,12 @@
 """Every time that two processes must agree on, in seconds: the one page for them.
 
 What each must keep to the others stands in tests/contracts/test_timings.py. A bound that concerns one process
-alone stands beside its use.
+alone stands next to its use.
 """
 
 # --- a request -------------------------------------------------------------------------------------
 ACCEPT_SECONDS = 15.0
-"""A gateway waits so long for `Queued` or `Accepted`; behind it, the deadline, workers let the request be."""
+"""A gateway waits so long for `Queued` or `Accepted`; after it, the deadline, workers let the request be."""
 
 LINE_SECONDS = 30.0
 """A message waits so long for its turn in a busy thread, from its request on."""
@@ -77,7 +77,7 @@ EVENTS_KEPT_DAYS = 30
 
 # --- tools -----------------------------------------------------------------------------------------
 TOOL_SECONDS = 30.0
-"""A tool call may take so long, its turn among the account's calls included, and so long behind each sign of
+"""A tool call may take so long, its turn among the account's calls included, and so long after each sign of
 life that its server gives.
 """
 
@@ -94,7 +94,7 @@ TOOL_SLACK_SECONDS = 5.0
 """A worker waits so much longer than the call may take before it answers the call itself."""
 
 TOOL_ANSWER_SECONDS = 2.0
-"""A result is published so long behind the deadline of its call at most, and awaited so long."""
+"""A result is published so long after the deadline of its call at most, and awaited so long."""
 
 TOOLS_LISTED_SECONDS = 9.0
 """A server may take so long to list its tools; slower, it is unavailable this time."""

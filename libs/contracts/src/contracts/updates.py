@@ -53,7 +53,7 @@ class ToolReturned(msgspec.Struct, frozen=True):
 class NextRound(msgspec.Struct, frozen=True):
     """The model is called again, with what its tools returned; `number` is at least 2, and grows.
 
-    Text behind it is of this round. One is left out where a reader missed the place where it began.
+    Text after it is of this round. One is left out where a reader missed the place where it began.
     """
 
     number: int
@@ -96,7 +96,7 @@ CANCELLED = Broken("cancelled", "The run was cancelled.")
 
 
 def paused(approvals: tuple[ApprovalNeeded, ...], calls: tuple[str, ...]) -> Broken:
-    """The run waits for a person. It is told of by its gateway alone: the run's own updates go on behind."""
+    """The run waits for a person. It is told of by its gateway alone: the run's own updates go on after."""
     asks = any(each.elicitation is not None for each in approvals)
     message = "A tool asks a person for input." if asks else "A person has to approve a tool call."
     return Broken("approval_required", message, local=True, approvals=approvals, calls=calls)

@@ -50,7 +50,7 @@ MAX_REPLAYS = 5
 """Of one endpoint, under way at a time."""
 
 ROTATION_SECONDS = 24 * 3600
-"""A secret that was rotated signs beside the new one for so long."""
+"""A secret that was rotated signs next to the new one for so long."""
 
 
 def message_id(endpoint_id: str, event: str) -> str:
@@ -66,7 +66,7 @@ class RunFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `run.*`. Behind `trace_id`: in full payloads alone."""
+    """Of `run.*`. After `trace_id`: in full payloads alone."""
 
     position: int
     conversation_id: str
@@ -78,7 +78,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ApprovalData(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `approval.*`. Behind `approval_id`: in full payloads alone."""
+    """Of `approval.*`. After `approval_id`: in full payloads alone."""
 
     position: int
     conversation_id: str

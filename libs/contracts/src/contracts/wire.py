@@ -56,7 +56,7 @@ def decode_message(cls: type[M], data: bytes) -> M:
 
 
 def decode_command(data: bytes) -> messages.Command:
-    """A message that its subject carries beside others, by its type."""
+    """A message that its subject carries next to others, by its type."""
     return _decoded(_command_decoder, data)
 
 

@@ -25,7 +25,7 @@ NOTIFIER_LOCK = 0x6167636800000003
 """The advisory lock of the one notifier that leads."""
 
 REBUILD_LOCK = 0x61676369
-"""With the hash of a name: the advisory lock of who builds a read model anew."""
+"""With the hash of a name: the advisory lock of the process that rebuilds a read model."""
 
 DatabaseError = psycopg.Error
 """What Postgres refuses or breaks off, for those who use a session and not psycopg."""

@@ -103,7 +103,7 @@ async def due_erasures(pool: Pool, *, limit: int) -> list[Erasure]:
 
 
 async def forget_rows(pool: Pool, erasure: Erasure) -> None:
-    """Delete what this package's tables hold of the conversation beside log and read models.
+    """Delete what this package's tables hold of the conversation in addition to log and read models.
 
     Its idempotency keys stay, so that none of its requests runs again. Raises DatabaseUnavailable.
     """

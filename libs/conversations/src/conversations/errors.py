@@ -16,7 +16,7 @@ class ConversationsError(Exception):
 
 
 class VersionConflict(ConversationsError):  # noqa: N818 - the usual name
-    """Somebody else has appended to the conversation since `expected`; load it and decide anew."""
+    """Somebody else has appended to the conversation since `expected`; load it and decide again."""
 
     def __init__(self, conversation_id: str, expected: int) -> None:
         super().__init__(f"conversation {conversation_id} is past version {expected}")

@@ -77,7 +77,7 @@ _DERIVED = "\n".join(
     )
 )
 
-# Each statement that appends prepares the expressions of the table's indexes anew, and parses a function in
+# Each statement that appends prepares the expressions of the table's indexes again, and parses a function in
 # SQL to see whether it can be inlined, which convert_from forbids: a seventh of an append's time.
 _INDEXED_FIELDS = "\n".join(
     f"""

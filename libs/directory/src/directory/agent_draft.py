@@ -121,7 +121,7 @@ def check_url(url: str, field: str) -> None:
 def _check_base_url(url: str) -> None:
     check_url(url, "base_url")
     if "?" in url:
-        raise Invalid("base_url", "must carry no query: paths are put behind it")
+        raise Invalid("base_url", "must carry no query: paths are put after it")
 
 
 def _check_json(value: Any, field: str, depth: int) -> None:

@@ -48,7 +48,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 class Callers:
-    """Looks callers up, all that wait together, and each only behind its own arrival.
+    """Looks callers up, all that wait together, and each only after its own arrival.
 
     `last_used` is told of the keys. Close with `aclose`, before the pool.
     """

@@ -1,4 +1,4 @@
-"""API keys: 256 random bits behind a fixed prefix, of which only the SHA-256 is stored.
+"""API keys: 256 random bits after a fixed prefix, of which only the SHA-256 is stored.
 
 Bits that are random need no slow hash."""
 

@@ -68,7 +68,7 @@ class Sealer:
         return plain.decode()
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether `sealed` is under the current key; what is not is to be sealed anew after a rotation."""
+        """Whether `sealed` is under the current key; what is not is to be sealed again after a rotation."""
         return sealed[1 : 1 + _ID_BYTES] == self._current
 
 

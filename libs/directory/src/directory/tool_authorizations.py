@@ -68,7 +68,7 @@ class IssuedTokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SealedSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """The sealed part of a row. `wider`: a scope to ask for besides, as the tool server wants it."""
+    """The sealed part of a row. `wider`: a scope to ask for in addition, as the tool server wants it."""
 
     client: Client | None = None
     tokens: IssuedTokens | None = None
@@ -167,7 +167,7 @@ async def keep_tokens(
 ) -> bool:
     """Store what was issued; False where another authorisation has taken the place of `found_id`.
 
-    `new_id`: somebody else may be authorised from now on, so that sessions begin anew. Not `enough`: a scope
+    `new_id`: somebody else may be authorised from now on, so that sessions begin again. Not `enough`: a scope
     that was missing still is, so the status stays.
     """
     sealed = sealer.seal(msgspec.json.encode(secrets).decode(), owner=place.owner(SECRETS))

@@ -1,4 +1,4 @@
-"""What goes wrong with knowledge, beside what `contracts.admin_errors` has of every change.
+"""What goes wrong with knowledge, next to what `contracts.admin_errors` has of every change.
 
 KnowledgeError
 ├── Disabled             a knowledge base that nothing is to be found in for now

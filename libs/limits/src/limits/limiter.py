@@ -107,7 +107,7 @@ class Limiter:
         )
 
     async def admit_read(self, account_id: str, plan: PlanLimits) -> int | None:
-        """Take a token for a request beside the chat endpoints: None, or the seconds to wait, from 1.
+        """Take a token for a request next to the chat endpoints: None, or the seconds to wait, from 1.
 
         Never raises for Redis; takes at most about `timeout`.
         """
@@ -173,7 +173,7 @@ class Limiter:
         self._local.end(account_id, trace_id)
 
     async def recount_month(self, account_id: str, count: Callable[[], Awaitable[CountedMonth]]) -> bool:
-        """Set the current month's tokens to what `count` finds in the log, beside whatever is settled now.
+        """Set the current month's tokens to what `count` finds in the log, next to whatever is settled now.
 
         No settlement is lost or counted twice, whenever it comes: `count` is awaited after Redis has begun to
         note them. False where it came to nothing, since another count has begun, or another month. Raises

@@ -13,7 +13,7 @@ from limits.quota import Admission, PlanLimits, Rate, RefusalCode, admission, in
 
 _ACCOUNTS = 10_000
 Bucket = Literal["reads", "writes"]
-"""What an account asks beside the chat endpoints."""
+"""What an account asks next to the chat endpoints."""
 
 
 class _Account:

@@ -2,7 +2,7 @@
 
 An account has these keys, in one hash slot of a cluster:
   rate      string  theoretical arrival time in microseconds (GCRA)
-  reads     string  the same, of what is asked beside the chat endpoints
+  reads     string  the same, of what is asked next to the chat endpoints
   writes    string  the same, of writes to conversations without a run
   slots     zset    trace_id -> when its lease ends, in milliseconds
   month     hash    month (see `_MONTH`), tokens,
@@ -12,7 +12,7 @@ An account has these keys, in one hash slot of a cluster:
                     dear (what a run may well cost, in tokens: the dearest of late, see RELEASE)
   unbooked  hash    trace_id -> tokens:ended_us of what was settled since that count began
 and each settled run a mark, so that its tokens are counted once however often it is released. How a count
-and the settlements beside it add up: docs/decisions/0014-the-months-tokens.md.
+and the settlements next to it add up: docs/decisions/0014-the-months-tokens.md.
 """
 
 SETTLED_SECONDS = 3600

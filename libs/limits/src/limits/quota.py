@@ -36,7 +36,7 @@ _BURST_SHARE = 10
 
 
 def reads_of(limits: PlanLimits) -> Rate | None:
-    """What an account may ask beside the chat endpoints: ten times its plan's rate, 600 a minute at least, a
+    """What an account may ask next to the chat endpoints: ten times its plan's rate, 600 a minute at least, a
     tenth of it at once; None, no limit, where the plan has no rate.
     """
     if limits.requests_per_minute is None:
@@ -68,7 +68,7 @@ class CountedMonth(Protocol):
     """A month's tokens as counted from the log: conversations.queries.month_usage.MonthSpent is one.
 
     `month` is as "2026-11", in UTC. `tokens` is complete for what ended up to `counted_to` (ISO 8601);
-    `recent` has the tokens in it, by trace_id, of runs that ended behind that.
+    `recent` has the tokens in it, by trace_id, of runs that ended after that.
     """
 
     @property

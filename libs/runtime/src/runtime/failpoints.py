@@ -2,7 +2,7 @@
 
 In production `reach` is a function that does nothing. Only with AGENTCHAT_FAILPOINTS set when the process
 starts does it look into the folder `failpoints` of the run folder, where a file named after a place says what
-happens there, once: `kill`, `stop` (SIGSTOP; whoever armed it sends SIGCONT) or `raise`, and behind a colon
+happens there, once: `kill`, `stop` (SIGSTOP; whoever armed it sends SIGCONT) or `raise`, and after a colon
 which time it is (`stop:3`, the third; the first if left out).
 """
 

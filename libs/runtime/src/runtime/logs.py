@@ -19,7 +19,7 @@ from runtime._structlog import structlog
 
 BoundLogger: TypeAlias = structlog.typing.FilteringBoundLogger
 
-# Where a word begins, also behind the letters of an escape of JSON's or Python's, such as that of a new line.
+# Where a word begins, also after the letters of an escape of JSON's or Python's, such as that of a new line.
 _ESCAPES = rb"(?<=\\[bfnrt])|(?<=\\x[0-9a-f]{2})|(?<=\\u[0-9A-Fa-f]{4})"
 _KEY = re.compile(rb"(?:(?<![A-Za-z0-9])|" + _ESCAPES + rb")sk-[A-Za-z0-9_-]{12,}")
 

@@ -57,8 +57,8 @@ async def open_pool(
 ) -> AsyncIterator[Pool]:
     """A pool of autocommit connections acting as `role`, or as the URL says (`acting_as`).
 
-    `options` are for the server, behind ours: `-c name=value`. Without `durable` a commit does not wait for
-    the disk: a crash of the server may lose the last ones, each with all that came behind it. That is for
+    `options` are for the server, after ours: `-c name=value`. Without `durable` a commit does not wait for
+    the disk: a crash of the server may lose the last ones, each with all that came after it. That is for
     what is then done again.
 
     Opens whether or not Postgres can be reached yet. Use it through `connection`, which bounds each call.
@@ -93,7 +93,7 @@ def acting_as(database_url: str, service: Service) -> str:
 
 
 def connect_options(database_url: str, *, role: str | None = SERVICE_ROLE, more: str = "") -> dict[str, Any]:
-    """Keyword arguments for psycopg's `connect`, beside the URL; the URL's own `options` are kept.
+    """Keyword arguments for psycopg's `connect`, next to the URL; the URL's own `options` are kept.
 
     A role that these name is taken in the place of `role`.
     """

@@ -14,7 +14,7 @@ SERVICE_ROLE = "agentchat_service"
 """What the operator's commands act as: it reads everything and changes no event."""
 
 READ_MODELS_ROLE = "agentchat_read_models"
-"""Owns read models while they are built anew: whoever goes on with one may drop what another has left."""
+"""Owns read models while they are rebuilt: whoever goes on with one may drop what another has left."""
 
 LIVE_ROLE = "agentchat_live_read_models"
 """Owns the live ones, and has no member but the database's owner."""

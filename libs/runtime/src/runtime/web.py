@@ -29,7 +29,7 @@ async def serve(
 ) -> None:
     """Serve `app` on host:port (0: any free port, which is logged) until `stop` is set.
 
-    Then no new connection is taken, and `on_stop()` runs beside the responses still open, which it is to
+    Then no new connection is taken, and `on_stop()` runs next to the responses still open, which it is to
     bring to an end: those that last `grace_s` seconds (whole ones, from the stop on) are cancelled.
     `protocol` makes the protocol of a connection, in place of uvicorn's own.
     Raises SettingsError where the address cannot be had, RuntimeError where the application does not start.

@@ -86,7 +86,7 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
 
 
 async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last: int) -> Replay:
-    """Have the events of these positions sent again, beside those that come. It ends at the end of the log.
+    """Have the events of these positions sent again, next to those that come. It ends at the end of the log.
 
     Raises NotFound, Conflict, DatabaseUnavailable.
     """

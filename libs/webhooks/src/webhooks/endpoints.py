@@ -61,7 +61,7 @@ async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) 
 
 
 async def page(pool: Pool, account_id: str, *, after: str | None, limit: int) -> list[Endpoint]:
-    """Up to `limit` endpoints behind the id `after`, in the order in which they were made."""
+    """Up to `limit` endpoints after the id `after`, in the order in which they were made."""
     async with connection(pool) as conn:
         cursor = await conn.execute(_PAGE, {"account": account_id, "after": after or "", "limit": limit})
         return [_endpoint(row) for row in await cursor.fetchall()]
@@ -96,7 +96,7 @@ async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
-    """Give it a new secret; the old one signs beside it for a day. Raises NotFound, DatabaseUnavailable."""
+    """Give it a new secret; the old one signs next to it for a day. Raises NotFound, DatabaseUnavailable."""
     secret = _new_secret()
     async with connection(pool) as conn, conn.transaction():
         found = await _present(conn, account_id, endpoint_id, lock=True)

@@ -62,7 +62,7 @@ STEPS = (_TABLES, _BY_TIME)
 
 
 async def migrate(database_url: str) -> None:
-    """Make or update the tables, behind the directory's. Idempotent; several at once take turns.
+    """Make or update the tables, after the directory's. Idempotent; several at once take turns.
 
     Raises runtime.migrations.MigrationError, psycopg.Error.
     """

@@ -42,7 +42,7 @@ class WebhookAccess(msgspec.Struct, frozen=True):
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """`stream_form` is the form of streams whose request does not choose one.
 
-    What `advisory` looks at is shown beside `health`, but the gateway is ready without it. `admin` is None
+    What `advisory` looks at is shown next to `health`, but the gateway is ready without it. `admin` is None
     where the admin API is off, `demo` where no demo runs.
     """
 

@@ -29,7 +29,7 @@ class NoticePage(msgspec.Struct, frozen=True):
 
 
 class Pages:
-    """Pages up to `end`, as far as `extend` has come; the last ones are kept for all who follow behind."""
+    """Pages up to `end`, as far as `extend` has come; the last ones are kept for all who follow."""
 
     def __init__(self, log: Log, end: int) -> None:
         self.end = end
@@ -49,7 +49,7 @@ class Pages:
         return page
 
     async def behind(self, position: int) -> NoticePage | None:
-        """A page that has what comes next behind `position`; None at `end`. Raises DatabaseUnavailable."""
+        """A page that has what comes next after `position`; None at `end`. Raises DatabaseUnavailable."""
         if position >= self.end:
             return None
         async with self._reading:  # who waits for the same page finds it kept

@@ -266,7 +266,7 @@ class Sender:
         return found
 
     def _of(self, page: NoticePage | None, after: int) -> list[Notice]:
-        """The endpoint's notices of a page behind a position."""
+        """The endpoint's notices of a page after a position."""
         events = self._target.events
         own = page.notices.get(self._target.account_id, ()) if page else ()
         return [each for each in own if each.position > after and each.type in events]

@@ -66,7 +66,7 @@ class Register:
                 stage.interruption.interrupt("lost")
 
     def supersede(self, newer: Taken) -> None:
-        """This worker has taken the lease of a run anew, for another delivery than the one that had it."""
+        """This worker has taken the lease of a run again, for another delivery than the one that had it."""
         for stage in self._of(newer.trace_id):
             if isinstance(stage, Taken) and stage is not newer:
                 stage.interruption.interrupt("lost")

@@ -1,6 +1,6 @@
 """Copies every stored event into EVENTS, once and in log order.
 
-Where it goes on is read from the newest message in EVENTS, and each publication states what it goes behind:
+Where it goes on is read from the newest message in EVENTS, and each publication states what it goes after:
 of two that overlap, one is refused and looks again. An event is published as `FeedReader` gives it.
 """
 
@@ -29,7 +29,7 @@ _ERASED = "ConversationErased"
 
 
 class FeedPublisher:
-    """The place in EVENTS, and the steps that go on from it; `on_erasure` is called behind an erasure."""
+    """The place in EVENTS, and the steps that go on from it; `on_erasure` is called after an erasure."""
 
     def __init__(
         self,

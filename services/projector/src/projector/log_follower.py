@@ -13,7 +13,7 @@ POLL_SECONDS = 1.0
 
 TOGETHER_SECONDS = 0.02
 """From one step to the next, but for a log that has more than a step takes: what is appended meanwhile goes
-together. What comes behind a pause is followed at once."""
+together. What comes after a pause is followed at once."""
 
 _RETRY_SECONDS = 0.5
 _BEHIND_SECONDS = 30.0

@@ -1,6 +1,6 @@
-"""Brings read models whose tables are of another version up to this program's, behind the live ones.
+"""Brings read models whose tables are of another version up to this program's, next to the live ones.
 
-While a leader leads, and beside all else that it does: what is live serves until the swap.
+While a leader leads, and next to all else that it does: what is live serves until the swap.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ MOST_PIECES = 2_000
 def thinned(cuts: Sequence[int], step: int | None = None) -> tuple[int, ...]:
     """Every `step`-th cut; without one, so many that `MOST_PIECES` are left at most.
 
-    A reader who comes back behind a cut that is not there any more gets the rest of its piece.
+    A reader who comes back after a cut that is not there any more gets the rest of its piece.
     """
     step = step or -(-len(cuts) // MOST_PIECES) or 1
     return tuple(cuts[step - 1 :: step])

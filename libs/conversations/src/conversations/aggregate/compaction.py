@@ -29,7 +29,7 @@ def place_of(trace_id: str, runs: tuple[Run, ...]) -> int:
 
 
 def opening_of(conversation: Conversation, place: int) -> tuple[Opening, int]:
-    """What stands before all that the run at `place` is shown, and the place of the first run behind it."""
+    """What stands before all that the run at `place` is shown, and the place of the first run after it."""
     compacted = next(
         (run.compacted for run in reversed(conversation.runs[: place + 1]) if run.compacted), None
     )

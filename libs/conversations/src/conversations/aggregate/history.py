@@ -92,7 +92,7 @@ class Settled(msgspec.Struct, frozen=True):
     blocks: int
 
     def json(self, encode: Callable[[Message], bytes]) -> bytes:
-        """What `encode` makes of each, with a comma behind each.
+        """What `encode` makes of each, with a comma after each.
 
         It is kept for all prompts that begin with the same messages, so a provider has one `encode`.
         """
@@ -111,7 +111,7 @@ class Histories(Protocol):
         *,
         tools_offered: bool,
     ) -> History:
-        """The history of those of the conversation's `runs` that come behind `opening`."""
+        """The history of those of the conversation's `runs` that come after `opening`."""
 
 
 def prompt_for(
@@ -132,7 +132,7 @@ def prompt_for(
     Thinking blocks are kept of this run alone, and of `provider`, which is asked: their signatures are its
     own. So is a block's `provider_data`; that of other providers is left out. Where no tools are offered,
     earlier calls appear as text. `documents`, what was retrieved for this run, stands before its question,
-    behind all that is of earlier runs, and in no later run: so it moves nothing.
+    after all that is of earlier runs, and in no later run: so it moves nothing.
 
     With `histories` nothing of an earlier run is rendered that they have.
     """

@@ -29,7 +29,7 @@ Rounds = tuple[Round, ...]
 
 
 def with_round(rounds: Rounds, number: int, change: Callable[[Round], Round]) -> Rounds:
-    """The rounds with number `number` changed; a new one is begun behind the last."""
+    """The rounds with number `number` changed; a new one is begun after the last."""
     for index in range(len(rounds) - 1, -1, -1):
         if rounds[index].number == number:
             return (*rounds[:index], change(rounds[index]), *rounds[index + 1 :])

@@ -235,7 +235,7 @@ _OF_A_TASK = {"max_tool_rounds": 0, "retrieves": False}
 """What a run that has no tools records instead of the agent's own."""
 
 DECIDED, CANCELLED = 1_000_000, 2_000_000
-"""From here on count publications behind a decision, or a cancellation, that a run has waited for: by its
+"""From here on count publications after a decision, or a cancellation, that a run has waited for: by its
 attempt, so that none of them has the number of another, nor of one of the sweeper's.
 """
 

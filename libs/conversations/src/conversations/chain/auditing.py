@@ -72,7 +72,7 @@ class Audit(msgspec.Struct, kw_only=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """What there is of an event beside its entry: its hash, that of the row before, if that is there, the
+    """What there is of an event next to its entry: its hash, that of the row before, if that is there, the
     last seal of what an erasure deleted, and the highest position that was drawn by now.
     """
 
@@ -153,13 +153,13 @@ def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
 
 
 def _misplaced(entry: LogEntry, row: _Row) -> str | None:
-    """Why an event that follows the one before it by its link cannot have been appended behind it."""
+    """Why an event that follows the one before it by its link cannot have been appended after it."""
     if entry.version < 1:
         return "no event has such a place"
     if entry.position > row.drawn:
         return "no position that high was drawn yet"
     if row.previous_topic == ERASED:
-        return "it stands behind the erasure"
+        return "it stands after the erasure"
     if entry.position < max(row.previous_position or 0, 1):
         return "its position is before that of the event before it"
     return None

@@ -1,7 +1,7 @@
 """What the log had come to on a day: one hash over the last link of each conversation that it changed.
 
-Kept elsewhere, it shows whether the log still leads through there: a chain that was written anew, with all of
-its links, does not. An erased conversation is in it as before, by the seals that its erasure leaves.
+Kept elsewhere, it shows whether the log still leads through there: a chain that was written again, with all
+of its links, does not. An erased conversation is in it as before, by the seals that its erasure leaves.
 """
 
 import hashlib
@@ -114,7 +114,7 @@ SELECT NOT EXISTS (SELECT FROM feed_days WHERE position = %(through)s)
                   AND last_position > (SELECT max(position) FROM feed_days WHERE position < %(through)s))
 """
 
-# Positions of an erased conversation ascend: those whose first and last are beside the day are passed over.
+# Positions of an erased conversation ascend: those whose first and last are next to the day are passed over.
 _LEAVES = sql.SQL(
     "SELECT DISTINCT ON (conversation_id) conversation_id, position, seal FROM ("
     "  SELECT originator_id AS conversation_id, notification_id AS position,"

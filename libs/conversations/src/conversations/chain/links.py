@@ -114,7 +114,7 @@ END $$;
 def link_of(
     previous: bytes, conversation_id: str, version: int, position: int, topic: str, state: bytes
 ) -> bytes:
-    """The link of an event behind the link `previous`, as the trigger has it."""
+    """The link of an event after the link `previous`, as the trigger has it."""
     place = f"{conversation_id}\n{version}\n{position}\n{topic}\n"
     return hashlib.sha256(previous + place.encode() + state).digest()
 

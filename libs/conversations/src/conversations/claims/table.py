@@ -62,7 +62,7 @@ class Claims:
         return await self._insert.call(claim)
 
     async def answered(self, answered: AnsweredTry) -> None:
-        """No try comes behind this one. Raises DatabaseUnavailable.
+        """No try comes after this one. Raises DatabaseUnavailable.
 
         If it is lost, equal requests are kept apart for longer.
         """

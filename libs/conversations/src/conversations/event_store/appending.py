@@ -31,7 +31,7 @@ class LeaseChange(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What must hold beside the rules of this library for a run to begin, as those know it who own it.
+    """What must hold next to the rules of this library for a run to begin, as those know it who own it.
 
     `query` is SQL for a boolean[] out of `width` arrays: one element each for every append.
     """
@@ -50,7 +50,7 @@ class Beginning(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One append: all of its events are stored behind `expected`, and its lease changed, or nothing is."""
+    """One append: all of its events are stored after `expected`, and its lease changed, or nothing is."""
 
     conversation_id: str
     expected: int
@@ -96,7 +96,7 @@ _STATEMENT = (
 )
 
 # Writers take turns by the lock (APPEND_LOCK), before positions are drawn: so these grow in the order of
-# commits. Behind it the statement sees every append before. Whether a version is taken, by max(): that is
+# commits. After it the statement sees every append before. Whether a version is taken, by max(): that is
 # the index, whatever the planner knows of the table. A lease by the rules of `Leases.acquire`, the line by
 # those of `WaitingLine.is_first`. An item that does not fit is left out, and its worker finds out why.
 FUNCTION = f"""

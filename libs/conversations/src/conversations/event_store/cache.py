@@ -1,4 +1,4 @@
-"""States of the conversations used last, so that a long one is not folded anew for each turn."""
+"""States of the conversations used last, so that a long one is not folded again for each turn."""
 
 from conversations.aggregate.conversation import Conversation
 from runtime.bounded import BoundedMap

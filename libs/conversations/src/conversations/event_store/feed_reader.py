@@ -39,7 +39,7 @@ class FeedReader:
         self._owners = Owners(log)
 
     async def read(self, after: int, limit: int) -> list[FeedEvent]:
-        """Up to `limit` events behind position `after`, as stored, but for what ConversationSeeded holds.
+        """Up to `limit` events after position `after`, as stored, but for what ConversationSeeded holds.
 
         Raises DatabaseUnavailable.
         """
@@ -73,7 +73,7 @@ async def last_fed(pool: Pool) -> int:
 
 
 async def kept_from(pool: Pool) -> int:
-    """The log position behind which EVENTS would hold every event. Raises DatabaseUnavailable."""
+    """The log position after which EVENTS would hold every event. Raises DatabaseUnavailable."""
     return await _position(pool, _KEPT_FROM, [EVENTS_KEPT_DAYS, _NAME])
 
 
@@ -121,7 +121,7 @@ SELECT coalesce(
        coalesce((SELECT position FROM feed_days WHERE day > %(day)s ORDER BY day LIMIT 1), %(until)s)
 """
 
-# What is fed on a day comes behind the position that was remembered last before.
+# What is fed on a day comes after the position that was remembered last before.
 _REMEMBER = """
 WITH began AS (
     INSERT INTO feed_days (day, position)

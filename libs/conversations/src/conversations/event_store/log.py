@@ -52,7 +52,7 @@ class Log:
         self._later_pages = FairSlots(LATER_PAGES_AT_ONCE)
 
     async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
-        """Up to `limit` entries behind position `after`, in order; fewer where they hold many bytes.
+        """Up to `limit` entries after position `after`, in order; fewer where they hold many bytes.
 
         Those with a topic in `without` come with an empty state: to read it would be for nothing.
         """
@@ -118,9 +118,9 @@ class Log:
     async def rows_of_run(
         self, conversation_id: str, trace_id: str, after_version: int = 0
     ) -> list[LogEntry]:
-        """The entries of a run, from its user message on, until its end; those behind it are not looked at.
+        """The entries of a run, from its user message on, until its end; those after it are not looked at.
 
-        With `after_version` those behind that version: it must be in the run, or the one before. Where the
+        With `after_version` those after that version: it must be in the run, or the one before. Where the
         conversation was erased, that entry alone.
         """
         named = {"conversation": conversation_id, "trace": trace_id, "after": after_version or None}
@@ -203,7 +203,7 @@ class Log:
         return int(row[0]) if row else 0
 
     async def conversation_ids(self, after: str, limit: int) -> list[str]:
-        """Up to `limit` ids of conversations behind `after`, in their order; those erased too."""
+        """Up to `limit` ids of conversations after `after`, in their order; those erased too."""
         async with connection(self._pool) as conn:
             return [row[0] for row in await (await conn.execute(_IDS, (after, limit))).fetchall()]
 

@@ -54,7 +54,7 @@ class ConversationStore:
     async def append(
         self, conversation: Conversation, new: Sequence[events.Event], *, release: LeaseChange | None = None
     ) -> Conversation:
-        """Store the events behind `conversation.version`, all or none, and return the state after them.
+        """Store the events after `conversation.version`, all or none, and return the state after them.
 
         With them a lease is released. To append what was already stored so is no error. Raises
         VersionConflict where something else was stored, UnstorableEvent where Postgres refuses them, and
@@ -94,7 +94,7 @@ class ConversationStore:
     async def append_stored(
         self, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
     ) -> None:
-        """Store events as they are, in (topic, state), behind `version`, all or none: see `append`."""
+        """Store events as they are, in (topic, state), after `version`, all or none: see `append`."""
         await self._store(conversation_id, version, facts)
 
     async def ping(self) -> None:

@@ -208,7 +208,7 @@ def _first_line(error: Exception) -> str:
 
 
 def events_of(conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]) -> list[StoredEvent]:
-    """(topic, state) pairs as the library's rows behind `version`."""
+    """(topic, state) pairs as the library's rows after `version`."""
     return [
         StoredEvent(originator_id=conversation_id, originator_version=number, topic=topic, state=state)
         for number, (topic, state) in enumerate(facts, start=version + 1)

@@ -164,7 +164,7 @@ class Leases:
             del self._held[trace_id]
 
     def holds(self, trace_id: str, lease: Lease) -> bool:
-        """Whether it is renewed here: it was not released, lost, or taken anew."""
+        """Whether it is renewed here: it was not released, lost, or taken again."""
         return self._held.get(trace_id) is lease
 
     async def renew(self) -> set[str]:

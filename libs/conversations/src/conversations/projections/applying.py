@@ -45,7 +45,7 @@ class LongErasure(msgspec.Struct, frozen=True):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """A stretch of the log behind `start` up to `end`: how many entries, and the facts for each, by name."""
+    """A stretch of the log after `start` up to `end`: how many entries, and the facts for each, by name."""
 
     start: int
     size: int
@@ -65,7 +65,7 @@ class FactReader:
         self._unwanted = [tag for tag, takers in self._takers.items() if not takers and tag not in NAMING]
 
     async def read(self, after: int, limit: int, until: int | None = None) -> LogPage | None:
-        """Up to `limit` entries behind `after`, none behind `until`; None where there are none.
+        """Up to `limit` entries after `after`, none behind `until`; None where there are none.
 
         Raises DatabaseUnavailable.
         """

@@ -283,7 +283,7 @@ ON CONFLICT (conversation_id) DO UPDATE
        updated_at = excluded.updated_at
 """
 
-# Behind the row's beginning, which is in the log before it.
+# After the row's beginning, which is in the log before it.
 _DESCRIBE = """
 UPDATE conversations SET given_title = new.given_title, metadata = new.metadata
   FROM json_to_recordset(%s) AS new(conversation_id text, given_title text, metadata jsonb)
@@ -298,7 +298,7 @@ UPDATE conversations SET source_id = new.source_id, source_version = new.source_
 
 _DELETE = "DELETE FROM conversations WHERE conversation_id = ANY(%s)"
 
-# Behind every key: times are ISO 8601, which begins with a digit.
+# After every key: times are ISO 8601, which begins with a digit.
 _LAST = ("~", "~")
 
 # The read model may not have heard of it yet.

@@ -2,7 +2,7 @@
 
 Projections that are at the same position share the reading and the transaction; one that is behind catches
 up on its own and then joins the others. One whose tables are of another version is left as it is, until
-somebody has built it anew (`rebuilding`).
+somebody has built it again (`rebuilding`).
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class _Moved(Exception):  # noqa: N818 - not an error: another process got there
 
 
 class Follower:
-    """Brings projections up to date, a step at a time. Safe beside another: the stored position decides.
+    """Brings projections up to date, a step at a time. Safe next to another: the stored position decides.
 
     An event that a projection cannot take is parked, loudly, and the others go on. A projection without a
     stored position is emptied and begins here if `anew`; else it is left alone too.
@@ -87,7 +87,7 @@ class Follower:
         return sum(found)
 
     def look_again(self) -> None:
-        """Somebody has built projections anew: the next step looks for them."""
+        """Somebody has built projections again: the next step looks for them."""
         self._look_again = True
 
     async def _begin(self) -> dict[str, int]:

@@ -30,8 +30,8 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     text of that time. `changes` gets facts in log order, each once, of the types that it `takes`. What it
     gives runs in the transaction that also stores the position, and calls the table by its bare name. It is
     pure, and may raise UnicodeError. Copies that a fork has of events are given only to one that
-    `takes_inherited`. A new `version`, of the table or of what is in it, has it built anew
-    beside the old one (`rebuilding`).
+    `takes_inherited`. A new `version`, of the table or of what is in it, has it rebuilt
+    next to the old one (`rebuilding`).
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Builds read models anew beside the live ones, while writes go on, and swaps each in one transaction.
+"""Builds read models again next to the live ones, while writes go on, and swaps each in one transaction.
 
 What is built is stored with its position, batch by batch, so a rebuild that was killed is taken up again
 where it was, and the live tables know nothing of it until the swap.
@@ -21,10 +21,10 @@ from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 
 BATCH = 5000
 CONNECTIONS = 3
-"""What a rebuild takes of its pool, beside one a projection."""
+"""What a rebuild takes of its pool, next to one a projection."""
 
 _BATCH_SECONDS = 20.0
-"""A stretch is read and written well within erasures.LATE_SECONDS: none comes behind the last pass."""
+"""A stretch is read and written well within erasures.LATE_SECONDS: none comes after the last pass."""
 
 _DAYS_SECONDS = 30 * 86400.0
 _SWAP_TRIES = 60
@@ -158,7 +158,7 @@ class Build:
 async def rebuild(
     pool: Pool, log: Log, projections: Sequence[Projection], *, watch: Watch | None = None, batch: int = BATCH
 ) -> dict[str, int]:
-    """Build them anew and make them live, one after the other; returns how far each tells, by name.
+    """Build them again and make them live, one after the other; returns how far each tells, by name.
 
     `pool` is to have CONNECTIONS more connections than there are projections.
 
@@ -210,7 +210,7 @@ async def _swap(build: Build, log: Log, projection: Projection, watch: Watch) ->
             return
         watch.waits(projection.name)
         await asyncio.sleep(_SWAP_AGAIN_SECONDS)
-    raise DatabaseUnavailable(f"{projection.name} is built anew, but its live table is in use without end")
+    raise DatabaseUnavailable(f"{projection.name} is rebuilt, but its live table is in use without end")
 
 
 async def _together(work: Sequence[Coroutine[None, None, None]]) -> None:

@@ -80,7 +80,7 @@ def _changes(facts: Sequence[LoggedFact]) -> list[Statement]:
             if change is None:
                 change = changes[event.trace_id] = _Change(fact.conversation_id, fact.account_id)
             _add(change, event)
-    # Nothing comes behind an erasure, so what the batch tells of these is from before.
+    # Nothing comes after an erasure, so what the batch tells of these is from before.
     rows = [_row(trace_id, each) for trace_id, each in changes.items() if each.conversation_id not in erased]
     return [*put(_UPSERT, rows), *remove(_DELETE, erased)]
 

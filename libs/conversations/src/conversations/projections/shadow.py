@@ -1,6 +1,6 @@
-"""Tables of read models beside the live ones, in a schema of their own, and the swap with these.
+"""Tables of read models next to the live ones, in a schema of their own, and the swap with these.
 
-A shadow's position is kept beside the live ones', under the name that `stored_as` gives. Services make, fill
+A shadow's position is kept next to the live ones', under the name that `stored_as` gives. Services make, fill
 and drop shadows themselves; only `swap_read_model`, in its owner's right, changes which table is live. A
 shadow belongs to a role of its own, the live table to another, which no service may take: what a maker might
 have hung on it (an index on an expression) runs with that role's rights, and what would run with those of
@@ -203,7 +203,7 @@ async def forget(conn: Connection, conversation_id: str, position: int, *, most:
 
 
 async def swap(conn: Connection, projection: Projection) -> None:
-    """Within an open transaction: the table built anew becomes the live one, with its position."""
+    """Within an open transaction: the table rebuilt becomes the live one, with its position."""
     name = stored_as(projection, "rebuilding")
     await conn.execute("SELECT swap_read_model(%s)", [projection.name])
     await conn.execute("DELETE FROM parked_events WHERE projection = %s", [projection.name])

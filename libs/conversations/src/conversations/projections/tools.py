@@ -124,7 +124,7 @@ UPDATE tools AS kept SET is_error = new.is_error, ms = new.ms
 
 _DELETE = "DELETE FROM tools WHERE conversation_id = ANY(%s)"
 
-# "2026-11" is before, and "2026-11~" behind, every time of that month.
+# "2026-11" is before, and "2026-11~" after, every time of that month.
 _LINES = """
 SELECT account_id, substr(called_at, 1, 10) AS day, name, count(*) AS calls,
        count(*) FILTER (WHERE is_error) AS failed,

@@ -116,7 +116,7 @@ ON CONFLICT (trace_id) DO UPDATE
 
 _FORGET_OPEN = "DELETE FROM usage WHERE conversation_id = ANY(%s) AND ended_at IS NULL"
 
-# "2026-11" is before, and "2026-11~" behind, every time of that month.
+# "2026-11" is before, and "2026-11~" after, every time of that month.
 _LINES = """
 SELECT account_id, day, agent_id, model, sum(runs)::bigint AS runs,
        coalesce(sum(runs) FILTER (WHERE state = 'failed'), 0)::bigint AS failed,

@@ -1,6 +1,6 @@
 """Proves the read models: builds them in a scratch schema up to the live position, and compares row by row.
 
-The live side is one snapshot, which holds the position that its rows belong to. What was erased behind that
+The live side is one snapshot, which holds the position that its rows belong to. What was erased after that
 position is in neither the log nor, soon, the live table, so those conversations are left out on both sides.
 """
 

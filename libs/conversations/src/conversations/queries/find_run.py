@@ -73,7 +73,7 @@ BEGUN_AT = sql.SQL(f"""(
     SELECT min(originator_version) - 1 FROM conversation_events
      WHERE topic = 'run_started.v1' AND trace_of_event(state) = {{}} AND {FOUND_TEXT}
 )""")  # noqa: S608 - a constant
-"""SQL for the version of its user message, behind which it first started; null where the log has no run."""
+"""SQL for the version of its user message, after which it first started; null where the log has no run."""
 
 
 class FoundRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,7 +94,7 @@ async def list_approvals(
     after: str | None = None,
     limit: int,
 ) -> list[http.Approval]:
-    """Those of an account, or of all, the newest first, behind the id `after`. Raises DatabaseUnavailable.
+    """Those of an account, or of all, the newest first, after the id `after`. Raises DatabaseUnavailable.
 
     A row that cannot be read is read from the log: an earlier release's projector left fields out of it.
     """

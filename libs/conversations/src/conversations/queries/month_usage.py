@@ -1,4 +1,4 @@
-"""An account's month of tokens: quickly, for the limiter, and counted anew from the log, for a check."""
+"""An account's month of tokens: quickly, for the limiter, and counted again from the log, for a check."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 class MonthSpent(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens of the runs that ended in `month`, "2026-11" in UTC, as the log has them at one moment.
 
-    `recent` has those among them, by trace_id, that ended behind `counted_to` (ISO 8601): of what ended up to
+    `recent` has those among them, by trace_id, that ended after `counted_to` (ISO 8601): of what ended up to
     there nothing will come into the log any more.
     """
 

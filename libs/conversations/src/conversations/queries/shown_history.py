@@ -20,10 +20,10 @@ from conversations.queries.find_run import load_run
 from runtime.postgres import Pool, connection
 
 _LOOKED_AT = 8
-"""So many runs that were asked for with the same are looked at, the newest first: replies made anew."""
+"""So many runs that were asked for with the same are looked at, the newest first: replies made again."""
 
 _EVENTS = 15
-"""So many tell of a reply, and of what was asked behind it in vain."""
+"""So many tell of a reply, and of what was asked after it in vain."""
 
 _HALF = 32  # hexadecimal digits
 _BEYOND = "g"  # every hexadecimal digit
@@ -45,7 +45,7 @@ class Continued(msgspec.Struct, frozen=True):
     """A conversation that is as it was shown. `reply_id` is of the message that it ends with.
 
     That is None where its last run waits for a person, and has said what was shown. With `has_gone_on` it was
-    as shown up to that message, the reply of the run `trace_id`, and more came behind.
+    as shown up to that message, the reply of the run `trace_id`, and more came after.
     """
 
     conversation_id: str
@@ -105,9 +105,9 @@ async def newest_run(pool: Pool, account_id: str, agent_id: str, key: str) -> st
 
 async def find_continued(pool: Pool, asked: str, reply: str, message: str) -> Continued | None:
     """The conversation that ends with `reply`, to what was asked for with the hash `asked`; else one in which
-    more came behind that; None where there is none.
+    more came after that; None where there is none.
 
-    Behind it `message` may have been asked before, in vain: runs that failed before they said anything.
+    After it `message` may have been asked before, in vain: runs that failed before they said anything.
     `reply` may be what was said by a run that waits for a person. Raises DatabaseUnavailable,
     UnreadableEvent.
     """
@@ -135,7 +135,7 @@ async def _waits_behind(pool: Pool, trace_id: str, text: str) -> bool:
 
 
 def _in_vain(tries: Sequence[events.Event], message: str) -> bool:
-    """Whether these are questions for `message` alone, each with the end of its run behind it."""
+    """Whether these are questions for `message` alone, each with the end of its run after it."""
     return len(tries) % 2 == 0 and all(
         isinstance(question, events.MessageSaved)
         and question.content.strip() == message.strip()
@@ -151,7 +151,7 @@ SELECT trace_of_event(state) FROM conversation_events
  ORDER BY notification_id DESC LIMIT 1
 """  # noqa: S608 - a constant
 
-# Text behind the reply is of a run that said something.
+# Text after the reply is of a run that said something.
 _BEHIND: LiteralString = f"""
 SELECT begun.originator_id, begun.trace_id, behind.topics, behind.states
   FROM (SELECT originator_id, originator_version, trace_of_event(state) AS trace_id FROM conversation_events

@@ -30,7 +30,7 @@ class SavedMessage(msgspec.Struct, frozen=True):
 
 
 class MessagePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that follow each other, the oldest first; `more` of them come behind."""
+    """Messages that follow each other, the oldest first; `more` of them come after."""
 
     messages: tuple[SavedMessage, ...]
     more: bool

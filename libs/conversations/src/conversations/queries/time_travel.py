@@ -48,7 +48,7 @@ def log_time(text: str) -> str:
 
 
 async def past_of(log: Log, conversation_id: str, place: VersionOrTime | None = None) -> Past:
-    """The conversation at a place, or now; a place behind its end is its end, before its beginning nothing.
+    """The conversation at a place, or now; a place after its end is its end, before its beginning nothing.
 
     Raises DatabaseUnavailable, UnreadableEvent.
     """
@@ -63,7 +63,7 @@ async def past_of(log: Log, conversation_id: str, place: VersionOrTime | None = 
 
 
 def _up_to(entries: Iterable[LogEntry], at: VersionOrTime | None) -> Iterator[tuple[LogEntry, events.Event]]:
-    """What lies behind `at` is not even decoded, but for one event."""
+    """What lies after `at` is not even decoded, but for one event."""
     for entry in entries:
         if isinstance(at, int) and entry.version > at:
             return

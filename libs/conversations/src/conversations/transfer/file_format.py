@@ -128,7 +128,7 @@ def read(file: BinaryIO) -> Iterator[Carried]:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, EventLine | End, str]]:
-    """The lines behind the header: their numbers, and the SHA-256 of all that is above each end line."""
+    """The lines after the header: their numbers, and the SHA-256 of all that is above each end line."""
     digest = hashlib.sha256()
     for number in range(1, 2**62):
         data = file.readline(MOST_LINE_BYTES)
@@ -177,7 +177,7 @@ def _carried(lines: Sequence[tuple[int, EventLine]], seen: set[str]) -> Carried:
     beginning = read_events[0]
     erased = isinstance(beginning, events.ConversationErased)
     if erased and len(lines) > 1:
-        raise UnfitFile(lines[1][0], "nothing comes behind an erasure")
+        raise UnfitFile(lines[1][0], "nothing comes after an erasure")
     expected = lines[0][1].version if erased else 1
     for number, line in lines:
         if line.version != expected:

@@ -27,7 +27,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 class Move(msgspec.Struct, frozen=True):
-    """What is to be done with a conversation of a file: to store what lies behind version `have`."""
+    """What is to be done with a conversation of a file: to store what lies after version `have`."""
 
     kind: Literal["new", "longer", "present"]
     have: int

@@ -36,7 +36,7 @@ class ThinkingAdaptive(Part, frozen=True, tag_field="type", tag="adaptive"):
 
 
 class ThinkingBetweenTools(Part, frozen=True, tag_field="type", tag="between_tools"):
-    """The model thinks behind tool results."""
+    """The model thinks after tool results."""
 
 
 class ThinkingDisabled(Part, frozen=True, tag_field="type", tag="disabled"):

@@ -1,8 +1,8 @@
 """The parameters that OpenAI's Chat Completions API takes, for it and the servers that speak it.
 
-Names and kinds are those of the SDK's `CompletionCreateParams` (openai 3.54). What one server takes besides
-goes into `extra_body`, by its own names. `dialect` is ours: which server's ways to follow where its host does
-not tell; orchestrator.models.openai.dialects has the table.
+Names and kinds are those of the SDK's `CompletionCreateParams` (openai 3.54). What one server takes in
+addition goes into `extra_body`, by its own names. `dialect` is ours: which server's ways to follow where its
+host does not tell; orchestrator.models.openai.dialects has the table.
 """
 
 from typing import Annotated, Any, Literal

@@ -13,7 +13,7 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How many numbers a vector has: at most 2,000, to be stored beside its row."""
+        """How many numbers a vector has: at most 2,000, to be stored next to its row."""
 
     @property
     def least_similarity(self) -> float:

@@ -16,7 +16,7 @@ MOST_BYTES = 16 * 1024 * 1024
 FILE_KINDS: tuple[Kind, ...] = ("pdf", "docx")
 _MOST_NAME = 500
 _FORM = "1"
-"""Part of every digest: a new number lets unchanged documents be cut anew."""
+"""Part of every digest: a new number lets unchanged documents be cut again."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,7 +48,7 @@ def bound() -> None:
 
 
 def _answer(kind: str, content: bytes) -> ReadResult:
-    # Imported behind the bounds, and only the one that is needed.
+    # Imported after the bounds, and only the one that is needed.
     made = importlib.import_module(f"knowledge.reading.{kind}").html_of
     try:
         return ReadResult(html=made(content))

@@ -1,4 +1,4 @@
-"""A file read by a process beside this one, which is started for it and ended in time."""
+"""A file read by a process next to this one, which is started for it and ended in time."""
 
 import asyncio
 import contextlib

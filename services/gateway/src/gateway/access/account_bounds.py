@@ -1,4 +1,4 @@
-"""What one account may have of a gateway at a time, beside its plan's numbers: so that others are served.
+"""What one account may have of a gateway at a time, next to its plan's numbers: so that others are served.
 
 What was read for an account is kept until its client has taken it: an account's reads follow each other.
 """
@@ -68,6 +68,6 @@ class AccountBounds:
 
 @described("rate_limited")
 async def within_reads_at_once(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard, behind that of the key: hold one of the account's reads at once. Raises Refusal: 429."""
+    """Guard, after that of the key: hold one of the account's reads at once. Raises Refusal: 429."""
     account_bounds: AccountBounds = connection.app.state.parts.account_bounds
     await of(connection.scope).enter(account_bounds.reading(connection.auth))

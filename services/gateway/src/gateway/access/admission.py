@@ -82,7 +82,7 @@ class Slot:
 async def admission(
     exchange: Exchange, limiter: Limiter, storage: StorageBounds, caller: Caller, *, repeats: bool = False
 ) -> AsyncIterator[Slot]:
-    """Take a token of the rate and a slot, which is freed behind the block unless it was handed over.
+    """Take a token of the rate and a slot, which is freed after the block unless it was handed over.
 
     One that `repeats` an earlier request takes the token alone. Raises Refusal: 429 with Retry-After, 403
     where the account may store no more. A slot that nobody frees ends with its lease, within a minute.
@@ -104,7 +104,7 @@ async def admission(
 
 @described("rate_limited")
 async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard, behind that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
+    """Guard, after that of the key: a token of the account's reads is taken. Raises Refusal: 429."""
     limiter, caller = parts_of(connection).limiter, connection.auth
     wait = await limiter.admit_read(caller.account_id, caller.plan)
     if wait is not None:
@@ -113,7 +113,7 @@ async def within_read_rate(connection: ASGIConnection[Any, Any, Any, Any], _: Ba
 
 @described("rate_limited", "storage_full")
 async def within_write_bounds(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """Guard, behind that of the key: a token of the account's writes is taken, and there is room for one.
+    """Guard, after that of the key: a token of the account's writes is taken, and there is room for one.
 
     Raises Refusal: 429, 403.
     """

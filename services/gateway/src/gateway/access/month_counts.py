@@ -1,4 +1,4 @@
-"""Counting an account's month again where Redis does not know it: beside the requests, which do not wait.
+"""Counting an account's month again where Redis does not know it: next to the requests, which do not wait.
 
 Until it is counted, requests are admitted (what Redis has forgotten stops nobody), and a metric says so.
 """

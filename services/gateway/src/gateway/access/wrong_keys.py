@@ -57,7 +57,7 @@ class WrongKeys:
             del self._counted[digest]
             return
         _put(self._refused, digest, now + REMEMBERED_SECONDS)
-        # GCRA, but for guesses that were under way together: they count behind the bound too.
+        # GCRA, but for guesses that were under way together: they count after the bound too.
         full_at = max(self._full_at.get(address, 0.0), now) + SECONDS_EACH
         _put(self._full_at, address, min(full_at, now + WRONG_AT_ONCE * SECONDS_EACH + MOST_WAIT_SECONDS))
 

@@ -22,7 +22,7 @@ SECURITY_SCHEMES = {
 TYPES: tuple[type, ...] = tuple(
     dict.fromkeys(kind for route in ROUTES for kind in (route.body, route.gives) if kind is not None)
 )
-"""What `#/components/schemas` is to hold for `paths`, beside Problem."""
+"""What `#/components/schemas` is to hold for `paths`, next to Problem."""
 
 _ACTOR = {
     "name": "X-Admin-Actor",

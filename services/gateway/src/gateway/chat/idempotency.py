@@ -138,7 +138,7 @@ class Tried(IdempotencyKey, frozen=True, kw_only=True):
         return found or _claim_of(request)
 
     async def answered(self, claims: Claims, claim: Claim) -> None:
-        """No try comes behind this one."""
+        """No try comes after this one."""
         if claim.key_hash:
             with contextlib.suppress(DatabaseUnavailable):
                 await tries.answered(claims, self.attempted, claim.trace_id)

@@ -98,7 +98,7 @@ class _Launch:
         self._published = False
 
     async def begun(self, claim: Claim, run: LiveRun) -> bool:
-        """Wait until the run has begun; False where the key is to be claimed anew.
+        """Wait until the run has begun; False where the key is to be claimed again.
 
         Raises Refusal, ClientGone, BusUnavailable.
         """

@@ -1,7 +1,7 @@
 """A run that waits for a person goes on: what is decided about its calls comes by the protocol that requested
 the run.
 
-To decide so again is safe: the run is then told again from behind its wait, wherever it stands.
+To decide so again is safe: the run is then told again from after its wait, wherever it stands.
 """
 
 from conversations.aggregate.approvals import needed
@@ -29,7 +29,7 @@ _TOO_LATE = ("approval_expired", "approval_decided")
 async def resume(
     parts: Parts, exchange: Exchange, caller: Caller, slot: Slot, requested: RunRequest
 ) -> tuple[Claim, LiveRun, AfterPause]:
-    """Have it decided as `requested` has it, and follow the run from behind its wait until it has been
+    """Have it decided as `requested` has it, and follow the run from after its wait until it has been
     answered.
 
     Its place among the account's runs is for the worker to take. Raises Refusal, ClientGone, BusUnavailable,

@@ -30,7 +30,7 @@ A = TypeVar("A", bound=RunRequest)
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The conversation, its last message new, and instructions to stand behind the agent's prompt."""
+    """The conversation, its last message new, and instructions to stand after the agent's prompt."""
 
     instructions: str | None
     messages: tuple[ShownMessage, ...]

@@ -41,7 +41,7 @@ _BODY = {
                     "at": {
                         "type": ["string", "null"],
                         "description": "The place at which it is forked. The id of a reply: the fork ends "
-                        "with it. The id of a user's message: it ends before that, which can be asked anew. "
+                        "with it. The id of a user's message: it ends before that, which can be asked again. "
                         "Or a version, or a time, as `at` of the conversation; within a run it is the place "
                         "before the run.",
                     }

@@ -1,4 +1,4 @@
-"""Where large bodies are read: beside the event loop, by turns and by shares of the accounts."""
+"""Where large bodies are read: next to the event loop, by turns and by shares of the accounts."""
 
 import asyncio
 import math

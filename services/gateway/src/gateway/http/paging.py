@@ -30,7 +30,7 @@ NextCursor = Annotated[str | None, msgspec.Meta(description="Null on the last pa
 
 
 class PageRequest(msgspec.Struct, frozen=True):
-    """Which page is asked for: at most `limit` rows behind the position `after`, None for the first page."""
+    """Which page is asked for: at most `limit` rows after the position `after`, None for the first page."""
 
     limit: int
     after: Any
@@ -61,5 +61,5 @@ def paged_by(position: type[Any]) -> Provide:
 
 
 def next_cursor(position: object) -> str | None:
-    """The cursor of the page behind `position`; None for None."""
+    """The cursor of the page after `position`; None for None."""
     return None if position is None else query.cursor_of(msgspec.json.encode(position))

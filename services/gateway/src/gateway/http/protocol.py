@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol, made strict: one reading of every request, bounded in size and in time.
 
 uvicorn waits without end for the rest of a request, takes heads and chunk extensions of any size, and answers
-what does not parse in plain text, before the answers that are still due. It stops reading behind an offer to
+what does not parse in plain text, before the answers that are still due. It stops reading after an offer to
 upgrade, and adds trailers to the headers (docs/change/reliability.md HTTP).
 """
 
@@ -20,7 +20,7 @@ from gateway.http.request_head import check_head, without_offer
 from runtime import logs
 
 HEAD_SECONDS = 10.0
-BODY_SECONDS = 12.0  # behind the body's readers, who say what is wrong
+BODY_SECONDS = 12.0  # after the body's readers, who say what is wrong
 LINGER_SECONDS = 2.0
 MAX_HEAD_BYTES = 64 * 1024
 MAX_FRAMING_BYTES = 64 * 1024
@@ -33,7 +33,7 @@ Place = Literal["between", "head", "body"]
 class StrictProtocol(HttpToolsProtocol):
     """One connection. Answers go out in the order of their requests, a refusal in its place among them."""
 
-    # Beside them uvicorn's own are few enough to share their keys among connections: 1.2 KiB each.
+    # Next to them uvicorn's own are few enough to share their keys among connections: 1.2 KiB each.
     __slots__ = (
         "_active",
         "_body_bytes",
@@ -77,7 +77,7 @@ class StrictProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
-            return  # behind what was no request there is none
+            return  # after what was no request there is none
         self._unset_keepalive_if_required()
         place, message, body_bytes = self._place, self._messages, self._body_bytes
         try:
@@ -205,7 +205,7 @@ class StrictProtocol(HttpToolsProtocol):
         return self._active is not None and not self._active.response_complete
 
     def _refuse(self, refusal: Refusal) -> None:
-        """End the connection with `refusal`, behind the answers to whole requests that are still due."""
+        """End the connection with `refusal`, after the answers to whole requests that are still due."""
         self._disarm()
         self._refusal = refusal
         if self._place == "body":

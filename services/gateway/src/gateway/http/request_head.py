@@ -34,6 +34,6 @@ def check_head(method: bytes, target: bytes, version: str, headers: Headers) -> 
 
 
 def without_offer(method: bytes, target: bytes, version: str, headers: Headers) -> bytes:
-    """The head anew, without the offer to change the protocol."""
+    """The head again, without the offer to change the protocol."""
     kept = [name + b": " + value for name, value in headers if name not in _OFFERS]
     return b"\r\n".join([method + b" " + target + b" HTTP/" + version.encode(), *kept, b"", b""])

@@ -1,7 +1,7 @@
 """The strict reader of JSON bodies: bounded, UTF-8, not deep, every name once. What it may say is its user's.
 
 Python's and msgspec's readers take the last of two equal names, Python's recurses (docs/change/design.md 6).
-The time that a body takes is bounded by its bytes and MAX_VALUES; a large one is read beside the event loop.
+The time that a body takes is bounded by its bytes and MAX_VALUES; a large one is read next to the event loop.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     `parameters` are Parameter Objects of what it reads strictly, where Litestar must not read it. `body` is
     the Request Body Object. `headers` are Header Objects: of a handler those of its success, of others those
-    of all answers behind them. `content` has the schemas of the success by media type, where its
+    of all answers after them. `content` has the schemas of the success by media type, where its
     type does not say it, `examples` values to encode, or texts, by their names. `stages` are functions that
     the handler calls, described themselves, in the order of the checks.
     """
@@ -70,7 +70,7 @@ def description_of(function: Any) -> Description:
 
 
 def descriptions_before(handler: HTTPRouteHandler) -> Iterator[Description]:
-    """Of the guards, and of the providers of what is taken, each behind those of what it takes itself; then
+    """Of the guards, and of the providers of what is taken, each after those of what it takes itself; then
     of the stages.
     """
     yield from map(description_of, handler.resolve_guards())

@@ -9,7 +9,7 @@ from contracts.updates import Broken, Finished, ToolReturned, ToolStarted, Updat
 
 
 class CallOrder:
-    """What a round's tools returned follows in the order of its calls, and all else waits behind it."""
+    """What a round's tools returned follows in the order of its calls, and all else waits after it."""
 
     def __init__(self) -> None:
         self._open: dict[str, ToolReturned | None] = {}

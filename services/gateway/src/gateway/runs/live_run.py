@@ -1,7 +1,7 @@
 """A run as one reader in this gateway follows it: frames come in, updates wait to be taken.
 
 Frames are worked in as they come, so that a slow reader holds up nothing; what waits for him is bounded by
-joining the pieces of text. Missing frames are fetched beside it, first from TRACES, then from the log.
+joining the pieces of text. Missing frames are fetched next to it, first from TRACES, then from the log.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class LiveRun(Followed):
         self._order = CallOrder() if outputs else None
         self._behind = behind
         self._updates: list[Update] = []
-        self._more: list[str] = []  # text behind the last of these, which is text
+        self._more: list[str] = []  # text after the last of these, which is text
         self._characters = 0
         self._repairing: asyncio.Task[None] | None = None
         self._look_again = False  # something went missing during a repair

@@ -57,9 +57,9 @@ class View:
         self._publication = publication
         self._attempt = 0
         self._next = 1
-        self._held: dict[int, frames.Frame] = {}  # frames of the attempt, behind a gap
+        self._held: dict[int, frames.Frame] = {}  # frames of the attempt, after a gap
         self.blind = False
-        self._later: list[frames.Delta] = []  # behind text that was missed
+        self._later: list[frames.Delta] = []  # after text that was missed
         self._placed = 1  # the attempt whose offsets count: its beginning is known
         self._said = TextProgress()
         self._tools = ToolProgress()
@@ -133,7 +133,7 @@ class View:
     def _take_rounds(self, rounds: Iterable[Round], updates: list[Update], *, texts: bool) -> None:
         """The calls of recorded rounds, and their `texts`, as far as they were not told.
 
-        A round that comes behind text yet to be told begins with its own.
+        A round that comes after text yet to be told begins with its own.
         """
         before = 0
         for each in rounds:
@@ -184,7 +184,7 @@ class View:
         return 0 < frame.attempt < self._publication
 
     def _skip_gap(self, updates: list[Update]) -> None:
-        """Go on with the frames behind a gap that nothing fills."""
+        """Go on with the frames after a gap that nothing fills."""
         if self._held and not self.ended:
             self.blind = True
             self.wants_log = True
@@ -294,7 +294,7 @@ class View:
             self._place(frame, updates)
 
     def _resume(self, frame: frames.Resumed, updates: list[Update]) -> None:
-        """Another worker goes on behind `frame.offset`: that must be where this view stands."""
+        """Another worker goes on after `frame.offset`: that must be where this view stands."""
         if not self._streaming:
             return
         self._placed = frame.attempt

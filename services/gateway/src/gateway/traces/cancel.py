@@ -57,7 +57,7 @@ async def cancel(
 async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
     """Have a worker end a run that waits for a person: none is at it, to hear that it is cancelled.
 
-    Behind the cancellation: a run that begins to wait only now finds that. One with an event that cannot be
+    After the cancellation: a run that begins to wait only now finds that. One with an event that cannot be
     decoded may wait too: a worker finds out. Raises BusUnavailable, DatabaseUnavailable.
     """
     whole = True

@@ -1,6 +1,6 @@
 """GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
 
-An extension beside the specification's POST, whose streams stay without ids (docs/decisions/0017).
+An extension next to the specification's POST, whose streams stay without ids (docs/decisions/0017).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ CURSOR_HEADER = "Last-Event-ID"
 _LAST_EVENT_ID = {
     "name": CURSOR_HEADER,
     "in": "header",
-    "description": "The id of the last event that was read; the stream goes on behind it.",
+    "description": "The id of the last event that was read; the stream goes on after it.",
     "schema": {"type": "string", "pattern": CURSOR_PATTERN},
 }
 _PARAMETERS = (
@@ -93,7 +93,7 @@ def _example(form: sse.Form) -> str:
 async def events(
     request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
 ) -> EventStream:
-    """The run's events, each with the id of the place behind it, from its beginning or from behind a cursor.
+    """The run's events, each with the id of the place after it, from its beginning or from after a cursor.
 
     404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
     """

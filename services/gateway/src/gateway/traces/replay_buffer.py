@@ -1,4 +1,4 @@
-"""All that a run's readers are told, once for all of them, with the place behind each update. Pure.
+"""All that a run's readers are told, once for all of them, with the place after each update. Pure.
 
 A reader has a place in it and no more: who is slow, or comes back, costs nothing that he has not read yet.
 """
@@ -23,7 +23,7 @@ from contracts.updates import (
 )
 from gateway.runs.progress import TextProgress
 
-EXPIRED = Broken("cursor_expired", "The reply was begun anew behind this cursor.", local=True)
+EXPIRED = Broken("cursor_expired", "The reply was begun again after this cursor.", local=True)
 _NOTHING = Cursor(stage=0, calls=0, length=0, digest=digest_of(""))
 
 
@@ -93,7 +93,7 @@ class ReplayBuffer:
 
 
 class ReadPosition:
-    """One reader's place: from the beginning, or from behind the cursor that he came back with."""
+    """One reader's place: from the beginning, or from after the cursor that he came back with."""
 
     def __init__(self, buffer: ReplayBuffer, cursor: Cursor | None = None) -> None:
         self.ended = False

@@ -107,7 +107,7 @@ class SharedStreams:
     async def read(
         self, trace_id: str, conversation_id: str, *, cursor: Cursor | None, after_version: int
     ) -> AsyncIterator[StreamReader]:
-        """Read a run's stream from its beginning, or from behind a cursor, until the block ends.
+        """Read a run's stream from its beginning, or from after a cursor, until the block ends.
 
         `after_version`: where in the conversation it begins. Raises BusUnavailable.
         """
@@ -146,7 +146,7 @@ class SharedStreams:
             followed.fail(error)
 
     def _forget(self, followed: _Followed, trace_id: str) -> None:
-        """The next reader begins anew."""
+        """The next reader begins again."""
         if self._followed.get(trace_id) is followed:
             del self._followed[trace_id]
 

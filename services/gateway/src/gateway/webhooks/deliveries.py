@@ -161,7 +161,7 @@ async def test(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id
     status_code=202,
     operation_id="replayWebhooks",
     summary="Have the events of a range of the log sent again.",
-    description="Those of the endpoint's types, under their own ids, beside what happens meanwhile.",
+    description="Those of the endpoint's types, under their own ids, next to what happens meanwhile.",
     response_description="The replay has begun.",
 )
 @described(

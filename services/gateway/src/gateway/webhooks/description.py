@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of webhooks beside their operations: what endpoints are sent."""
+"""What the OpenAPI document says of webhooks next to their operations: what endpoints are sent."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ _INSTRUCTION = (
 
 
 def going_on(messages: list[dict[str, Any]], sent: str, *, prefill: bool) -> list[dict[str, Any]]:
-    """The messages, which end with the user's, and the order to go on behind `sent`.
+    """The messages, which end with the user's, and the order to go on after `sent`.
 
     A prefill may not end in white space, so that is left out; `Seam` takes care of it.
     """
@@ -56,7 +56,7 @@ class Seam:
     """Where the new text joins what was sent: takes out what the model says a second time.
 
     That is white space which the sent text ends with, and the sent text as a whole, should the model begin
-    anew in spite of its instruction. Until that is clear, text is held back.
+    again in spite of its instruction. Until that is clear, text is held back.
     """
 
     def __init__(self, sent: str) -> None:

@@ -52,7 +52,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     `compaction`: the reply is to be the provider's own summary of `messages`, by these instructions; where
     they are "", by its own.
     `account_id`: whose it is; reading the reply takes of that account's share of the worker's loop.
-    `already_sent`: text of this very reply that has reached the reader; the model is to go on behind it, by
+    `already_sent`: text of this very reply that has reached the reader; the model is to go on after it, by
     whatever means the provider has.
     """
 

@@ -136,7 +136,7 @@ def _take_scalars(schema: Schema, found: Schema, told: Schema) -> None:
 
 
 def _described(description: Any, told: Schema) -> str:
-    """The description, and behind it the constraints that the dialect has no words for."""
+    """The description, and after it the constraints that the dialect has no words for."""
     parts = [description] if isinstance(description, str) else []
     if told:
         hint = msgspec.json.encode(told).decode()

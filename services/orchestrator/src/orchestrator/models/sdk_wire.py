@@ -92,7 +92,7 @@ class SdkWire(ABC, Generic[Client]):
         return msgspec.json.encode(self._body(credentials, call))
 
     def _headers(self, _call: ModelCall) -> dict[str, str]:
-        """What it is sent with beside what all calls are."""
+        """What it is sent with next to what all calls are."""
         return {}
 
     @abstractmethod

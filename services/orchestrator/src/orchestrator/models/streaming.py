@@ -40,7 +40,7 @@ QUIET_SECONDS = 300.0
 stalled stream sends pings too."""
 
 LAST_SECONDS = 10.0
-"""Nothing has come for so long behind the stop reason: nothing will."""
+"""Nothing has come for so long after the stop reason: nothing will."""
 
 LOOP_SHARE = 0.5
 """Of the worker's event loop: what reading the replies of one account may take, over LOOP_BURST_SECONDS."""
@@ -191,7 +191,7 @@ def _cost(builder: StreamedReply, call: ModelCall) -> Usage:
 
 class _Watch:
     """Gives a stream up that is silent for `idle_seconds`, or says nothing but pings for `quiet_seconds`;
-    behind the stop reason `last_seconds` stand for both.
+    after the stop reason `last_seconds` stand for both.
     """
 
     def __init__(

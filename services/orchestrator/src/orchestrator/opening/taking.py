@@ -1,4 +1,4 @@
-"""The lease of a request, and beside it all that is needed to decide about it, read at once."""
+"""The lease of a request, and next to it all that is needed to decide about it, read at once."""
 
 import asyncio
 from typing import TypeVar

@@ -1,6 +1,6 @@
 """Conversations with an event that this program cannot decode: a run is ended, other requests are refused.
 
-Nothing can go on from what is not known, but a run's end can be stored behind it. An event of an unknown tag
+Nothing can go on from what is not known, but a run's end can be stored after it. An event of an unknown tag
 was stored by a worker of a newer release, which can go on: the request is left to that for some minutes.
 """
 

@@ -1,4 +1,4 @@
-"""Replies checked against agents' schemas, in processes beside this one, by turns of the accounts.
+"""Replies checked against agents' schemas, in processes next to this one, by turns of the accounts.
 
 A schema is a stranger's program. An account has half of the processes at most, so another's check finds one
 free; what its checks cost beyond its share of CPU time they wait for, and nobody else does.

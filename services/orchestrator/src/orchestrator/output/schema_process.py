@@ -1,4 +1,4 @@
-"""One process beside this one that checks replies against schemas, and can be ended at any time."""
+"""One process next to this one that checks replies against schemas, and can be ended at any time."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
 """Setting the title and the metadata of a conversation, on its account's command.
 
-It waits for no run: the worker of one under way appends behind what was set meanwhile (`run.log`).
+It waits for no run: the worker of one under way appends after what was set meanwhile (`run.log`).
 """
 
 from contracts.messages import DescribeAnswered, DescribeConversation

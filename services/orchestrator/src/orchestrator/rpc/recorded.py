@@ -96,7 +96,7 @@ class RecordedTools:
 
 
 class RecordedSources(Retriever):
-    """Finds what the recorded run found. `agent` tells the knowledge base that has the passages behind it.
+    """Finds what the recorded run found. `agent` tells the knowledge base that has the passages after it.
 
     The log holds snippets; the passages are read from the knowledge base, as for a run taken up again.
     """

@@ -133,7 +133,7 @@ class RunAttempt:
             raise Interrupted("cancelled")  # it was asked for before this was known to wait
 
     async def _begin(self) -> AlreadySent:
-        """Say that the attempt has begun; a later one, behind what earlier ones have said."""
+        """Say that the attempt has begun; a later one, after what earlier ones have said."""
         run, conversation_id = self.log.run, self.log.conversation.conversation_id
         if run.attempt == 1:
             await self.channel.accept(conversation_id)

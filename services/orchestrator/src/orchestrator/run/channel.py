@@ -101,7 +101,7 @@ class TraceChannel:
         """Publish a frame of this attempt; its seq and attempt are set here."""
         if not self._sink.is_open:
             await self._sink.ready(frame)
-        self._seq += 1  # behind the wait, during which others may be sent
+        self._seq += 1  # after the wait, during which others may be sent
         self._last_sent = self._loop.time()
         if not self._sink.send_frame(self._trace_id, replace(frame, seq=self._seq, attempt=self.attempt)):
             await asyncio.sleep(0)

@@ -1,6 +1,6 @@
 """Room in the model's context: earlier runs are summarised, in calls of the same model, before its next call.
 
-Each summary is in the log before anything relies on it: whoever takes the run over goes on behind it.
+Each summary is in the log before anything relies on it: whoever takes the run over goes on after it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

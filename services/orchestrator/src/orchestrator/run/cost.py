@@ -1,4 +1,4 @@
-"""What a run has cost beside what its log says: the model's round that is under way."""
+"""What a run has cost next to what its log says: the model's round that is under way."""
 
 from contracts.values import Usage
 from conversations.aggregate.conversation import Run

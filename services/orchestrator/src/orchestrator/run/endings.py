@@ -46,7 +46,7 @@ async def refuse(parts: Parts, taken: Taken, refusal: Rejected) -> None:
         raise Interrupted("lost")
     request = taken.request
     logs.get_logger("inbox").info("request_refused", code=refusal.code)
-    # First: a refused request that came again might begin, and its caller asks anew meanwhile.
+    # First: a refused request that came again might begin, and its caller asks again meanwhile.
     await taken.delivery.ack(at_once=True)
     await _let_go(parts, taken, parts.limiter.release(request.account_id, request.trace_id))
     refused = frames.Refused(

@@ -33,7 +33,7 @@ class RunRecorder(Protocol):
         """As far as it is recorded."""
 
     async def append(self, new: Sequence[events.Event]) -> None:
-        """Record these behind what is there."""
+        """Record these after what is there."""
 
 
 class RunLog:
@@ -61,7 +61,7 @@ class RunLog:
     async def append(self, new: Sequence[events.Event]) -> None:
         """Append, again and again for some seconds if Postgres is away: the store knows its own events.
 
-        Behind what the account has said of the conversation meanwhile, which leaves the run as it is. The end
+        After what the account has said of the conversation meanwhile, which leaves the run as it is. The end
         of the run releases its lease in the same statement, and so does its wait for a person.
         Raises VersionConflict where another worker has the run, DatabaseUnavailable.
         """

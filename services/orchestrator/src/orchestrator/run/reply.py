@@ -28,7 +28,7 @@ class Replies:
         self._output = output
 
     async def whole(self, call: ModelCall, meter: Meter, *, go_on: bool) -> Reply:
-        """A whole reply. With `go_on`, one that breaks off behind some text is gone on with, once.
+        """A whole reply. With `go_on`, one that breaks off after some text is gone on with, once.
 
         Raises ModelFailure.
         """

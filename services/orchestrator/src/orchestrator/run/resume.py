@@ -23,7 +23,7 @@ class AlreadySent(msgspec.Struct, frozen=True, kw_only=True):
 def already_sent(run: Run, kept: list[frames.Frame]) -> AlreadySent:
     """What readers of `kept`, the run's frames in the order in which they were stored, have seen.
 
-    Frames of an attempt that a later one has overtaken do not count, nor do those behind a gap: nobody can
+    Frames of an attempt that a later one has overtaken do not count, nor do those after a gap: nobody can
     say what was in it. Where the frames do not bear out what the log has recorded, nothing more was sent.
     """
     seen = _Reader()
@@ -82,7 +82,7 @@ class _Reader:
                 pass
 
     def _go_back_to(self, resumed: frames.Resumed) -> None:
-        """The attempt goes on behind the text that its worker knew of, which may be less than was sent."""
+        """The attempt goes on after the text that its worker knew of, which may be less than was sent."""
         text = "".join(self.pieces)[: resumed.offset]
         if len(text) < resumed.offset or hashlib.sha256(text.encode()).hexdigest() != resumed.sha256:
             self._broken = True

@@ -48,7 +48,7 @@ class Retriever:
         return tuple(passage.source for passage in self._passages)
 
     async def documents(self, sources: Sequence[Source] | None) -> str:
-        """The passages behind a run's recorded sources, as the model is shown them; "" without any."""
+        """The passages of a run's recorded sources, as the model is shown them; "" without any."""
         retrieval = self._agent.retrieval
         if retrieval is None or not sources:
             return ""

@@ -47,7 +47,7 @@ class ToolListings:
     async def of(self, agent: AgentConfig) -> tuple[ToolSpec, ...]:
         """The tools, in the order in which the model is shown them. Raises ToolsUnavailable.
 
-        An old answer is good enough, and makes that the question is asked anew.
+        An old answer is good enough, and makes that the question is asked again.
         """
         if not agent.mcp_servers:
             return ()

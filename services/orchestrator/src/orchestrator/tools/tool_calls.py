@@ -153,7 +153,7 @@ class RunToolCalls:
 
         A worker that was paused since cannot renew that.
 
-        One of an earlier attempt is asked for anew, from now on, and may be run twice.
+        One of an earlier attempt is asked for again, from now on, and may be run twice.
         """
         return self._clock.now() if call.call_id in self._earlier else call.may_run_since[1]
 

@@ -48,7 +48,7 @@ async def discover(
 ) -> TokenSource:
     """Ask the tool server at `url`, then the authorization server that it names.
 
-    `wider` is a scope to ask for besides. Where an issuer is configured, no other one is taken.
+    `wider` is a scope to ask for in addition. Where an issuer is configured, no other one is taken.
     Raises ToolFailed.
     """
     probe = made(httpx2.Request, "GET", url, headers={"accept": "text/event-stream"})

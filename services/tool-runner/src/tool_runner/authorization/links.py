@@ -171,7 +171,7 @@ class AuthorizationLinks:
                 conn, self._all.sealer, place, authorization_id, kept, issued.expires_in, new_id=new_id()
             )
         if not stored:
-            raise ToolFailed("authorization", "it was set up anew meanwhile")
+            raise ToolFailed("authorization", "it was set up again meanwhile")
         self._log.info("authorized", agent_id=place.agent_id, server=place.server)
 
 

@@ -1,4 +1,4 @@
-"""The access token of one agent at one tool server: kept while it is fresh, then got anew under one lock.
+"""The access token of one agent at one tool server: kept while it is fresh, then got again under one lock.
 
 The lock is Postgres', so that no two workers send one refresh token: an authorization server that rotates
 them takes the second use for a theft, and revokes what it has issued.
@@ -253,7 +253,7 @@ class AccessTokens:
                 await asyncio.sleep(_SAVE_AGAIN_SECONDS)
             else:
                 if not kept:
-                    raise ToolFailed("authorization", "it was authorised anew meanwhile")
+                    raise ToolFailed("authorization", "it was authorised again meanwhile")
                 return
 
 

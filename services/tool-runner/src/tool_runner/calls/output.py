@@ -124,7 +124,7 @@ def _shortened(text: str) -> str:
 
 
 def _fitting(text: str) -> int:
-    """How many characters of `text` fit, as a JSON string, beside a notice."""
+    """How many characters of `text` fit, as a JSON string, next to a notice."""
     low, high = 0, min(len(text), MAX_BYTES)
     while low < high:
         middle = (low + high + 1) // 2

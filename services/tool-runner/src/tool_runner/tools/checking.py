@@ -1,4 +1,4 @@
-"""`chat.tools.check`: an agent's tool servers, each connected to anew, and what of it works."""
+"""`chat.tools.check`: an agent's tool servers, each connected to again, and what of it works."""
 
 import asyncio
 import time

@@ -11,7 +11,7 @@ from tool_runner.redaction import redacted, redacted_value
 from tool_runner.tools.schemas import Schema, UnfitSchema, normalized
 
 MAX_TOOLS = 256
-"""Tools of one server; those behind are left out, as are those past MAX_BYTES of schemas and descriptions."""
+"""Tools of one server; those after are left out, as are those past MAX_BYTES of schemas and descriptions."""
 MAX_BYTES = 384 * 1024
 _DESCRIPTION_CHARS = 8192
 _NAME_CHARS = 256

@@ -47,7 +47,7 @@ async def _has_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteH
     media_type="text/event-stream",
     operation_id="reconnectToUiStream",
     summary="Go on with the reply under way.",
-    description="At any gateway, from the beginning of the reply: the client begins its message anew.",
+    description="At any gateway, from the beginning of the reply: the client begins its message again.",
     response_description="The chunks of the reply.",
     responses={204: ResponseSpec(None, description="No reply of this chat is under way.")},
     guards=[_has_key, within_read_rate, without_body, accepts_runs],

@@ -24,8 +24,8 @@ from gateway.protocols.openai.headers import conversation_key_of, tries_of
 from gateway.protocols.openai.structured import schema_of
 
 _ANSWERED_SECONDS = 10.0
-"""Under a key for the conversation, an answer that broke off behind us is told again for so long: beyond the
-SDK's pause before a retry. Without one, equal requests may be those of strangers.
+"""Under a key for the conversation, an answer that was lost on its way to the client is sent again for so
+long: beyond the SDK's pause before a retry. Without one, equal requests may be those of strangers.
 """
 
 

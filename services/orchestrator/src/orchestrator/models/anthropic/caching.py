@@ -3,7 +3,7 @@
 An entry is made at a breakpoint only, and found again only where all before it is the same. A request may
 have four. We set three: at the end of what all threads of an agent share; at the end of what later runs of
 the thread begin with; and at the tail, for the next round of this run and for the run after it. An order to
-go on behind a cut reply is sent once, and stands behind the tail.
+go on after a cut reply is sent once, and stands after the tail.
 """
 
 from typing import Any

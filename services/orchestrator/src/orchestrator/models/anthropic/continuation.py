@@ -12,7 +12,7 @@ _PREFILLED = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet|haiku)-(?:3|4-[0
 
 
 def messages_of(call: ModelCall) -> list[dict[str, Any]]:
-    """The call's messages, with the order to go on behind what was sent before."""
+    """The call's messages, with the order to go on after what was sent before."""
     if not call.already_sent:
         return call.messages
     prefill = takes_prefill(call.model, call.parameters)

@@ -57,7 +57,7 @@ def _json_of(message: dict[str, Any]) -> bytes:
 
 
 def _sendable(message: dict[str, Any]) -> dict[str, Any]:
-    """Without what the log keeps of blocks beside the protocol."""
+    """Without what the log keeps of blocks next to the protocol."""
     if not any("provider_data" in block for block in message["content"]):
         return message
     blocks = [

@@ -22,7 +22,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     stream_usage: a stream tells its usage only where asked to.
     schema: the output format: `strict` enforces a schema that is closed and complete, `plain` takes any and
         enforces it as far as it can, `object` promises JSON of any kind.
-    schema_with_tools: a format may stand beside tools. Elsewhere it keeps the model from calling them.
+    schema_with_tools: a format may stand next to tools. Elsewhere it keeps the model from calling them.
     reasoning: whether what the model has thought in this run goes back: `never`, as it `came`, or `always`,
         which is a field of every assistant message, however empty.
     call_id: the ids of calls that it takes.

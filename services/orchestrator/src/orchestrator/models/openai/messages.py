@@ -36,7 +36,7 @@ def messages_of(call: ModelCall, dialect: Dialect) -> list[Message]:
 
 
 def _with_order(call: ModelCall) -> list[dict[str, Any]]:
-    """With the order to go on behind what was sent, and that text before it, so that the roles alternate."""
+    """With the order to go on after what was sent, and that text before it, so that the roles alternate."""
     partial = going_on(call.messages, call.already_sent, prefill=True)
     return going_on(partial, call.already_sent, prefill=False)
 
@@ -94,7 +94,7 @@ def _result(block: Block, ids: dict[str, str]) -> Message:
 
 
 def _call_id(block: Block, dialect: Dialect) -> str:
-    """The provider's own id of the call, or ours; one that the dialect does not take is made anew."""
+    """The provider's own id of the call, or ours; one that the dialect does not take is made again."""
     own = str(data_of(block).get("id") or block["id"])
     return own if dialect.call_id.fullmatch(own) else hashlib.sha256(own.encode()).hexdigest()[:9]
 

@@ -22,7 +22,7 @@ _ENDS = frozenset({"", "stop", "tool_calls", "function_call", "eos"})
 
 
 class OpenAIReply(StreamedReply):
-    """A completion. Where no choice says why it ended, `[DONE]` is its end, or the usage behind its text."""
+    """A completion. Where no choice says why it ended, `[DONE]` is its end, or the usage after its text."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """What a streamed completion consists of, as loose types: what is new, null or left out is let pass.
 
-Source: the Chat Completions API's reference; what other servers send besides is named at the field.
+Source: the Chat Completions API's reference; what other servers send in addition is named at the field.
 """
 
 from typing import Any

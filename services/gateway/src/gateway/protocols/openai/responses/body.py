@@ -119,4 +119,4 @@ def _refuse_unfit(body: CreateResponse) -> None:
     if body.prompt is not None:
         raise invalid("prompt", "There are no stored prompts here: an agent has its own.")
     if body.conversation is not None and body.previous_response_id is not None:
-        raise invalid("previous_response_id", "This cannot stand beside conversation.")
+        raise invalid("previous_response_id", "This cannot stand next to conversation.")

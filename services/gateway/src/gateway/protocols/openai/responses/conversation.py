@@ -1,4 +1,4 @@
-"""Where a response goes on: behind another one, in a conversation, or where what is shown says.
+"""Where a response goes on: after another one, in a conversation, or where what is shown says.
 
 Ids of responses are traces, those of conversations our own, each in OpenAI's form.
 """
@@ -105,7 +105,7 @@ def in_conversation(given: str) -> ConversationPlace:
 async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) -> ConversationPlace:
     """Behind a response: in its conversation, or in a fork of it where that has gone on since.
 
-    Behind one without a reply it would be half a run: then a new one begins with the texts.
+    After one without a reply it would be half a run: then a new one begins with the texts.
 
     Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
     """
@@ -133,7 +133,7 @@ async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) 
 async def _folded(
     log: Log, found: FoundRun, after_version: int, is_enough: Callable[[Conversation], bool]
 ) -> Conversation:
-    """A conversation from behind a version on, page by page, so that others are served between."""
+    """A conversation from after a version on, page by page, so that others are served between."""
     conversation = Conversation(conversation_id=found.conversation_id)
     while True:
         page = await log.events(found.conversation_id, after_version, after_version + _PAGE)

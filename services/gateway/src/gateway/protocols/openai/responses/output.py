@@ -1,7 +1,7 @@
 """Updates as the items of a response, and as the events that tell of them. Pure.
 
 The number of an event is a place in the canonical stream, whatever pieces its text came in: each code point
-counts one, and each other event. So who goes on behind a number gets the rest, wherever he asks.
+counts one, and each other event. So who goes on after a number gets the rest, wherever he asks.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
 
 
 class ResponseOutput:
-    """What a run has said so far, as a response; behind the event of the number `after` as a stream.
+    """What a run has said so far, as a response; after the event of the number `after` as a stream.
 
     Of what is `behind` a wait the calls were told of in the response before it.
     """

@@ -1,4 +1,4 @@
-"""GET /openai/v1/responses/{response_id}: a response read again, or its events, from behind any of them."""
+"""GET /openai/v1/responses/{response_id}: a response read again, or its events, from after any of them."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -58,7 +58,7 @@ _PARAMETERS = (
     {
         "name": "starting_after",
         "in": "query",
-        "description": "The `sequence_number` to go on behind, of a stream.",
+        "description": "The `sequence_number` to go on after, of a stream.",
         "schema": {"type": "integer", "minimum": 0},
     },
 )
@@ -138,7 +138,7 @@ async def response_of(
 
 
 def _asked(exchange: Exchange) -> tuple[bool, int]:
-    """Whether events are wanted, and behind which. Raises Refusal."""
+    """Whether events are wanted, and after which. Raises Refusal."""
     given = query.parameters(exchange, "stream", "starting_after")
     stream, after = given.get("stream", "false"), given.get("starting_after")
     if stream not in ("true", "false"):

@@ -137,7 +137,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all events of a stream. `sequence_number` is a place in it, to go on behind; it only grows."""
+    """Base of all events of a stream. `sequence_number` is a place in it, to go on after; it only grows."""
 
     sequence_number: int
 
