@@ -78,7 +78,7 @@ def test_a_refusal_is_its_class_with_code_trace_and_detail(
     assert error.code == code
     assert error.trace_id == TRACE
     assert error.retry_after == 7.0
-    assert str(error) == f"{status} {code}: What {code} means here. (trace {TRACE})"
+    assert str(error) == f"{status} {code}: What {code} means here. (retry after 7 s, trace {TRACE})"
     assert len(server.requests) == 1
 
 
@@ -95,6 +95,7 @@ def test_the_wrong_fields_are_named(serve: Serve, connect: Connect) -> None:
     with pytest.raises(InvalidRequest) as raised:
         connect(serve(problem(400, "invalid_request", errors=[wrong]))).chat("")
     assert raised.value.errors == (FieldError(field="message", message="must not be empty"),)
+    assert "400 invalid_request: message: must not be empty" in str(raised.value)
 
 
 @pytest.mark.requirement("CLIENT", "ERROR-TABLE")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 from ops.errors import StackError
 from ops.main import app
 from tests.client.given import DONE_1, META, REPLY, THREAD, delta
-from tests.client.server import Answer, ScriptedServer, as_json, chunks, lines, problem
+from tests.client.server import TRACE, Answer, ScriptedServer, as_json, chunks, lines, problem, unfinished
 from tests.terminal.conftest import at
 from tests.terminal.terminal import surroundings
 
@@ -41,7 +42,7 @@ def test_each_line_is_a_message_of_one_thread(tmp_path: Path) -> None:
         stdin=b"Hello\n\n/new is text\r\nlast",
     )
     assert done.stdout.decode() == "Grüße,\n**Ada**␛[2J.\nBye.\n"
-    assert done.stderr.decode().startswith("agentchat: The service refuses this (400 invalid_request)")
+    assert done.stderr.decode().startswith("agentchat: 400 invalid_request: ")
     assert done.returncode == 1
     assert [request.json["message"] for request in server.requests] == ["Hello", "/new is text", "last"]
     assert [request.json.get("conversation_id") for request in server.requests] == [None, THREAD, THREAD]
@@ -56,6 +57,23 @@ def test_one_message_as_json(tmp_path: Path) -> None:
     assert reply["tool_calls"] == REPLY["tool_calls"]
     assert done.stdout.isascii()
     assert server.requests[0].json["conversation_id"] == THREAD
+
+
+@pytest.mark.requirement("TERMINAL-CHAT", "CANCEL")
+def test_ctrl_c_cancels_the_run_and_ends_it(tmp_path: Path) -> None:
+    script = (unfinished(lines(META, delta("Slowly"))), as_json({}))
+    with ScriptedServer(*script) as server:
+        client = subprocess.Popen(
+            [sys.executable, "-m", "ops.main", "chat", "-m", "Hello"],
+            env=surroundings(tmp_path, at(server)),
+            stdout=subprocess.PIPE,
+        )
+        with client:
+            assert client.stdout is not None
+            assert client.stdout.read(6) == b"Slowly"
+            client.send_signal(signal.SIGINT)
+            assert client.wait(30) == 130
+    assert [request.target for request in server.requests[1:]] == [f"/v1/chat/{TRACE}/cancel"]
 
 
 @pytest.mark.requirement("TERMINAL-CHAT")

@@ -40,7 +40,10 @@ class Misconfigured(AgentChatError):
 
 
 class ConnectionFailed(AgentChatError):
-    """No whole answer arrived. Whether the service acted is unknown; the cause is chained."""
+    """No complete response arrived. Whether the service acted is unknown; the cause is chained."""
+
+    def __str__(self) -> str:
+        return f"the service did not answer: {super().__str__()}"
 
 
 class InvalidResponse(AgentChatError):
@@ -52,7 +55,7 @@ class InvalidResponse(AgentChatError):
         self.trace_id = trace_id
 
     def __str__(self) -> str:
-        return _with_trace(self.reason, self.trace_id)
+        return _with_notes(self.reason, self.trace_id)
 
 
 class ChatError(AgentChatError):
@@ -78,7 +81,9 @@ class ChatError(AgentChatError):
         self.approvals = approvals
 
     def __str__(self) -> str:
-        return _with_trace(f"{self.code}: {self.message}", self.trace_id)
+        waiting = ", ".join(f"{each.tool} ({each.id})" for each in self.approvals)
+        text = f"{self.code}: {self.message}" + (f" Waiting for approval of {waiting}." if waiting else "")
+        return _with_notes(text, self.trace_id)
 
 
 class StreamInterrupted(AgentChatError):
@@ -94,7 +99,7 @@ class StreamInterrupted(AgentChatError):
         self.conversation_id = conversation_id
 
     def __str__(self) -> str:
-        return _with_trace(self.reason, self.trace_id)
+        return _with_notes(f"the stream broke off, the run goes on: {self.reason}", self.trace_id)
 
 
 class ApiError(AgentChatError):
@@ -124,8 +129,9 @@ class ApiError(AgentChatError):
         self.approvals = approvals
 
     def __str__(self) -> str:
-        told = f"{self.status} {self.code}" if self.code else str(self.status)
-        return _with_trace(f"{told}: {self.detail}", self.trace_id)
+        status = f"{self.status} {self.code}" if self.code else str(self.status)
+        about = "; ".join(f"{each.field}: {each.message}" for each in self.errors) or self.detail
+        return _with_notes(f"{status}: {about}", self.trace_id, self.retry_after)
 
 
 class InvalidRequest(ApiError):
@@ -182,5 +188,7 @@ def class_of(status: int, code: str | None) -> type[ApiError]:
     return _BY_STATUS.get(status, ApiError)
 
 
-def _with_trace(text: str, trace_id: str | None) -> str:
-    return f"{text} (trace {trace_id})" if trace_id else text
+def _with_notes(text: str, trace_id: str | None, retry_after: float | None = None) -> str:
+    notes = [] if retry_after is None else [f"retry after {retry_after:g} s"]
+    notes += [f"trace {trace_id}"] if trace_id else []
+    return f"{text} ({', '.join(notes)})" if notes else text

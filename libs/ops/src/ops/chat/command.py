@@ -1,16 +1,24 @@
-"""What `agentchat chat` does with its options: a talk, one message, or one for each line of its input."""
+"""`agentchat chat`: a talk on a terminal, one message, or one for each line of standard input."""
 
 import asyncio
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from typing import IO
 
 from agentchat_client import Misconfigured
 from agentchat_client.calls import Form
-from ops.chat import target as targets
-from ops.chat.plain import Plain, lines
-from ops.chat.target import Target
+from ops.chat.pipe import Pipe
+from ops.chat.session import Session, find
 from ops.errors import SetupError, StackError
 from ops.output import INTERRUPTED, forget_stdout
+
+Messages = AsyncIterator[str]
+Answer = Callable[[str], Awaitable[bool]]
+"""Sends a message and writes the reply; whether all went well."""
 
 
 def chat(
@@ -23,62 +31,72 @@ def chat(
     as_json: bool,
 ) -> int:
     """The exit code. Raises StackError for what has to be set up differently."""
-    target = targets.find(base_url, agent, os.environ)
-    wished = _form(form)
-    on_screen = sys.stdout.isatty() and not as_json
+    target = find(base_url, agent, os.environ)
+    on_screen = sys.stdout.isatty() and not as_json and message != "-"
+    on_screen = on_screen and (message is not None or sys.stdin.isatty())
+    wished: Form | None = None if form is None else 1 if form == 1 else 2
     try:
-        if message is None and on_screen and sys.stdin.isatty():
-            return _talk(target, wished, conversation)
-        if message is not None and message != "-" and on_screen:
-            return _one(target, wished, conversation, message)
-        return _plain(target, wished, conversation, message, as_json=as_json)
+        if on_screen:
+            session = Session(target, wished, conversation, max_retries=0)  # a person decides about a retry
+            return asyncio.run(_on_screen(session, message))
+        session = Session(target, wished or 1, conversation, max_retries=2)
+        return asyncio.run(_on_pipe(session, message, as_json=as_json))
     except Misconfigured as error:
         raise SetupError(str(error)) from None
-
-
-def _talk(target: Target, form: Form | None, conversation: str | None) -> int:
-    from ops.chat.session import Session
-    from ops.chat.talk import talk
-
-    asyncio.run(talk(Session(target, form, conversation), target))
-    return 0
-
-
-def _one(target: Target, form: Form | None, conversation: str | None, message: str) -> int:
-    from ops.chat.session import Session
-    from ops.chat.talk import one
-
-    return asyncio.run(one(Session(target, form, conversation), message))
-
-
-def _plain(
-    target: Target, form: Form | None, conversation: str | None, message: str | None, *, as_json: bool
-) -> int:
-    plain = Plain(target, form=form or 1, as_json=as_json, conversation_id=conversation)
-    try:
-        match message:
-            case None:
-                plain.run(lines(sys.stdin.buffer))
-            case "-":
-                plain.run(iter([sys.stdin.buffer.read().decode().strip()]))
-            case _:
-                plain.run(iter([message]))
-    except UnicodeDecodeError as error:
-        where = f"{error.__notes__[0]} of the input" if hasattr(error, "__notes__") else "the input"
-        raise StackError(f"{where} is not UTF-8") from None
     except BrokenPipeError:
         forget_stdout()
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    return 1 if plain.failed else 0
 
 
-def _form(form: int | None) -> Form | None:
-    match form:
-        case None:
-            return None
-        case 1 | 2:
-            return 1 if form == 1 else 2
-        case _:
-            raise SetupError("--form is 1 or 2")
+async def _on_screen(session: Session, message: str | None) -> int:
+    from ops.chat.interrupts import Interrupts, quiet_keyboard
+    from ops.chat.prompt import typed
+    from ops.chat.reply import answer
+    from ops.chat.screen import Screen
+
+    screen, interrupts = Screen(), Interrupts()
+    reply = partial(answer, session, screen=screen, interrupts=interrupts)
+    with interrupts.held():
+        if message is not None:
+            return await _all(session, _each([message]), reply)
+        with quiet_keyboard():
+            await _all(session, typed(session, screen, interrupts), reply)
+    return 0
+
+
+async def _on_pipe(session: Session, message: str | None, *, as_json: bool) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it ends a read of standard input too
+    texts: Iterator[str] = _lines(sys.stdin.buffer)
+    if message is not None:
+        texts = iter([_decoded(sys.stdin.buffer.read(), "the input") if message == "-" else message])
+    return await _all(session, _each(texts), Pipe(session, as_json=as_json).answer)
+
+
+async def _all(session: Session, messages: Messages, answer: Answer) -> int:
+    """Answer each; after a failure go on. The exit code."""
+    failed = False
+    async with contextlib.aclosing(session):
+        async for message in messages:
+            failed = not await answer(message) or failed
+    return 1 if failed else 0
+
+
+async def _each(texts: Iterator[str] | list[str]) -> Messages:
+    for text in texts:
+        yield text
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """Each line that is not blank. Raises StackError."""
+    for number, line in enumerate(iter(file.readline, b""), 1):
+        if text := _decoded(line, f"line {number} of the input"):
+            yield text
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode().strip()
+    except UnicodeDecodeError:
+        raise StackError(f"{where} is not UTF-8") from None

@@ -1,8 +1,9 @@
-"""The line that one types: with a history that is kept, several lines, and completion of commands."""
+"""What is typed at the prompt: with a stored history, several lines, and completion of commands."""
 
+import asyncio
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -13,22 +14,44 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
+from ops.chat.interrupts import Interrupts
 from ops.chat.safe import one_line
+from ops.chat.screen import Screen
 from ops.chat.session import Session
-from ops.chat.slash import COMMANDS
+from ops.chat.slash import COMMANDS, run
 
 _FILE = "chat_history"
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ansigreen"})
 
 
-class Prompt:
-    """Asks for the next message."""
+async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> AsyncIterator[str]:
+    """The messages, until /quit or Ctrl-D. Lines that are commands are done here."""
+    prompt = Prompt(session)
+    where = f"{session.agent.name} at {session.base_url} (form {session.form})"
+    screen.say(f"Talking with {where}. /help, Ctrl-D leaves.")
+    while (text := await prompt.ask()) is not None:
+        if text.startswith("/") and not text.startswith("//"):
+            working = asyncio.create_task(run(text, session, screen))
+            with interrupts.during(working.cancel):
+                await asyncio.wait((working,))
+            if not (working.cancelled() or working.result()):
+                return
+        elif text:
+            message = text.removeprefix("/")
+            screen.console.print()
+            yield message
+            session.title = session.title or (one_line(message, 60) if session.conversation_id else None)
+            screen.console.print()
 
-    def __init__(self, session: Session, folder: Path) -> None:
+
+class Prompt:
+    """Asks for the next line."""
+
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._prompt: PromptSession[str] = PromptSession(
             FormattedText([("class:prompt", "> ")]),
-            history=_history(folder),
+            history=_history(session.folder),
             multiline=True,
             prompt_continuation="  ",
             key_bindings=_keys(),
@@ -39,9 +62,11 @@ class Prompt:
             style=_STYLE,
         )
 
-    async def ask(self) -> str:
-        """The message, without white space around it. Raises EOFError at Ctrl-D."""
-        return (await self._prompt.prompt_async(handle_sigint=False)).strip()
+    async def ask(self) -> str | None:
+        """The line, without white space around it; None at Ctrl-D."""
+        with contextlib.suppress(EOFError):
+            return (await self._prompt.prompt_async(handle_sigint=False)).strip()
+        return None
 
     def _toolbar(self) -> str:
         session = self._session
@@ -75,7 +100,7 @@ def _keys() -> KeyBindings:
 
 
 class _Commands(Completer):
-    """Commands, and the names of agents behind `/agent`."""
+    """Commands, and the names of agents after `/agent`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

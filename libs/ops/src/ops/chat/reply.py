@@ -19,11 +19,10 @@ from agentchat_client import (
     ToolCall,
 )
 from agentchat_client.calls import Form
-from ops.chat.approving import decide
+from ops.chat.approvals import decide
 from ops.chat.interrupts import Interrupts, quiet_keyboard
 from ops.chat.safe import one_line
 from ops.chat.screen import Screen
-from ops.chat.sentences import sentence
 from ops.chat.session import Session
 from ops.chat.writing import Writing
 
@@ -32,16 +31,14 @@ _CANCEL_SECONDS = 8.0
 
 
 async def answer(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> bool:
-    """Send `text` and write the reply; whether all went well. What did not is said."""
+    """Send `text` and write the reply; whether all went well."""
     try:
         await _asked(session, text, screen, interrupts)
-    except ChatError as error:
-        if error.code == "cancelled":
+    except AgentChatError as error:
+        if isinstance(error, ChatError) and error.code == "cancelled":
             screen.say("Stopped.")
         else:
-            screen.fail(sentence(error))
-    except AgentChatError as error:
-        screen.fail(sentence(error))
+            screen.fail(str(error))
     except _Left:
         screen.say("Left. The reply may still be written and saved: see /history.")
     else:
@@ -63,11 +60,11 @@ async def _asked(session: Session, text: str, screen: Screen, interrupts: Interr
 
 async def _answered(session: Session, text: str, form: Form, screen: Screen, interrupts: Interrupts) -> None:
     """Until the reply is there, with what has to be allowed for it."""
-    client, told = session.client, _Told()
+    client, shown = session.client, _Shown()
     stream = client.stream(text, session.conversation_id, agent_id=session.agent.agent_id, form=form)
     while True:
         try:
-            return await _Reply(session, stream, told, screen).run(interrupts)
+            return await _Reply(session, stream, shown, screen).run(interrupts)
         except ChatError as error:
             if not error.approvals or error.trace_id is None:
                 raise
@@ -76,8 +73,8 @@ async def _answered(session: Session, text: str, form: Form, screen: Screen, int
             stream = client.events(error.trace_id, form=form)
 
 
-class _Told:
-    """What of a reply is on the screen, whose stream may be read again from its beginning."""
+class _Shown:
+    """How much of a reply is on the screen: its stream may be read again from its beginning."""
 
     def __init__(self) -> None:
         self.characters = 0
@@ -91,12 +88,12 @@ class _Left(Exception):  # noqa: N818 - an outcome
 class _Reply:
     """Reads the stream in a task of its own, which an interrupt can end."""
 
-    def __init__(self, session: Session, stream: AsyncChatStream, told: _Told, screen: Screen) -> None:
+    def __init__(self, session: Session, stream: AsyncChatStream, shown: _Shown, screen: Screen) -> None:
         self._session = session
         self._screen = screen
         self._client: AsyncAgentChat = session.client
         self._stream = stream
-        self._told = told
+        self._shown = shown
         self._read_characters = 0
         self._read_calls = 0
         self._writing = Writing(screen.console)
@@ -143,16 +140,16 @@ class _Reply:
                 pass
 
     def _add(self, text: str) -> None:
-        new = text[max(0, self._told.characters - self._read_characters) :]
+        new = text[max(0, self._shown.characters - self._read_characters) :]
         self._read_characters += len(text)
         if new:
-            self._told.characters = self._read_characters
+            self._shown.characters = self._read_characters
             self._writing.add(new)
 
     def _call(self, event: ToolCall) -> None:
         self._read_calls += 1
-        if self._read_calls > self._told.calls:
-            self._told.calls = self._read_calls
+        if self._read_calls > self._shown.calls:
+            self._shown.calls = self._read_calls
             self._writing.call(event.name, event.input)
 
     def _interrupt(self) -> None:
@@ -173,7 +170,7 @@ class _Reply:
         except Conflict:  # it has ended already: its last events are on their way
             pass
         except AgentChatError as error:
-            self._screen.fail(f"The reply cannot be stopped: {sentence(error)}")
+            self._screen.fail(f"The reply cannot be stopped: {error}")
             reading.cancel()
         await asyncio.wait((reading,), timeout=_CANCEL_SECONDS)
         reading.cancel()

@@ -1,5 +1,6 @@
 """What the terminal shows besides replies being written. All text of others goes through `safe`."""
 
+import math
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,10 +13,10 @@ from rich.text import Text
 from agentchat_client import Conversation, HistoryMessage, Source, ToolRun
 from ops.chat.markdown import Block
 from ops.chat.safe import clean, compact, one_line, pretty
-from ops.chat.sentences import duration
 
 _TITLE = 60
 _SNIPPET = 160
+_FAILURE = 600
 
 
 class Screen:
@@ -32,8 +33,8 @@ class Screen:
         self.console.print(Text(clean(text), "dim"))
 
     def fail(self, text: str) -> None:
-        """What went wrong."""
-        self.console.print(Text(f"✗ {clean(text)}", "red"))
+        """What went wrong, in one line."""
+        self.console.print(Text(f"✗ {one_line(text, _FAILURE)}", "red"))
 
     def sources(self, sources: Sequence[Source]) -> None:
         """The passages that a reply rests on, by the numbers that it cites."""
@@ -41,17 +42,17 @@ class Screen:
         table.add_column(style="cyan", justify="right")
         table.add_column(overflow="fold")
         for source in sources:
-            told = Text(one_line(source.title or source.id, 200), "bold")
-            told.append(f"  {one_line(source.source_type, 24)} {source.score:.2f}", "dim not bold")
+            lines = Text(one_line(source.title or source.id, 200), "bold")
+            lines.append(f"  {one_line(source.source_type, 24)} {source.score:.2f}", "dim not bold")
             if source.url:
-                told.append(f"\n{one_line(source.url, 500)}", "cyan not bold")
-            told.append(f"\n{one_line(source.snippet, _SNIPPET)}", "dim not bold")
-            table.add_row(f"[{source.index}]", told)
+                lines.append(f"\n{one_line(source.url, 500)}", "cyan not bold")
+            lines.append(f"\n{one_line(source.snippet, _SNIPPET)}", "dim not bold")
+            table.add_row(f"[{source.index}]", lines)
         self.console.print(Text("Sources", "dim"))
         self.console.print(table)
 
     def tools(self, tools: Sequence[ToolRun]) -> None:
-        """What each tool was given and what it said, whole."""
+        """The complete input and output of each tool."""
         for tool in tools:
             self.console.print(Text.assemble(("⚙ ", "cyan"), (one_line(tool.name, 64), "bold cyan")))
             self._json(compact(tool.input, 2000))
@@ -101,4 +102,8 @@ def ago(at: str) -> str:
         return one_line(at, 32)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return f"{duration(max(0.0, (datetime.now(UTC) - moment).total_seconds()))} ago"
+    seconds = max(0.0, (datetime.now(UTC) - moment).total_seconds())
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{math.ceil(seconds / size)} {unit} ago"
+    return f"{math.ceil(seconds)} s ago"

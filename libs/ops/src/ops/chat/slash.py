@@ -7,7 +7,6 @@ import msgspec
 from agentchat_client import AgentChatError, Conversation
 from ops.chat.safe import clean, one_line
 from ops.chat.screen import Screen
-from ops.chat.sentences import sentence
 from ops.chat.session import Session
 from ops.errors import SetupError
 
@@ -16,7 +15,7 @@ _SHOWN_MESSAGES = 4
 
 
 class Command(msgspec.Struct, frozen=True):
-    """`run` takes what is behind the command's name."""
+    """`run` takes what follows the command's name."""
 
     usage: str
     meaning: str
@@ -24,7 +23,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 async def run(line: str, session: Session, screen: Screen) -> bool:
-    """Do what the line says; what goes wrong is told. False: the program is to end."""
+    """Do what the line says, and report what goes wrong. False: the program is to end."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name.lower())
     if command is None:
@@ -34,9 +33,7 @@ async def run(line: str, session: Session, screen: Screen) -> bool:
         return False
     try:
         await command.run(session, screen, argument.strip())
-    except AgentChatError as error:
-        screen.fail(sentence(error))
-    except SetupError as error:
+    except (AgentChatError, SetupError) as error:
         screen.fail(str(error))
     return True
 
@@ -107,7 +104,7 @@ async def _tools(session: Session, screen: Screen, _: str) -> None:
     if session.tools:
         screen.tools(session.tools)
     elif session.form == 1:
-        screen.say("Form 1 does not tell of tools; /form 2 does.")
+        screen.say("Form 1 does not report tools; /form 2 does.")
     else:
         screen.say("No tool ran for the last reply.")
 
@@ -116,7 +113,7 @@ async def _sources(session: Session, screen: Screen, _: str) -> None:
     if session.sources:
         screen.sources(session.sources)
     elif session.form == 2:
-        screen.say("Form 2 does not tell of sources; /form 1 does.")
+        screen.say("Form 2 does not report sources; /form 1 does.")
     else:
         screen.say("The last reply has no sources.")
 
@@ -158,7 +155,7 @@ COMMANDS: dict[str, Command] = {
     "/resume": Command("/resume [N or ID]", "list recent threads, or go on with one", _resume),
     "/history": Command("/history", "show this thread's messages", _history),
     "/agent": Command("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
-    "/tools": Command("/tools", "show what the last reply's tools were given and said", _tools),
+    "/tools": Command("/tools", "show the inputs and outputs of the last reply's tools", _tools),
     "/sources": Command("/sources", "show the last reply's sources again", _sources),
     "/form": Command("/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form),
     "/help": Command("/help", "show this", _help),
