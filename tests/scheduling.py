@@ -1,6 +1,6 @@
 """Which tests share a process: those of one file, and each half of all that use the whole stack.
 
-The stack starts once for each half (docs/decisions/0074).
+The stack starts once for each half (decision 74).
 
 The plugin's own groups are no use here: it marks them by a private name of items that pytest no longer reads.
 """

@@ -1,4 +1,4 @@
-"""`make test`: every test next to others, then the few that failed once more, alone (docs/decisions/0053).
+"""`make test`: every test next to others, then the few that failed once more, alone (decision 53).
 
     python -m tests.second_try [arguments of pytest]
 

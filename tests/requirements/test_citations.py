@@ -65,6 +65,22 @@ def test_every_cited_section_is_there() -> None:
     assert [(who, page.name, section) for who, page, section in cited if not _is_in(page, section)] == []
 
 
+def test_every_cited_decision_is_there_once_and_in_the_index() -> None:
+    pages = "\n".join(PAGES[page] for page in (ROOT / "docs" / "decisions").glob("*.md"))
+    decisions = re.findall(r"^#+ 0*(\d+)[.:] ", pages, re.MULTILINE)
+    assert len(decisions) == len(set(decisions))
+    index = re.findall(r"^\| (\d+) \| \[", PAGES[ROOT / "docs" / "decisions" / "README.md"], re.MULTILINE)
+    assert set(re.findall(r"^## (\d+)\. ", pages, re.MULTILINE)) == set(index)
+    cited = {
+        number
+        for path in CITING
+        for first, second in re.findall(r"\b[Dd]ecisions? \[?(\d+)(?: and (\d+))?", path.read_text())
+        for number in (first, second)
+        if number
+    }
+    assert cited - set(decisions) == set()
+
+
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
     broken = []
     for path, file, anchor in _links():

@@ -1,7 +1,7 @@
 """Places in a stream, and the cursors that name them: `<trace_id>:<stage>.<calls>.<length>.<digest>`. Pure.
 
 A cursor says what its reader has, not how it was cut: so it means the same live and out of the log, at each
-gateway, in both forms, and for a reader whose deltas were joined (docs/decisions/0017).
+gateway, in both forms, and for a reader whose deltas were joined (decision 17).
 """
 
 import hashlib

@@ -12,7 +12,7 @@ An account has these keys, in one hash slot of a cluster:
                     dear (what a run may well cost, in tokens: the dearest of late, see RELEASE)
   unbooked  hash    trace_id -> tokens:ended_us of what was settled since that count began
 and each settled run a mark, so that its tokens are counted once however often it is released. How a count
-and the settlements next to it add up: docs/decisions/0014-the-months-tokens.md.
+and the settlements next to it add up: decision 14.
 """
 
 SETTLED_SECONDS = 3600

@@ -1,7 +1,7 @@
 """Idempotency keys: which run an account's key stands for, and which request is to publish it.
 
 A row is a claim: until `claimed_until` the request that made it is on its way. After that the log alone says
-what became of it (docs/decisions/0009): a run that has begun is the answer, and one that has not may be
+what became of it (decision 9): a run that has begun is the answer, and one that has not may be
 published again, under the same trace and in the same conversation, so that it can never begin twice.
 
 A row outlives the deletion of its conversation, so it holds neither key nor content, but hashes of them.

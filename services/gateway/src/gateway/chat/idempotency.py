@@ -2,7 +2,7 @@
 tries that their client counts, with no key.
 
 The key is an opaque text of visible ASCII, bare or as a quoted string (IETF
-draft-ietf-httpapi-idempotency-key-header; RFC 9651 section 3.3.3). How claims work: docs/decisions/0009.
+draft-ietf-httpapi-idempotency-key-header; RFC 9651 section 3.3.3). How claims work: decision 9.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """What a client shows who owns the conversation: its texts, the last one new; and which conversation that is.
 
-By the caller's own key for the conversation together with what is shown (docs/decisions/0035).
+By the caller's own key for the conversation together with what is shown (decision 35).
 """
 
 import re

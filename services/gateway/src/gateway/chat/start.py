@@ -58,7 +58,7 @@ async def start(request: Request[Any, Any, Any], way: ChatEndpoint[A]) -> Starte
     """Key, limits and plan, headers and agent, body, conversation. HTTP 200 may go out when this returns.
 
     One function, and no guards and dependencies of Litestar: those took a seventh of a chat's time here
-    (docs/decisions/0045). Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
+    (decision 45). Raises Refusal, ClientGone, BusUnavailable, DatabaseUnavailable.
     """
     parts, exchange = parts_of(request), of(request.scope)
     parts.runs.check()

@@ -1,6 +1,6 @@
 """GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
 
-An extension next to the specification's POST, whose streams stay without ids (docs/decisions/0017).
+An extension next to the specification's POST, whose streams stay without ids (decision 17).
 """
 
 import asyncio

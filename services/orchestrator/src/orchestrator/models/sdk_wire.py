@@ -1,7 +1,7 @@
 """A wire whose SDK configures, authenticates and words errors, while calls go past it to the connection.
 
 By way of the SDK and httpx a call takes 0.8 ms of CPU more, and each chunk of its answer 25 µs
-(docs/decisions/0047-the-way-to-the-model.md). Through a proxy it goes that way.
+(decision 47). Through a proxy it goes that way.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """/ag-ui/v1: agents for clients of AG-UI, of its versions 1.0 and 0.0.59.
 
 `run` has the handler, `body` a request, `answers` and `refusals` what is said, `wire` in which words. For
-integrators: docs/integrate/ag-ui.md; why: docs/decisions/0060.
+integrators: docs/integrate/ag-ui.md; why: decision 60.
 """
 
 from gateway.http.problems import Wording

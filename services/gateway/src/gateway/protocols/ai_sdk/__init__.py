@@ -1,7 +1,7 @@
 """/ai-sdk/v1: agents behind `useChat` of the AI SDK, by its UI message stream, version 1.
 
 `chat` and `reconnect` have the handlers, `body` a request, `answers` and `refusals` what is said, `wire` in
-which words. For integrators: docs/integrate/ai-sdk.md; why: docs/decisions/0059.
+which words. For integrators: docs/integrate/ai-sdk.md; why: decision 59.
 """
 
 from gateway.http.problems import Wording

@@ -3,7 +3,7 @@
 `responses` is the folder of the Responses API; the rest is of Chat Completions, and common to both:
 `completions` and `models` have the handlers, `who` the headers, `body` and `reading` a request, `answers` and
 `refusals` what is said, `wire` in which words. Where it departs from OpenAI: docs/integrate/openai.md; why:
-docs/decisions/0035.
+decision 35.
 """
 
 from gateway.http.problems import Wording

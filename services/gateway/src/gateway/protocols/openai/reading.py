@@ -1,4 +1,4 @@
-"""A chat completion as an `RunRequest`: which agent, and which conversation (docs/decisions/0035).
+"""A chat completion as a `RunRequest`: which agent, and which conversation (decision 35).
 
 Under the caller's key the conversation is the one whose texts are those that he shows. Where there is none,
 or it has gone on since, a new one begins with what he shows. Without a key each request begins one, which no
