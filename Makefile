@@ -26,11 +26,12 @@ test: $(READY) ## run every test on the real servers of the embedded stack; up t
 test-strict: $(READY) ## the same without a second try
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 4
 
-check: $(READY) ## lint, format, types, import boundaries
+check: $(READY) ## lint, format, types, import boundaries, names
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python deploy/check_names.py
 
 format: $(READY) ## rewrite the code to the house format
 	@$(BIN)/ruff check --fix-only -q . ; $(BIN)/ruff format -q .

@@ -184,11 +184,11 @@ async def _attacking(name: str, attacked: Attacked) -> AsyncIterator[None]:
         await process.wait()
 
 
-def _row(name: str, idle: Times, beside: Times, failed: int) -> tuple[str, ...]:
+def _row(name: str, idle: Times, during: Times, failed: int) -> tuple[str, ...]:
     cells = [name]
     apart = 0.0
     for kind in ("chat", "read"):
-        before, after = sorted(idle[kind]), sorted(beside[kind])
+        before, after = sorted(idle[kind]), sorted(during[kind])
         for part in (0.5, 0.99):
             cells.append(f"{share(before, part) * 1e3:.0f} → {share(after, part) * 1e3:.0f}")
             apart = max(apart, (share(after, part) - share(before, part)) * 1e3)
@@ -212,8 +212,8 @@ async def _measure(names: list[str], seconds: float, shown: Callable[[tuple[str,
             idle, neighbour.failed = await neighbour.measure(seconds), 0
             async with _attacking(name, attacked):
                 await asyncio.sleep(1.5)  # until it has begun
-                beside = await neighbour.measure(seconds)
-            shown(_row(name, idle, beside, neighbour.failed))
+                during = await neighbour.measure(seconds)
+            shown(_row(name, idle, during, neighbour.failed))
 
 
 def main() -> None:

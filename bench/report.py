@@ -9,7 +9,7 @@ from bench.scenarios import ALL, SERVICE
 from bench.statistics import Spread, spread
 
 CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
-_BESIDE = ("client", UPSTREAM)
+_NOT_MEASURED = ("client", UPSTREAM)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def _processes(report: Report) -> list[Table]:
 def by_process(report: Report, name: str, subject: str, units: str) -> dict[str, float]:
     """CPU seconds of one chat or delta by process, without client and provider; the rounds' median."""
     found = rounds(report, name, subject)
-    processes = [process for process in found[0].cpu if process not in _BESIDE] if found else []
+    processes = [process for process in found[0].cpu if process not in _NOT_MEASURED] if found else []
     return {
         process: spread([each.cpu[process] / max(1.0, each.figures[units]) for each in found]).median
         for process in processes

@@ -15,7 +15,7 @@ from pathlib import Path
 
 _AT_MOST = 5
 """More failures than that are no accident of timing: the first run's result stands."""
-_BESIDE_OTHERS = ("-n", "4")
+_IN_PARALLEL = ("-n", "4")
 _ALONE = ("-n", "0", "--last-failed", "--last-failed-no-failures=none")
 
 
@@ -24,14 +24,14 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="agentchat-") as cache:
         # Otherwise each of the processes compiles every test and rewrites its asserts, which takes one 10 s.
         _pytest(cache, *arguments, "-n", "0", "--collect-only", stdout=subprocess.DEVNULL)
-        code = _pytest(cache, *_BESIDE_OTHERS, *arguments)
+        code = _pytest(cache, *_IN_PARALLEL, *arguments)
         failed = _failed(Path(cache))
         if code != 1 or not 0 < len(failed) <= _AT_MOST:
             return code
         print(f"\n{len(failed)} failed next to other tests; once more, alone:", flush=True)
         code = _pytest(cache, *arguments, *_ALONE)
     if code == 0:
-        print("\nFAILED BESIDE OTHER TESTS, PASSED ALONE", *failed, sep="\n  ", flush=True)
+        print("\nFAILED NEXT TO OTHER TESTS, PASSED ALONE", *failed, sep="\n  ", flush=True)
     return code
 
 

@@ -51,7 +51,7 @@ async def curve(service: Service, upstream: int, axis: Axis, largest: int) -> As
         await service.settle(_SETTLE_SECONDS)
         projected = time.monotonic() - began
         rows.append((f"{want:,}", *await _row(service, measuring), f"{projected:.0f}"))
-        yield Table(f"Beside {axis.name}", ("", *COLUMNS), list(rows))
+        yield Table(f"Next to {axis.name}", ("", *COLUMNS), list(rows))
         have, want = want, want * 10
 
 

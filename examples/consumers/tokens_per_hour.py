@@ -4,7 +4,7 @@
     NATS_URL=nats://... python tokens_per_hour.py FILE --once    catch up, print the table, end
 
 A batch is acknowledged when it is committed. What was committed and not acknowledged comes again, as does
-everything where EVENTS was made anew or this consumer was deleted: the file knows the runs that it has.
+everything where EVENTS was made again or this consumer was deleted: the file knows the runs that it has.
 """
 
 import asyncio

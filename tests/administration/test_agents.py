@@ -156,7 +156,7 @@ async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: A
     assert await offered.servers(account.id, agent, 3) == (SHOP,)
 
 
-async def test_an_agent_made_anew_under_its_id_has_no_servers_of_the_one_before(
+async def test_an_agent_made_again_under_its_id_has_no_servers_of_the_one_before(
     admin: Admin, account: Account, pool: Pool
 ) -> None:
     offered = AgentServers(pool, SEALER)
@@ -333,7 +333,7 @@ async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account
 
 
 @pytest.mark.requirement("MODEL-ADDRESS")
-async def test_a_key_is_given_anew_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
+async def test_a_key_is_given_again_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
     with pytest.raises(Invalid, match="provider_key"):
         await agents.change(admin, agent, AgentChanges(base_url="https://models.example"))

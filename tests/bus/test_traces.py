@@ -202,7 +202,7 @@ async def test_tool_results_are_followed_and_found_again(bus: Bus) -> None:
 
 
 @pytest.mark.requirement("TOOLS-PROGRESS")
-async def test_progress_is_followed_and_kept_beside_the_result(bus: Bus) -> None:
+async def test_progress_is_followed_and_kept_next_to_the_result(bus: Bus) -> None:
     trace_id = new_trace()
     got: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
     subscription = await bus.traces.follow_tool_results(trace_id, got.put_nowait)

@@ -68,13 +68,13 @@ class Paced(msgspec.Struct, frozen=True, kw_only=True):
 class Cycle(msgspec.Struct, kw_only=True):
     """Samples are of the gateway and of the clients of NATS, by when they were taken."""
 
-    beside_readers: Paced
-    beside_hostile: Paced
+    with_readers: Paced
+    with_hostile: Paced
     samples: dict[str, list[Sample]]
 
     @property
     def ratio(self) -> float:
-        return self.beside_hostile.p99 / self.beside_readers.p99
+        return self.with_hostile.p99 / self.with_readers.p99
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -87,10 +87,8 @@ class Result(msgspec.Struct, kw_only=True):
 
     def problems(self) -> list[str]:
         """What a crowd did to others, and what stayed of it."""
-        found = [f"{each.beside_hostile.lost} deltas were lost" for each in self.cycles]
-        found = [
-            problem for problem, each in zip(found, self.cycles, strict=True) if each.beside_hostile.lost
-        ]
+        found = [f"{each.with_hostile.lost} deltas were lost" for each in self.cycles]
+        found = [problem for problem, each in zip(found, self.cycles, strict=True) if each.with_hostile.lost]
         if (ratio := min(each.ratio for each in self.cycles)) > _SLOWER:
             found.append(f"p99 of the delay is {ratio:.2f} times that next to readers who read, at best")
         first, last = self.cycles[0].samples["after"], self.cycles[-1].samples["after"]
@@ -117,8 +115,8 @@ class Result(msgspec.Struct, kw_only=True):
         lines = [f"{self.sizes} at {GATEWAY}", f"  alone: {_delay(self.alone)}"]
         lines += [f"  at first: {_words(sample)}" for sample in self.at_first]
         for each in self.cycles:
-            lines.append(f"  next to readers: {_delay(each.beside_readers)}")
-            lines.append(f"  next to hostile: {_delay(each.beside_hostile)}, p99 {each.ratio:.2f} times")
+            lines.append(f"  next to readers: {_delay(each.with_readers)}")
+            lines.append(f"  next to hostile: {_delay(each.with_hostile)}, p99 {each.ratio:.2f} times")
             lines += [f"  {when}: {_words(one)}" for when, found in each.samples.items() for one in found]
         return "\n".join([*lines, *self.problems(), *self.why_invalid()])
 
@@ -167,16 +165,16 @@ class Hostile:
         found = self._stack.environment
         readers = Crowd(self._port, chat(found.load_api_key, self._agents[_LONG_MODEL], _MESSAGE))
         await readers.grow(self._sizes.readers, _RAMP_SECONDS * self._sizes.readers / 1000)
-        beside_readers = await self._live()
+        with_readers = await self._live()
         samples = {"with readers": await self._stack.samples(0, [GATEWAY])}
         live = asyncio.create_task(self._live())
         readers.stop_reading()
         async with crowd_elsewhere(self._port, self._sizes.heads, self._sizes.idle, _BURST_SECONDS):
             samples["with hostile"] = await self._stack.samples(0, [GATEWAY])
-            beside_hostile = await live
+            with_hostile = await live
             samples["after"] = await self._gone(at_first)
         readers.go()
-        return Cycle(beside_readers=beside_readers, beside_hostile=beside_hostile, samples=samples)
+        return Cycle(with_readers=with_readers, with_hostile=with_hostile, samples=samples)
 
     async def _live(self) -> Paced:
         found = self._stack.environment

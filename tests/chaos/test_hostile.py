@@ -23,8 +23,8 @@ def _cycle(p99: float = 12.0, lost: int = 0, there: int = 7000, after: list[Samp
     nats = Sample(name="nats clients", requests=0, subscriptions=1250)
     hostile = [*_gateway(sockets=30 + LIVE + there)[:1], nats]
     return Cycle(
-        beside_readers=_paced(10.0),
-        beside_hostile=_paced(p99, lost),
+        with_readers=_paced(10.0),
+        with_hostile=_paced(p99, lost),
         samples={"with hostile": hostile, "after": after or _gateway()},
     )
 

@@ -191,7 +191,7 @@ async def test_the_orchestrators_login_cannot_choose_a_position(
 
 
 @pytest.mark.requirement("AUDIT-PLACE")
-async def test_a_writer_beside_append_events_waits_for_its_turn(
+async def test_a_writer_next_to_append_events_waits_for_its_turn(
     store: ConversationStore, log: Log, migrated_database_url: str
 ) -> None:
     """Otherwise its position could be lower than that of a commit that readers of the log have passed."""
@@ -248,14 +248,14 @@ async def test_an_erasure_that_is_a_conversations_first_event_was_made_up(
     assert broken.reason == "the erasure erased nothing"
 
 
-async def test_a_chain_that_was_written_anew_is_found_by_the_head_of_its_day(
+async def test_a_chain_that_was_written_again_is_found_by_the_head_of_its_day(
     store: ConversationStore, log: Log, pool: Pool, database: Database
 ) -> None:
     thread = await thread_of(store, "a")
     head, leaves = await head_of(pool, log, datetime.now(UTC).date())
     await thread_of(store, "later")
     assert await compare(pool, log, head, leaves) is None
-    _write_anew(database, thread, version=3)
+    _rewrite(database, thread, version=3)
     assert (await audited(pool, log, thread)).broken == []
     difference = await compare(pool, log, head, leaves)
     assert difference is not None
@@ -469,7 +469,7 @@ def _put_in(
     )
 
 
-def _write_anew(database: Database, thread: str, *, version: int) -> None:
+def _rewrite(database: Database, thread: str, *, version: int) -> None:
     """Change an event, and every link after it."""
     where = "originator_id = 'THREAD' AND originator_version"
     change = "state = replace(encode(state, 'escape'), 'Hello', 'Hullo')::bytea || ' '"

@@ -95,7 +95,7 @@ def test_imported_and_erased_conversations_have_whole_chains(replay: Commands, t
     assert report["audit"]["events"] == 1
 
 
-def test_a_head_that_was_kept_is_led_through_until_the_past_is_written_anew(
+def test_a_head_that_was_kept_is_led_through_until_the_past_is_written_again(
     replay: Commands, tmp_path: Path, key: _Key
 ) -> None:
     thread, _ = imported(replay, tmp_path)

@@ -233,8 +233,8 @@ async def _begun(request: Asked, store: ConversationStore, leases: Leases) -> bo
 async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(
     store: ConversationStore, pool: Pool
 ) -> None:
-    leases, other, request, beside = Leases(pool, "one"), Leases(pool, "two"), Asked(), Asked()
-    begun, others = await request.begin(store, leases), await beside.begin(store, other)
+    leases, other, request, second = Leases(pool, "one"), Leases(pool, "two"), Asked(), Asked()
+    begun, others = await request.begin(store, leases), await second.begin(store, other)
     assert begun is not None
     assert others is not None
     release = leases.ending(request.trace_id, begun[1])
@@ -246,9 +246,9 @@ async def test_the_end_of_a_run_releases_its_lease_with_the_last_events(
     leases.ended(request.trace_id, begun[1])
     assert leases.ending(request.trace_id, begun[1]) is None
     assert await store.append(begun[0], [*said("Hi"), *answered("Hi")], release=release) == ended
-    theirs = release._replace(trace_id=beside.trace_id)
+    theirs = release._replace(trace_id=second.trace_id)
     await store.append(others[0], [*said("Hi"), *answered("Hi")], release=theirs)
-    assert await _lease_of(pool, beside.trace_id) == (1, other.worker, True), "another worker's stays"
+    assert await _lease_of(pool, second.trace_id) == (1, other.worker, True), "another worker's stays"
 
 
 async def test_an_end_that_cannot_be_stored_releases_nothing(store: ConversationStore, pool: Pool) -> None:

@@ -117,7 +117,7 @@ async def test_a_conversation_that_cannot_be_read_can_be_erased(
     assert (await store.load(thread.conversation_id)).erased
 
 
-async def test_rows_beside_the_log_go_too_and_the_second_pass_ends_it(
+async def test_rows_next_to_the_log_go_too_and_the_second_pass_ends_it(
     store: ConversationStore, pool: Pool
 ) -> None:
     thread = await told(store, began(), asked("r"), started("r"))

@@ -54,7 +54,7 @@ def test_what_was_rendered_is_not_rendered_again() -> None:
     assert second.earlier == 4
 
 
-def test_runs_that_are_other_than_before_are_rendered_anew() -> None:
+def test_runs_that_are_other_than_before_are_rendered_again() -> None:
     kept = KeptHistories()
     for end in (turn("a", "One", "Yes"), turn("a", "One", "No"), (asked("a", "One"), failed("a"))):
         conversation = given(began(), *end, asked("b"))

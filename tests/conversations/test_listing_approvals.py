@@ -93,7 +93,7 @@ async def test_nothing_is_left_of_an_erased_one(store: ConversationStore, log: L
 
 @pytest.mark.requirement("TOOLS-ELICITATION", "HISTORIES")
 @pytest.mark.parametrize("stored_as", ["elicitation_requested.v1", "approval_requested.v1"])
-async def test_what_a_tool_asks_is_listed_beside_what_was_asked_about_its_call(
+async def test_what_a_tool_asks_is_listed_next_to_what_was_asked_about_its_call(
     store: ConversationStore, log: Log, pool: Pool, stored_as: str
 ) -> None:
     """Both are of one call, which a person has allowed, and whose tool then asks.

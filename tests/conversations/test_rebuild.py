@@ -67,7 +67,7 @@ async def described(pool: Pool) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_built_anew_it_is_the_same_table_with_the_same_rows(
+async def test_built_again_it_is_the_same_table_with_the_same_rows(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
     await many(store, 5)
@@ -143,7 +143,7 @@ async def test_broken_off_it_leaves_the_live_tables_alone_and_is_taken_up_again(
 
 
 @pytest.mark.requirement("REBUILD")
-async def test_one_of_another_version_that_was_broken_off_is_begun_anew(
+async def test_one_of_another_version_that_was_broken_off_is_begun_again(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
     await many(store, 3)
@@ -222,7 +222,7 @@ async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
     build = Build(pool, log, [messages.PROJECTION], "rebuilding")
     await build.prepare()
     await build.advance(await log.head())
-    follower = Follower(pool, log, [messages.PROJECTION], anew=False)
+    follower = Follower(pool, log, [messages.PROJECTION], reset=False)
     async with connection(pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
         stepping = asyncio.create_task(follower.step())

@@ -62,11 +62,11 @@ async def test_a_first_try_long_after_a_retry_is_another_request(claims: Claims,
     assert await _claim(claims, request, first=True) is None
     assert await _claim(claims, request, first=False) is None, "nobody knows which one it repeats"
     await _pass(pool, TRIES_SECONDS)
-    anew = await _claim(claims, request, first=True)
+    fresh = await _claim(claims, request, first=True)
     assert later is not None
-    assert anew is not None
-    assert anew.mine
-    assert anew.trace_id != later.trace_id
+    assert fresh is not None
+    assert fresh.mine
+    assert fresh.trace_id != later.trace_id
 
 
 async def test_a_retry_whose_run_never_began_is_published_again(
@@ -98,9 +98,9 @@ async def test_a_refused_try_leaves_nothing_and_an_old_one_is_forgotten(claims: 
     claim = await _claim(claims, refused, first=True)
     assert claim is not None
     await give_up(pool, claim, refused=True)
-    anew = await _claim(claims, refused, first=False)
-    assert anew is not None
-    assert anew.mine
+    fresh = await _claim(claims, refused, first=False)
+    assert fresh is not None
+    assert fresh.mine
     await _claim(claims, old, first=True)
     await _pass(pool, TRIES_SECONDS)
     await _claim(claims, kept, first=True)
@@ -134,9 +134,9 @@ async def test_a_later_try_that_came_before_the_answer_joins_and_one_behind_it_d
     joined = await _claim(claims, attempted.request, first=False, asked_at=asked_at)
     assert joined is not None
     assert joined.trace_id == first.trace_id
-    anew = await _claim(claims, attempted.request, first=False)
-    assert anew is not None
-    assert anew.trace_id != first.trace_id
+    fresh = await _claim(claims, attempted.request, first=False)
+    assert fresh is not None
+    assert fresh.trace_id != first.trace_id
 
 
 async def test_what_was_answered_is_joined_for_a_moment(claims: Claims, pool: Pool) -> None:
@@ -150,6 +150,6 @@ async def test_what_was_answered_is_joined_for_a_moment(claims: Claims, pool: Po
     assert joined is not None
     assert joined.trace_id == first.trace_id
     await _pass(pool, 10)
-    anew = await _claim(claims, attempted.request, first=False)
-    assert anew is not None
-    assert anew.trace_id != first.trace_id
+    fresh = await _claim(claims, attempted.request, first=False)
+    assert fresh is not None
+    assert fresh.trace_id != first.trace_id

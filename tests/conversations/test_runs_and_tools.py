@@ -114,7 +114,7 @@ def story(word: str, dice: random.Random) -> list[Event]:
 
 @pytest.mark.requirement("ERASE")
 @pytest.mark.parametrize("seed", range(2))
-async def test_built_anew_equals_live_whatever_was_erased_meanwhile(
+async def test_built_again_equals_live_whatever_was_erased_meanwhile(
     store: ConversationStore, log: Log, pool: Pool, seed: int
 ) -> None:
     """Live, a conversation's events are seen before they go, half of them, or not at all."""

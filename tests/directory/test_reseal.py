@@ -228,7 +228,7 @@ def test_a_key_that_cannot_be_one_is_named_by_its_setting_and_not_repeated() -> 
     assert sealer_of(good, (good,)).key_id == Sealer.from_setting(good).key_id
 
 
-async def test_secrets_of_webhook_endpoints_are_sealed_anew_with_the_others(
+async def test_secrets_of_webhook_endpoints_are_sealed_again_with_the_others(
     pool: Pool, conn: Connection, account: str
 ) -> None:
     made = [await _endpoint(pool, account, BEFORE) for _ in range(3)]

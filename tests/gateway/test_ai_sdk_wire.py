@@ -166,7 +166,7 @@ def test_a_wait_ends_the_stream_and_what_is_behind_it_goes_on_in_the_same_messag
 
 
 @pytest.mark.requirement("TOOLS-ELICITATION")
-def test_what_a_tool_asks_for_is_data_beside_the_request_and_answered_beside_the_messages() -> None:
+def test_what_a_tool_asks_for_is_data_next_to_the_request_and_answered_next_to_the_messages() -> None:
     told = events([Started(), ToolStarted("3", "find", {}), *asking(FORM)])
     data, request = told[3:5]
     assert data["data"] == {

@@ -221,10 +221,10 @@ async def test_a_request_in_line_is_joined_when_its_turn_comes(
         await line.leave(request.trace_id)
 
 
-async def test_a_reconnect_does_not_join_a_reply_begun_anew(
+async def test_a_reconnect_does_not_join_a_reply_begun_again(
     client: Client, worker: Worker, store: ConversationStore
 ) -> None:
-    async with accepted(client, worker, 1, "anew") as (turn, _):
+    async with accepted(client, worker, 1, "fresh") as (turn, _):
         await write(store, turn.request)
         await turn.delta("Hello")
         trace_id = turn.request.trace_id

@@ -143,7 +143,7 @@ async def test_a_retry_never_joins_where_two_first_tries_were_equal(
     assert own.request.trace_id not in {turn.request.trace_id for turn in turns}
 
 
-async def test_what_was_answered_is_asked_anew_by_a_first_try_and_joined_under_a_key_alone(
+async def test_what_was_answered_is_asked_again_by_a_first_try_and_joined_under_a_key_alone(
     caller: Caller, worker: Worker, store: ConversationStore, conn: Connection
 ) -> None:
     for key, joins in ((None, False), ("chat", True)):
@@ -181,7 +181,7 @@ async def test_a_retry_of_what_failed_runs_and_of_what_was_refused_too(
     assert _trace(await last) == trace
 
 
-async def test_a_client_that_counts_no_tries_always_asks_anew(
+async def test_a_client_that_counts_no_tries_always_asks_again(
     caller: Caller, worker: Worker, store: ConversationStore
 ) -> None:
     text = ids.new_id()

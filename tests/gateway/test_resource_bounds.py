@@ -64,7 +64,7 @@ async def test_what_a_text_holds_is_no_value(client: Client) -> None:
 
 
 @pytest.mark.requirement("BODY-VALUES")
-async def test_a_large_body_is_read_beside_the_event_loop() -> None:
+async def test_a_large_body_is_read_next_to_the_event_loop() -> None:
     async def parsed_by(size: int) -> int:
         asked = sending([b" " * (size - 2) + b"{}"], BodyReader())
         return await strict_json.read_json(asked, lambda _: threading.get_ident())

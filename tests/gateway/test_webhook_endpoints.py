@@ -158,7 +158,7 @@ async def test_an_address_that_may_not_be_called_is_refused_with_why(
     check_problem(await hooks.send("PATCH", f"/{made['id']}", {"url": url}), 400, "address_refused")
 
 
-async def test_port_8443_is_taken_beside_443(hooks: Hooks) -> None:
+async def test_port_8443_is_taken_next_to_443(hooks: Hooks) -> None:
     url = "https://hooks.example.com:8443/x"
     made = await hooks.make(url=url)
     assert made["url"] == url

@@ -63,7 +63,7 @@ async def test_the_same_content_again_changes_nothing(shelf: Shelf) -> None:
 async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(shelf: Shelf) -> None:
     first = await shelf.put("guide.md", GUIDE, kind="markdown")
     ids = await shelf.chunk_ids()
-    text = GUIDE.replace("Text of part 2.", "Anew.\n## Part 2b\nMore.")
+    text = GUIDE.replace("Text of part 2.", "Again.\n## Part 2b\nMore.")
     changed = await shelf.put("guide.md", text, kind="markdown")
     assert changed.outcome == "changed"
     assert changed.document_id == first.document_id
@@ -71,7 +71,7 @@ async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(s
     after = await shelf.chunk_ids()
     assert len(after) == 6
     assert [ids[0], *ids[2:]] == [after[0], *after[3:]]
-    assert await shelf.texts('"part 2"') == ["Anew."]
+    assert await shelf.texts('"part 2"') == ["Again."]
 
 
 async def test_ids_are_the_same_after_deletion_and_another_import(shelf: Shelf) -> None:

@@ -173,7 +173,7 @@ async def test_what_was_imported_without_vectors_gets_them_later(
         assert await vectors.embed_missing(shelf.pool, embedder, knowledge_base_id=shelf.id) == 0
 
 
-async def test_a_new_model_embeds_anew_and_the_old_vectors_go(shelf: Shelf, server: EmbeddingServer) -> None:
+async def test_a_new_model_embeds_again_and_the_old_vectors_go(shelf: Shelf, server: EmbeddingServer) -> None:
     async with asking(server, "topics-1") as old:
         await shelf.put("a.txt", "Boots are waxed.", old)
     async with asking(server, "topics-2") as new:

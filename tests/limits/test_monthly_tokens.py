@@ -47,8 +47,8 @@ class World:
         async for key in self.redis.scan_iter(f"limits:{{{self.account}}}:*"):
             await self.redis.delete(key)
 
-    async def count(self, beside: tuple[Sequence[Any], Sequence[Any]]) -> bool:
-        before, after = beside
+    async def count(self, others: tuple[Sequence[Any], Sequence[Any]]) -> bool:
+        before, after = others
 
         async def counted() -> Counted:
             await self.do(before)

@@ -78,7 +78,7 @@ async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(
     assert receiver.received == []
 
 
-async def test_an_attempt_may_go_to_port_8443_and_to_no_other_beside_443(
+async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(
     world: World, notifiers: StartNotifier
 ) -> None:
     """Nothing public listens for tests: an address that is refused says that its port was not why."""

@@ -259,7 +259,7 @@ async def test_five_days_without_a_success_disable_it_and_nothing_is_dropped(
 
 
 @pytest.mark.requirement("WEBHOOK-DISABLED")
-async def test_a_success_among_failures_begins_the_five_days_anew(
+async def test_a_success_among_failures_begins_the_five_days_again(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
     receiver.says("/shaky", status(204), status(500))

@@ -57,11 +57,11 @@ async def test_the_services_own_key_goes_to_no_other_address(
     assert provider.calls == []
 
 
-async def test_an_agent_made_anew_under_its_id_has_no_key_of_the_one_before(
+async def test_an_agent_made_again_under_its_id_has_no_key_of_the_one_before(
     world: World, provider: ScriptedProvider
 ) -> None:
     provider.will(says("one"), says("two"))
-    async with world.worker("anew"):
+    async with world.worker("fresh"):
         agent = await world.agent(base_url=provider.url, provider_key="sk-before")
         await (await world.ask(agent, "Hi")).until(frames.Completed)
         await world.delete_agent(agent)

@@ -67,7 +67,7 @@ async def test_an_agent_that_changed_answers_as_it_is_now(working: World, provid
     assert (await working.run(second)).agent_version == 2
 
 
-async def test_an_agent_made_anew_under_its_old_id_answers_as_the_new_one(
+async def test_an_agent_made_again_under_its_old_id_answers_as_the_new_one(
     working: World, provider: ScriptedProvider
 ) -> None:
     agent = await working.agent(system_prompt="Be brief.")
@@ -79,7 +79,7 @@ async def test_an_agent_made_anew_under_its_old_id_answers_as_the_new_one(
     assert _key_of(provider.calls[-1]) == "new"
 
 
-async def test_a_key_that_was_sealed_anew_in_its_version_is_the_one_that_is_used(
+async def test_a_key_that_was_sealed_again_in_its_version_is_the_one_that_is_used(
     working: World, provider: ScriptedProvider
 ) -> None:
     agent = await working.agent()
@@ -135,17 +135,17 @@ async def test_who_waits_in_line_is_before_who_comes(working: World, provider: S
     await second.until(frames.Completed)
 
 
-async def test_a_conversation_that_another_worker_went_on_with_is_read_anew(
+async def test_a_conversation_that_another_worker_went_on_with_is_read_again(
     working: World, provider: ScriptedProvider
 ) -> None:
     first = await _known(working, provider, await working.agent())
     async with open_store(working.settings.database_url) as other:
-        await other.append(await working.conversation(first), turn("beside", "Hello?", "Hello!"))
+        await other.append(await working.conversation(first), turn("others", "Hello?", "Hello!"))
     second = await _ended(await working.go_on(first, "second"))
     runs = (await working.conversation(second)).runs
     assert [run.trace_id for run in runs] == [
         first.request.trace_id,
-        trace("beside"),
+        trace("others"),
         second.request.trace_id,
     ]
     texts = [each["content"][0]["text"] for each in provider.calls[-1].body["messages"]]

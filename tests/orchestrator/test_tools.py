@@ -264,7 +264,7 @@ def _seconds_between(earlier: str, later: str | None) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
 
 
-async def test_an_agent_made_anew_under_its_id_is_offered_its_own_tools(
+async def test_an_agent_made_again_under_its_id_is_offered_its_own_tools(
     working: World, provider: ScriptedProvider, box: Toolbox
 ) -> None:
     provider.will(says("Hello."))

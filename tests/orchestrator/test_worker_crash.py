@@ -117,7 +117,7 @@ async def test_every_run_resumes_once_the_lease_has_expired(after: Aftermath) ->
 
 
 @pytest.mark.requirement("STREAM-CONCAT")
-async def test_a_run_that_had_said_nothing_begins_anew(after: Aftermath) -> None:
+async def test_a_run_that_had_said_nothing_begins_again(after: Aftermath) -> None:
     caller = after.callers["quiet"]
     (resumed,) = caller.of(frames.Resumed)
     assert resumed.seq == 1

@@ -48,13 +48,13 @@ async def counted(pool: Pool) -> int:
     return int(row[0])
 
 
-async def test_it_is_built_anew_behind_the_live_one_while_the_others_go_on(
+async def test_it_is_built_again_behind_the_live_one_while_the_others_go_on(
     store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
 ) -> None:
     await told(store, "a")
     await followed(Follower(pool, log, PROJECTIONS))
     await of_an_older_version(pool)
-    follower = Follower(pool, log, PROJECTIONS, anew=False)
+    follower = Follower(pool, log, PROJECTIONS, reset=False)
     await told(store, "b")
     await followed(follower)
     assert await texts(pool) == ["as it was", "as it was"]  # it serves, and waits
@@ -71,7 +71,7 @@ async def test_tables_that_were_never_filled_are_built_too(
     store: ConversationStore, log: Log, pool: Pool, migrated_database_url: str
 ) -> None:
     await told(store, "a")
-    follower = Follower(pool, log, PROJECTIONS, anew=False)
+    follower = Follower(pool, log, PROJECTIONS, reset=False)
     assert await follower.step() == 0
     await Rebuilds(migrated_database_url, pool, PROJECTIONS, follower.look_again).run()
     assert await texts(pool) == ["Hello", "Hi"]

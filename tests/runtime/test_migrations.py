@@ -79,7 +79,7 @@ async def _broken_off(url: str) -> None:
             await builder.execute("CREATE INDEX CONCURRENTLY shelves_idx ON shelves (a)")
 
 
-async def test_an_index_is_built_beside_writers_by_one_of_several(database_url: str) -> None:
+async def test_an_index_is_built_next_to_writers_by_one_of_several(database_url: str) -> None:
     await migrate(database_url, "shelves", ("CREATE TABLE shelves (a int)",))
     await _broken_off(database_url)
     indexes: dict[str, LiteralString] = {"shelves_idx": "ON shelves (a)"}

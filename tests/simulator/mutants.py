@@ -73,7 +73,7 @@ def request_not_known_again() -> Any:
     return _opening_turns_by(opened)
 
 
-def begins_beside_another() -> Any:
+def begins_during_another() -> Any:
     """A message does not wait for the run before it."""
 
     def opened(conversation: Any, request: Any, *args: Any, **more: Any) -> Any:
@@ -189,7 +189,7 @@ FOUND_NEAR = {
     "no_fencing": 81,
     "acknowledged_before_saved": 772,
     "request_not_known_again": 19,
-    "begins_beside_another": 11,
+    "begins_during_another": 11,
     "every_tool_is_repeated": 153,
     "ended_runs_have_their_calls_run": 571,
     "resumed_behind_nothing": 37,

@@ -119,7 +119,7 @@ async def test_one_agent_is_on_openais_wire_whichever_model_answers(migrated_dat
     assert (await _agent(migrated_database_url)).model == demo.OFFLINE_MODEL
 
 
-async def test_another_secret_key_seals_the_provider_key_anew(migrated_database_url: str) -> None:
+async def test_another_secret_key_seals_the_provider_key_again(migrated_database_url: str) -> None:
     await seed(migrated_database_url, _SECRETS.secret_key, _DEMO)
     another = Secrets()
     await seed(migrated_database_url, another.secret_key, _DEMO)

@@ -91,7 +91,7 @@ async def test_a_process_that_says_that_it_is_not_well_is_started_again(
 
 @pytest.mark.requirement("STACK-RESTART")
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), StartError("no room")])
-async def test_what_cannot_be_prepared_anew_is_tried_until_it_can(
+async def test_what_cannot_be_prepared_again_is_tried_until_it_can(
     folder: RunFolder, ports: Ports, error: Exception
 ) -> None:
     report, times = Remembering(), itertools.count()

@@ -128,8 +128,8 @@ async def test_a_thread_whose_last_message_was_edited_goes_on_in_a_fork(make_age
         f"{caller.base_url}/v1/conversations/{source}", headers=bearer_of(caller)
     )
     assert answer.status_code == 204
-    anew = await ask(caller, given("forked", "run-5", QUESTION, reply, "Once more."))
-    assert anew.headers["x-conversation-id"] not in (fork, source)
+    fresh = await ask(caller, given("forked", "run-5", QUESTION, reply, "Once more."))
+    assert fresh.headers["x-conversation-id"] not in (fork, source)
 
 
 def bearer_of(caller: Caller) -> dict[str, str]:

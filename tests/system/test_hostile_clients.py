@@ -12,7 +12,7 @@ from tests.system.calling import MakeAgent, text_of
 
 
 @pytest.mark.requirement("HOSTILE-CROWD", "STREAM-SLOW-READER")
-async def test_live_streams_come_whole_beside_a_crowd_of_which_nothing_stays(
+async def test_live_streams_come_whole_next_to_a_crowd_of_which_nothing_stays(
     stack: RunningStack, make_agent: MakeAgent
 ) -> None:
     live = await make_agent("demo-load?deltas=40&delay_ms=20")

@@ -35,7 +35,7 @@ def run(folder: Path, tests: str) -> int:
 
 def test_what_passes_alone_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, _ONCE) == 0
-    _, headline, named = capfd.readouterr().out.partition("FAILED BESIDE OTHER TESTS, PASSED ALONE")
+    _, headline, named = capfd.readouterr().out.partition("FAILED NEXT TO OTHER TESTS, PASSED ALONE")
     assert headline
     assert "test_it.py::test_that_fails_once" in named
 

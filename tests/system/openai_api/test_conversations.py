@@ -41,8 +41,8 @@ async def test_what_does_not_match_begins_a_conversation_with_what_is_shown(
 
 
 @pytest.mark.requirement("FORK-SHOWN")
-async def test_a_reply_made_anew_is_in_a_fork_which_goes_on(talk_to: TalkTo, echo: Caller) -> None:
-    talk = talk_to(echo, "anew")
+async def test_a_reply_made_again_is_in_a_fork_which_goes_on(talk_to: TalkTo, echo: Caller) -> None:
+    talk = talk_to(echo, "fresh")
     one, first = await talk.ask("one")
     await talk.ask("two")
     del talk.messages[2:]

@@ -19,8 +19,8 @@ async def test_the_sdks_retry_joins_the_first_try(talk_to: TalkTo, echo: Caller)
     joined = await create(**asked, extra_headers={"x-stainless-retry-count": "1"})
     assert joined.headers["x-trace-id"] == first.headers["x-trace-id"]
     assert joined.parse().choices == first.parse().choices
-    anew = await create(**asked)
-    assert anew.headers["x-trace-id"] != first.headers["x-trace-id"]
+    fresh = await create(**asked)
+    assert fresh.headers["x-trace-id"] != first.headers["x-trace-id"]
 
 
 async def test_an_idempotency_key_gives_the_first_answer_again(talk_to: TalkTo, echo: Caller) -> None:

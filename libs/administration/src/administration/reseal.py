@@ -184,11 +184,11 @@ class _Pass:
         values: list[tuple[bytes | None, str, Callable[[str], None]]],
         *key: str | int,
     ) -> None:
-        new = [self._anew(*value) for value in values]
+        new = [self._resealed(*value) for value in values]
         if not self._dry_run and any(one is not old for one, (old, *_) in zip(new, values, strict=True)):
             await conn.execute(update, [*new, *key])
 
-    def _anew(self, sealed: bytes | None, owner: str, left: Callable[[str], None]) -> bytes | None:
+    def _resealed(self, sealed: bytes | None, owner: str, left: Callable[[str], None]) -> bytes | None:
         """The value under the current key; the very same bytes where nothing is to be done."""
         if sealed is None:
             return None

@@ -93,8 +93,8 @@ async def change_servers(
         draft = checked(AgentDraft(**fields | {"mcp_servers": change(present)}))
         sealed = before.sealed
         if headers != {server.name: server.headers for server in draft.mcp_servers if server.headers}:
-            anew = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
-            sealed = Sealed(sealed.provider_key, anew)
+            fresh = seal_headers(sealer, before.account_id, before.agent_id, draft.mcp_servers)
+            sealed = Sealed(sealed.provider_key, fresh)
         return await _next(conn, before, draft, sealed, actor)
 
 

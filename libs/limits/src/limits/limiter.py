@@ -111,13 +111,13 @@ class Limiter:
 
         Never raises for Redis; takes at most about `timeout`.
         """
-        return await self._admit_beside(account_id, "reads", reads_of(plan))
+        return await self._admit_bucket(account_id, "reads", reads_of(plan))
 
     async def admit_write(self, account_id: str, plan: PlanLimits) -> int | None:
         """Take a token for a write to a conversation without a run: as `admit_read`."""
-        return await self._admit_beside(account_id, "writes", writes_of(plan))
+        return await self._admit_bucket(account_id, "writes", writes_of(plan))
 
-    async def _admit_beside(self, account_id: str, bucket: Bucket, rate: Rate | None) -> int | None:
+    async def _admit_bucket(self, account_id: str, bucket: Bucket, rate: Rate | None) -> int | None:
         if rate is None:
             return None
         try:
@@ -127,7 +127,7 @@ class Limiter:
         except ScriptsUnavailable as away:
             if self._on_fallback is not None:
                 self._on_fallback(str(away))
-            wait_us = self._local.admit_beside(account_id, bucket, rate)
+            wait_us = self._local.admit_bucket(account_id, bucket, rate)
         return max(1, math.ceil(wait_us / 1e6)) if wait_us > 0 else None
 
     async def cool_down(self, who: str) -> None:

@@ -17,15 +17,15 @@ Bucket = Literal["reads", "writes"]
 
 
 class _Account:
-    """`tat`: theoretical arrival time in microseconds; `beside`: that of reads and of writes. `slots`:
+    """`tat`: theoretical arrival time in microseconds; `buckets`: that of reads and of writes. `slots`:
     trace_id -> end of its lease, the same.
     """
 
-    __slots__ = ("beside", "slots", "tat")
+    __slots__ = ("buckets", "slots", "tat")
 
     def __init__(self) -> None:
         self.tat = 0.0
-        self.beside: dict[Bucket, float] = {}
+        self.buckets: dict[Bucket, float] = {}
         self.slots: dict[str, float] = {}
 
 
@@ -73,16 +73,16 @@ class LocalLimiter:
             local=True,
         )
 
-    def admit_beside(self, account_id: str, bucket: Bucket, rate: Rate) -> float:
+    def admit_bucket(self, account_id: str, bucket: Bucket, rate: Rate) -> float:
         """Microseconds to wait; 0 where it has taken a token."""
         now = self._clock() * 1e6
         account = self._account(account_id)
         interval = interval_us(rate.per_minute)
         window = interval * rate.burst
-        arrival = max(now, min(account.beside.get(bucket, 0.0), now + window)) + interval
+        arrival = max(now, min(account.buckets.get(bucket, 0.0), now + window)) + interval
         if arrival - window > now:
             return arrival - window - now
-        account.beside[bucket] = arrival
+        account.buckets[bucket] = arrival
         return 0.0
 
     def end(self, account_id: str, trace_id: str) -> None:

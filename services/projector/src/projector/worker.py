@@ -66,7 +66,7 @@ class Projector:
 
     def __init__(self, database_url: str, name: str, bus: Bus, pool: Pool) -> None:
         self._log = log = SharedLog(pool)
-        self._follower = Follower(pool, log, PROJECTIONS, anew=False)
+        self._follower = Follower(pool, log, PROJECTIONS, reset=False)
         self._rebuilds = Rebuilds(database_url, pool, PROJECTIONS, self._rebuilt)
         self._erasing = LogFollower(
             "erasures", ErasureStep(bus, pool).step, ERASE_BATCH, poll_seconds=ERASE_POLL_SECONDS

@@ -117,13 +117,13 @@ class _Kept(msgspec.Struct, frozen=True):
     earlier: bool = False
 
 
-_Outcome = Literal["anew", "several", "again", "join"]
+_Outcome = Literal["new", "several", "again", "join"]
 
 
 def _outcome(kept: _Kept, *, first: bool) -> _Outcome:
     """What a try is to do about the row that it finds."""
     if kept.spent or (first and kept.tried == "answered"):
-        return "anew"
+        return "new"
     if kept.tried == "several" or (first and (kept.tried == "first" or kept.earlier)):
         return "several"
     return "again" if kept.begun_at is None and kept.seconds == 0 else "join"
@@ -139,7 +139,7 @@ async def _join(conn: Connection, attempted: Try, kept: _Kept, given: dict[str, 
         if attempted.first:
             await conn.execute(_FIRST, given)
         return _claim(attempted, kept, mine=False)
-    row = await (await conn.execute(_ANEW if outcome == "anew" else _AGAIN, given)).fetchone()
+    row = await (await conn.execute(_NEW if outcome == "new" else _AGAIN, given)).fetchone()
     assert row is not None
     return _claim(attempted, _Kept(*row), mine=True)
 
@@ -179,7 +179,7 @@ SELECT trace_id, conversation_id, publication,
   FROM idempotency_keys kept {place} FOR UPDATE
 """).format(now=NOW, begun_at=BEGUN_AT.format(sql.SQL("kept.trace_id")), place=_PARTS["place"])
 
-_ANEW = sql.SQL("""
+_NEW = sql.SQL("""
 UPDATE idempotency_keys
    SET trace_id = %(trace)s, conversation_id = %(conversation)s, publication = 1, claimed_until = {until},
        created_at = clock_timestamp(), tried = %(tried)s, kept_until = {kept}

@@ -48,7 +48,7 @@ class Follower:
     """Brings projections up to date, a step at a time. Safe next to another: the stored position decides.
 
     An event that a projection cannot take is parked, loudly, and the others go on. A projection without a
-    stored position is emptied and begins here if `anew`; else it is left alone too.
+    stored position is emptied and begins here if `reset`; else it is left alone too.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Follower:
         projections: Sequence[Projection],
         *,
         batch: int = BATCH,
-        anew: bool = True,
+        reset: bool = True,
     ) -> None:
         self._pool = pool
         self._reader = FactReader(log, projections)
         self._projections = projections
-        self._anew = anew
+        self._reset = reset
         self.batch = batch
         self._positions: dict[str, int] | None = None
         self._look_again = False
@@ -97,7 +97,7 @@ class Follower:
             for each in self._projections:
                 async with conn.transaction():
                     row = await (await conn.execute(_POSITION, [each.name])).fetchone()
-                    if row is None and self._anew:
+                    if row is None and self._reset:
                         await conn.execute(sql.SQL("TRUNCATE {}").format(sql.Identifier(each.name)))
                         await conn.execute("DELETE FROM parked_events WHERE projection = %s", [each.name])
                         await conn.execute(_INSERT, [each.name, each.version])
