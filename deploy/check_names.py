@@ -1,8 +1,8 @@
 """`python deploy/check_names.py`: refuses words and repeated class names that `deploy/names.toml` lists.
 
-A word counts in any case, in names (also as a part of one, such as `_door_of`), comments, texts and pages. A
-class counts where it is public and at the top of a module of `services` or `libs`. Exit code 1 and a line
-for each finding; 0 where there is none.
+A word counts in any case, in names (also as a part of one, such as `_row_of` for "row"), comments, texts and
+pages. A class counts where it is public and at the top of a module of `services` or `libs`. Exit code 1 and a
+line for each finding; 0 where there is none.
 """
 
 import ast
