@@ -31,8 +31,8 @@ from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
 from ops.admin import usage
-from ops.admin.printing import show_answer, show_lines
-from ops.replay import verify, what_if_show
+from ops.admin.answers import show_answer, show_lines
+from ops.replay import read_models, what_if_show
 from ops.replay.what_if_compare import Compared, Figures
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -265,7 +265,7 @@ TABLES: dict[str, Callable[[], object]] = {
             )
         ]
     ),
-    "read-models": lambda: verify.show_verified(
+    "read-models": lambda: read_models.show_verified(
         [
             VerifiedReadModel(
                 name="conversations",

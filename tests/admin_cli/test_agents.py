@@ -92,7 +92,7 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     assert kept["disabled"] is True
     refused = cli(*change, "--url", "https://new.example/mcp")
     assert refused.code == 2
-    assert "must be given anew" in refused.err
+    assert "must be given again" in refused.err
     bare = cli.json(*change, "--url", "https://new.example/mcp", "--header", "none")
     assert bare["url"] == "https://new.example/mcp"
     assert bare["header_names"] == []

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ops.admin.show import cell, laid_out
+from ops.printing import cell, laid_out
 from tests.admin_cli.tables import GOLDEN, TABLES, drawn, golden
 
 _HEADINGS = ["ID", "NAME", "MODEL", "CREATED"]

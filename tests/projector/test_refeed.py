@@ -16,10 +16,10 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import kept_from, remember_fed
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from ops.admin.errors import RefusedError
+from ops.errors import RefusedError
 from ops.main import app
-from ops.replay import refeeding
-from ops.replay.refeeding import refeed
+from ops.replay.feed import BATCH as REFEED_BATCH
+from ops.replay.feed import refeed
 from projector.feed import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool
@@ -133,7 +133,7 @@ async def test_a_refeed_that_broke_off_is_resumed_by_the_leader(
 
     with pytest.raises(KeyboardInterrupt):
         await refeed(bus, log, 1, break_off)
-    assert await streams.count("EVENTS") == refeeding.BATCH
+    assert await streams.count("EVENTS") == REFEED_BATCH
     async with leading(feed):
         await streams.grown("EVENTS", 361)
     assert await positions(streams) == await stored(log)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from bus import Bus
-from ops.admin import database
+from ops.admin import direct
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 
@@ -75,7 +75,7 @@ async def test_the_operator_of_demo_env_reads_every_stream_and_empties_none(
 async def test_the_command_that_feeds_again_finds_the_login_for_it_in_the_run_folder(
     stack: RunningStack,
 ) -> None:
-    found = database.find({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
+    found = direct.find({"AGENTCHAT_RUN_DIR": str(stack.folder.path)})
     assert found.provisioner_url == stack.provisioner_url
     assert found.provisioner_url != found.nats_url
     async with Bus.connect(stack.provisioner_url, name="tests") as bus:

@@ -7,7 +7,7 @@ from markdown_it import MarkdownIt
 from rich.console import Console
 
 from ops.chat.markdown import Block, settled
-from ops.chat.safe import clean, compact, one_line, pretty
+from ops.output import clean, compact, one_line, pretty
 
 _LINES = (
     "words", "- item", "  more", "1. first", "# Heading", "===", "---", "```", "~~~", "    code", "> said",

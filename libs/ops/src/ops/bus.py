@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from bus import Bus, BusUnavailable
-from ops.admin.errors import RefusedError
+from ops.errors import RefusedError
 
 _SECONDS = 8.0
 

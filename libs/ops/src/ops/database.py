@@ -1,15 +1,21 @@
-"""A system's database for a command: the first try of it, and what is wrong with it in one line."""
+"""Work on a system's database for a command: the connection, and failures in one line."""
 
+import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
 import psycopg
 
+from conversations.errors import ConversationsError, UnreadableEvent
+from ops import environment
 from ops.errors import SetupError, StackError
-from runtime.postgres import DatabaseUnavailable, connect_options
+from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
+T = TypeVar("T")
 _OLD_TABLES = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,
@@ -41,3 +47,33 @@ def failures_in_one_line() -> Iterator[None]:
         raise SetupError("the database's tables are missing or old: run `agentchat migrate`") from None
     except psycopg.errors.InsufficientPrivilege as error:
         raise StackError(f"the database's user may not do that: {error.diag.message_primary}") from None
+
+
+class NoneSuchError(StackError):
+    """What the command names is not there."""
+
+    exit_code = 2
+
+
+def run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
+    """What `work` returns, given the database's address and a pool on it. Raises StackError."""
+    try:
+        with failures_in_one_line():
+            return asyncio.run(_run(work))
+    except UnreadableEvent as error:
+        raise StackError(f"an event in the log cannot be read: {error}") from None
+    except ConversationsError as error:
+        raise StackError(str(error)) from None
+
+
+def database_url() -> str:
+    """The one of the environment, or the running stack's. Raises NotRunningError."""
+    own = environment.given(os.environ, DATABASE_URL)
+    return own or environment.load(elsewhere=f"; for another database set {DATABASE_URL}").database_url
+
+
+async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
+    url = database_url()
+    await reached(url)
+    async with open_pool(url) as pool:
+        return await work(url, pool)

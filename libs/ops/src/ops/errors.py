@@ -25,3 +25,11 @@ class StartError(StackError):
 
 class NotRunningError(StackError):
     """The run folder holds no running stack."""
+
+
+class RefusedError(StackError):
+    """Nothing was done, or not all of it; the text says why."""
+
+    def __init__(self, text: str, exit_code: int = 1) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code

@@ -1,11 +1,61 @@
-"""What commands have in common where they print and end."""
+"""Text on standard output: text of others made fit for a terminal, numbers, and how a command ends.
+
+Nothing in cleaned text can drive a terminal. What was taken out stays visible, as a symbol: an answer hides
+nothing. Character by character, so that it does not matter where a stream is cut.
+"""
 
 import contextlib
+import json
 import os
 import sys
+from typing import Any
 
 INTERRUPTED = 130
 """The exit code of what Ctrl-C stopped."""
+_KEPT = "\n\t"
+_ORDER_MARKS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"  # text that reads other than it is
+
+
+def _table() -> dict[int, str | None]:
+    shown: dict[int, str | None] = {code: chr(0x2400 + code) for code in range(0x20)}
+    shown |= dict.fromkeys(range(0x7F, 0xA0), "\N{REPLACEMENT CHARACTER}")
+    shown |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+    shown |= dict.fromkeys(map(ord, _ORDER_MARKS))
+    shown |= {0x2028: "\n", 0x2029: "\n", ord("\r"): None}
+    return {code: text for code, text in shown.items() if chr(code) not in _KEPT}
+
+
+_SHOWN = _table()
+
+
+def clean(text: str) -> str:
+    """`text` without control characters but line ends and tabs."""
+    return text.translate(_SHOWN)
+
+
+def one_line(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= most else line[: max(0, most - 1)].rstrip() + "…"
+
+
+def compact(value: Any, most: int) -> str:
+    """A tool's input as `name=value, …`, abbreviated."""
+    if not isinstance(value, dict):
+        return one_line(_json(value), most)
+    return one_line(", ".join(f"{name}={_json(item)}" for name, item in value.items()), most)
+
+
+def pretty(text: str) -> str:
+    """JSON in a text, indented; another text as it is. Both clean."""
+    try:
+        return clean(json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return clean(text)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,6 +1,7 @@
-"""One process of the stack as data, and how one is started."""
+"""One process of the stack as data, how one is started, and how a command is run to its end."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 import msgspec
 
 from contracts.timings import STOP_SECONDS
+from ops.errors import StartError
 from ops.probes import HttpProbe, Probe
 
 _LAUNCH = Path(__file__).with_name("launch.py")
+_COMMAND_SECONDS = 60.0
 
 
 async def nothing() -> None:
@@ -90,3 +93,45 @@ def wrapped(
     become = f"{user[0]}:{user[1]}" if user else "-"
     launch = (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become)
     return (*launch, str(len(reaches)), *reaches, *argv)
+
+
+class Output(msgspec.Struct, frozen=True):
+    """How a command ended, and what it wrote to stdout and stderr together."""
+
+    code: int
+    text: str
+
+    @property
+    def last_line(self) -> str:
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        return lines[-1] if lines else f"exit code {self.code}"
+
+
+async def run_command(
+    argv: tuple[str, ...],
+    *,
+    env: dict[str, str],
+    user: tuple[int, int] | None = None,
+    reaches: tuple[str, ...] = (),
+    stdin: str = "",
+) -> Output:
+    """Raises StartError after a minute. It is killed then, as when this process dies or is cancelled."""
+    running = await asyncio.create_subprocess_exec(
+        *wrapped(argv, signal.SIGKILL, user, reaches),
+        env=env,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(_COMMAND_SECONDS):
+            output, _ = await running.communicate(stdin.encode())
+    except TimeoutError:
+        raise StartError(f"{argv[0]} has not ended after {_COMMAND_SECONDS:.0f} s") from None
+    finally:
+        if running.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                running.kill()
+            await running.wait()
+    return Output(running.returncode or 0, output.decode(errors="replace"))

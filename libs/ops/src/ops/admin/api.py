@@ -17,10 +17,9 @@ from administration.routes import BY_NAME
 from administration.values import Page
 from contracts.http import FieldError, Problem
 from ops import environment
-from ops.admin.errors import RefusedError
 from ops.database import DATABASE_URL
 from ops.environment import given
-from ops.errors import SetupError, StackError
+from ops.errors import RefusedError, SetupError, StackError
 
 ADMIN_URL = "AGENTCHAT_ADMIN_URL"
 ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name

@@ -1,12 +1,128 @@
-"""The groups and commands of `agentchat admin`: those of the table, and those that are none of its routes."""
+"""The commands of `agentchat admin`: each from its row in `commands` and its route; some are no routes."""
+
+import inspect
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 
-from ops.admin import files, usage
-from ops.admin.commands import AUDIT, GROUPS
-from ops.admin.making import add
-from ops.admin.options import group
-from ops.admin.secrets import reseal
+from administration.route import Parameter, Route
+from administration.routes import BY_NAME
+from administration.values import Deletion
+from ops.admin import files, removal, sources, usage
+from ops.admin.answers import show_answer
+from ops.admin.api import ask, every
+from ops.admin.commands import AUDIT, GROUPS, Command
+from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_object
+from ops.admin.options import AsJson, DryRun, Force, Most, Yes, group
+from ops.admin.reseal import reseal
+from ops.errors import SetupError
+
+_METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
+_KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
+_FROM = "A JSON object with these fields; `-`: stdin. Options go before."
+
+
+def add(app: typer.Typer, name: str, command: Command) -> None:
+    """Make the command, with the options that its route's arguments and the fields of its body come to."""
+    route = BY_NAME[command.route]
+    fields: list[Field] = []
+    if route.body is not None and command.body is None:
+        fields = fields_of(route.body, command.without, command.arguments)
+    act = _deleted if route.gives is Deletion else _called
+
+    def run(**given: Any) -> None:
+        act(command, route, fields, given)
+
+    parameters = _parameters(command, route, fields)
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    app.command(name, help=command.help or route.summary)(run)
+
+
+def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list[inspect.Parameter]:
+    """Arguments in the order of the path, of the body and of the query; then the options."""
+    made = [_argument(each) for each in route.path_parameters]
+    made += [each for field in fields for each in field.options]
+    query = [each for each in route.query if each.argument != "after"]
+    made += [_queried(each) for each in query if each.argument not in _COMMON]
+    made += [_common(each.argument, *_COMMON[each.argument]) for each in query if each.argument in _COMMON]
+    if command.at_version:
+        made.append(option("version", int, "--version", min=1, help="An older one; else the current one."))
+    if command.whole:
+        made.append(option("from_", str, "--from", metavar="FILE", help=_FROM))
+    if route.gives is Deletion or command.asks:
+        made.append(_common("yes", Yes, False))
+    return [*made, _common("as_json", AsJson, False)]
+
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "limit": (Most, None),
+    "force": (Force, False),
+    "dry_run": (DryRun, False),
+}
+
+
+def _common(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _argument(parameter: Parameter) -> inspect.Parameter:
+    name = parameter.argument
+    metavar = _METAVARS.get(name, name.removesuffix("_id").upper())
+    return argument(name, metavar, _KINDS[parameter.schema["type"]])
+
+
+def _queried(parameter: Parameter) -> inspect.Parameter:
+    name = parameter.argument
+    if parameter.required:
+        return argument(name, name.upper())
+    bounds = {"min": parameter.schema.get("minimum"), "max": parameter.schema.get("maximum")}
+    kind = _KINDS[parameter.schema["type"]]
+    return option(name, kind, flag(name), help=parameter.description, **bounds)
+
+
+def _called(command: Command, route: Route, fields: Sequence[Field], given: Given) -> None:
+    if command.asks:
+        removal.confirm(command.asks.format(**given), yes=given["yes"])
+    if given.get("version") is not None and command.at_version:
+        route = BY_NAME[command.at_version]
+    arguments = _arguments(route, given)
+    if route.body is not None:
+        arguments[route.body_argument] = _body(command, route, fields, given)
+    if route.many == "page":
+        answer: Any = every(route.name, given["limit"] or command.most, **arguments)
+    else:
+        answer = ask(route.name, **arguments)
+    if not show_answer(route.gives, answer, json_too=given["as_json"]):
+        sys.exit(1)
+
+
+def _deleted(_: Command, route: Route, _fields: Sequence[Field], given: Given) -> None:
+    removal.remove(lambda **flags: ask(route.name, **_arguments(route, given), **flags), given)
+
+
+def _arguments(route: Route, given: Given) -> Given:
+    """The parts of the path, and of the query what was given."""
+    names = [each.argument for each in (*route.path_parameters, *route.query)]
+    found = {name: given.get(name) for name in names if name != "after" and name not in _COMMON}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _body(command: Command, route: Route, fields: Sequence[Field], given: Given) -> Given:
+    if command.body is not None:
+        return command.body
+    body = body_of(fields, given)
+    if command.whole:
+        if body.get("output_type", "json") != "json" and route.method == "PATCH":
+            body.setdefault("output_schema", None)
+        path = given["from_"]
+        body = ({} if path is None else read_object(sources.read_file(path), "--from")) | body
+    if not body and route.method == "PATCH":
+        raise SetupError("nothing to change: give an option" + (", or --from" if command.whole else ""))
+    return body
+
 
 app = group("")
 

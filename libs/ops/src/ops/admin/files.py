@@ -19,14 +19,14 @@ from knowledge.embedding import vectors
 from knowledge.errors import Unreadable
 from knowledge.importing import files, importer
 from knowledge.importing.files import FoundFile
-from ops.admin import api, database, show
-from ops.admin.errors import RefusedError
+from ops import printing
+from ops.admin import api, direct
 from ops.admin.options import AsJson, Yes
-from ops.admin.progress import progress, warn
 from ops.admin.removal import confirm
-from ops.chat.safe import one_line
 from ops.environment import given
-from ops.errors import SetupError
+from ops.errors import RefusedError, SetupError
+from ops.output import one_line
+from ops.printing import progress, warn
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ def import_(
     _session(lambda call: _import(call, base, found, report))
     complete = not prune or _prune(base, paths, found, report, yes=yes)
     if as_json:
-        show.as_json(report)
+        printing.as_json(report)
     else:
         sys.stdout.writelines(_lines(report))
     if not complete or (report.skipped and not report.added + report.changed + report.unchanged):
@@ -114,9 +114,9 @@ def embed(
                 progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
 
-    count = database.run(work)
+    count = direct.run(work)
     if as_json:
-        show.as_json({"embedded": count})
+        printing.as_json({"embedded": count})
     else:
         sys.stdout.write(f"{count:,} passages embedded\n")
 
@@ -125,7 +125,7 @@ def _session(work: Callable[[api.Call], Awaitable[T]]) -> T:
     """At the gateway that the environment names, else on the database."""
     if given(os.environ, api.ADMIN_URL) is not None:
         return api.session(work)
-    return database.run(lambda admin: work(partial(database.call, admin)))
+    return direct.run(lambda admin: work(partial(direct.call, admin)))
 
 
 async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
@@ -139,7 +139,7 @@ async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report:
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
     if report.lacking:
-        show.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
+        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
 
 
 async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -> str | None:
@@ -172,7 +172,7 @@ def _prune(
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
     if unseen:
-        show.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
+        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
         return False
     kept = {file.name for file in found}
     documents = {"knowledge_base_id": base}
@@ -202,4 +202,4 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{report.added:,} added, {report.changed:,} changed, {report.unchanged:,} unchanged, "
         yield f"{skipped}, {pruned}\n"
     for name in report.pruned:
-        yield f"  {'would be pruned' if report.dry_run else 'pruned'}: {show.cell(name)}\n"
+        yield f"  {'would be pruned' if report.dry_run else 'pruned'}: {printing.cell(name)}\n"

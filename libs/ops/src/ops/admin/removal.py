@@ -9,8 +9,8 @@ import typer
 
 from administration.values import Deletion
 from contracts.admin_errors import Use
-from ops.admin import show
-from ops.admin.errors import RefusedError
+from ops import printing
+from ops.errors import RefusedError
 
 Delete = Callable[..., Deletion | None]
 """Takes `dry_run`, and `force` where there is such a thing."""
@@ -30,11 +30,11 @@ def remove(delete: Delete, given: dict[str, Any]) -> None:
         delete(**flags)  # where force is needed, refused in words that name what is in the way
         would_go = msgspec.structs.replace(would_go, dry_run=False)
     if given["as_json"]:
-        show.as_json(would_go)
+        printing.as_json(would_go)
     else:
         _print(would_go)
     if would_go.needs_force:
-        show.note("this needs --force")
+        printing.note("this needs --force")
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -48,7 +48,7 @@ def _print(deletion: Deletion) -> None:
     lines = [f"{_named(deletion)} {said}"]
     for prefix, uses in (("", deletion.goes), ("used by ", deletion.used_by)):
         for use in uses:
-            lines += [f"  {prefix}{_counted(use)}", *(f"    {show.cell(name)}" for name in use.names)]
+            lines += [f"  {prefix}{_counted(use)}", *(f"    {printing.cell(name)}" for name in use.names)]
             if 0 < len(use.names) < use.count:
                 lines.append(f"    … and {use.count - len(use.names):,} more")
     sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -67,7 +67,7 @@ def _verb(deletion: Deletion) -> str:
 
 
 def _named(deletion: Deletion) -> str:
-    return f"{deletion.kind} {show.cell(deletion.id)}"
+    return f"{deletion.kind} {printing.cell(deletion.id)}"
 
 
 def _counted(use: Use) -> str:

@@ -14,13 +14,13 @@ from administration import Admin
 from administration import usage as library
 from administration.usage import MonthUsage, VerifiedUsage
 from contracts.admin_errors import NotFound
-from ops.admin import show
+from ops import printing
+from ops.admin.answers import show_answer, show_lines
 from ops.admin.api import ask
-from ops.admin.database import run
+from ops.admin.direct import run
 from ops.admin.options import AsJson
-from ops.admin.printing import show_answer, show_lines
-from ops.admin.progress import progress
 from ops.errors import SetupError
+from ops.printing import progress
 
 _Month = Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")]
 
@@ -50,14 +50,14 @@ def usage(
         return
     found = run(lambda admin: _verify(admin, account, month, mend=mend))
     if as_json:
-        show.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
+        printing.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
     else:
         show_verified(found)
     for one in found:
         for difference in one.differences:
-            show.note(
-                f"run {difference.trace_id}: {show.cell(difference.logged)} tokens in the log, "
-                f"{show.cell(difference.projected)} in the read model"
+            printing.note(
+                f"run {difference.trace_id}: {printing.cell(difference.logged)} tokens in the log, "
+                f"{printing.cell(difference.projected)} in the read model"
             )
     if not all(one.ok for one in found):
         sys.exit(1)
@@ -65,7 +65,7 @@ def usage(
 
 def show_verified(found: Sequence[VerifiedUsage]) -> None:
     """An account a line."""
-    show.things(found, "account_id logged projected cached runs mended")
+    printing.things(found, "account_id logged projected cached runs mended")
 
 
 def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
@@ -75,7 +75,7 @@ def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> No
         return
     found: MonthUsage = ask("GET /accounts/{account_id}/usage", account_id=account, **asked)
     if as_json:
-        show.as_json(found)
+        printing.as_json(found)
         return
     show_lines(found.lines)
     limit = "no limit" if found.limit is None else f"of {found.limit:,}"

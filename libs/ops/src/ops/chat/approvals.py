@@ -8,8 +8,8 @@ from typing import Any, Literal
 from prompt_toolkit import PromptSession
 
 from agentchat_client import Approval, AsyncAgentChat, Elicitation, InvalidRequest
-from ops.chat.safe import clean, compact, one_line
 from ops.chat.screen import Screen
+from ops.output import clean, compact, one_line
 
 _NAME, _LABEL, _LINK = 64, 200, 2048
 _TRUE, _FALSE = ("y", "yes", "true"), ("n", "no", "false")

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown
 from rich.segment import Segment
 
-from ops.chat.safe import clean
+from ops.output import clean
 
 # HTML is shown as the text it is: as HTML it would not be seen at all.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])

@@ -7,9 +7,9 @@ import sys
 import msgspec
 
 from agentchat_client import AgentChatError, AuthenticationFailed, Delta, Misconfigured
-from ops.chat.safe import clean, one_line
 from ops.chat.session import Session
 from ops.errors import StackError
+from ops.output import clean, one_line
 
 
 class Pipe:

@@ -15,10 +15,10 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
 from ops.chat.interrupts import Interrupts
-from ops.chat.safe import one_line
 from ops.chat.screen import Screen
 from ops.chat.session import Session
 from ops.chat.slash import COMMANDS, run
+from ops.output import one_line
 
 _FILE = "chat_history"
 _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ansigreen"})

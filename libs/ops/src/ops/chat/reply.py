@@ -21,10 +21,10 @@ from agentchat_client import (
 from agentchat_client.calls import Form
 from ops.chat.approvals import decide
 from ops.chat.interrupts import Interrupts, quiet_keyboard
-from ops.chat.safe import one_line
 from ops.chat.screen import Screen
 from ops.chat.session import Session
 from ops.chat.writing import Writing
+from ops.output import one_line
 
 _CANCEL_SECONDS = 8.0
 """A cancelled run's stream ends within a second; it is left when it does not."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from agentchat_client import Conversation, HistoryMessage, Source, ToolRun
 from ops.chat.markdown import Block
-from ops.chat.safe import clean, compact, one_line, pretty
+from ops.output import clean, compact, one_line, pretty
 
 _TITLE = 60
 _SNIPPET = 160

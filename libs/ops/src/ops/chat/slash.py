@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from agentchat_client import AgentChatError, Conversation
-from ops.chat.safe import clean, one_line
 from ops.chat.screen import Screen
 from ops.chat.session import Session
 from ops.errors import SetupError
+from ops.output import clean, one_line
 
 _LISTED = 15
 _SHOWN_MESSAGES = 4

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from ops.chat.markdown import Block, References, settled
-from ops.chat.safe import clean, compact, one_line
+from ops.output import clean, compact, one_line
 
 _SECONDS = 0.08
 _SHARE = 4

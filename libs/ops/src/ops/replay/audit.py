@@ -13,13 +13,13 @@ from conversations.chain import auditing, day_heads
 from conversations.chain.auditing import Audit, Scope
 from conversations.chain.day_heads import HeadDifference
 from conversations.event_store.log import Log
-from ops.admin import show
+from ops import printing
 from ops.admin.options import AsJson
-from ops.admin.progress import progress
+from ops.database import run
 from ops.errors import SetupError
 from ops.output import INTERRUPTED, counted
+from ops.printing import progress
 from ops.replay import signed_heads
-from ops.replay.database import run
 from ops.replay.exporting import ExportOptions, chosen_ids
 from ops.replay.signed_heads import AUDIT_KEY, SignedHead
 from runtime.postgres import Pool
@@ -95,7 +95,7 @@ def audit(
     options = _Options(conversations=chosen, account=account, first=first, last=last)
     report = _audited(options, _heads(against or (), public_keys or ()))
     if as_json:
-        show.as_json(report)
+        printing.as_json(report)
     else:
         _tell(report, whole=options.is_of_some)
     raise typer.Exit(0 if report.ok else 1)
@@ -228,4 +228,4 @@ def _tell_day(day: date, difference: HeadDifference | None) -> None:
 
 
 def _line(text: str) -> None:
-    sys.stdout.write(show.cell(text) + "\n")
+    sys.stdout.write(printing.cell(text) + "\n")

@@ -8,8 +8,8 @@ import typer.core
 import typer.main
 
 _FUNCTIONS = {
-    "rebuild": "rebuild:rebuild",
-    "verify": "verify:verify",
+    "rebuild": "read_models:rebuild",
+    "verify": "read_models:verify",
     "audit": "audit:app",
     "what-if": "what_if:what_if",
     "feed": "feed:feed",

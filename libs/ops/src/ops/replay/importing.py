@@ -13,9 +13,9 @@ from conversations.event_store.store import ConversationStore, open_store
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
 from conversations.transfer.moving import Names
-from ops.admin.progress import progress
+from ops.database import run
 from ops.errors import StackError
-from ops.replay.database import run
+from ops.printing import progress
 from runtime.postgres import Pool, connection
 
 

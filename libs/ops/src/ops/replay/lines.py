@@ -9,8 +9,8 @@ from rich.text import Text
 from contracts.events import ContextCompacted
 from contracts.values import Source, Usage
 from conversations.aggregate.calls import Call, CallApproval
-from ops.admin.show import console
-from ops.chat.safe import clean, compact, one_line
+from ops.output import clean, compact, one_line
+from ops.printing import console
 
 _INPUT, _OUTPUT = 400, 2000
 _ELICITED = {"approved": "answered", "denied": "declined"}

@@ -21,7 +21,7 @@ from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations import is_behind
 from conversations.projections.messages import find_message
 from conversations.queries.find_run import find_run
-from ops.replay.database import NoneSuchError
+from ops.database import NoneSuchError
 from runtime.postgres import Connection, Pool, connection
 
 _Config = dict[str, Any]

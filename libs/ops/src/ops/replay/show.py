@@ -10,11 +10,11 @@ from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log
 from conversations.queries.time_travel import Past, parse_version_or_time, past_of
-from ops.admin import show as printing
+from ops import printing
 from ops.admin.options import AsJson
-from ops.chat.safe import one_line
+from ops.database import NoneSuchError, run
 from ops.errors import SetupError
-from ops.replay.database import NoneSuchError, run
+from ops.output import one_line
 from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}

@@ -11,10 +11,10 @@ from contracts.text import escaped
 from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Run
 from conversations.queries.find_run import load_run
-from ops.admin.show import note
-from ops.chat.safe import one_line
-from ops.replay import database
-from ops.replay.database import NoneSuchError
+from ops import database
+from ops.database import NoneSuchError
+from ops.output import one_line
+from ops.printing import note
 
 
 class As(StrEnum):

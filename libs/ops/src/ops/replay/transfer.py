@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO
 import typer
 
 from contracts.ids import is_uuid
-from ops.admin import show
+from ops import printing
 from ops.admin.options import AsJson
 from ops.errors import SetupError, StackError
 from ops.output import counted, forget_stdout
@@ -50,8 +50,10 @@ def export(
     with _written(output) as file:
         done = write(wanted, file)
     for conversation_id, left in done.left.items():
-        show.note(f"conversation {conversation_id}: {left} events of a run that is under way were left out")
-    show.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
+        printing.note(
+            f"conversation {conversation_id}: {left} events of a run that is under way were left out"
+        )
+    printing.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
 
 
 def import_(
@@ -75,12 +77,12 @@ def import_(
     with _opened(file) as opened:
         done = bring_in(opened, _pairs("--account", accounts), _pairs("--agent", agents), dry_run=dry_run)
     for agent_id, count in done.unknown_agents.items():
-        show.note(
+        printing.note(
             f"agent {agent_id} of {counted(count, 'conversation')} is not here: other agents of the account "
             f"can go on; or name one by --agent {agent_id}=ID"
         )
     if as_json:
-        show.as_json(done)
+        printing.as_json(done)
         return
     would = "would be " if dry_run else ""
     sys.stdout.write(

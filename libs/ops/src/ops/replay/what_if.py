@@ -10,13 +10,12 @@ from administration.errors import outcomes
 from administration.values import Agent
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
-from ops.admin import database
+from ops.admin import direct
 from ops.admin.options import AsJson
-from ops.admin.progress import progress
-from ops.admin.show import note
 from ops.admin.sources import read_file
 from ops.errors import SetupError
 from ops.output import INTERRUPTED
+from ops.printing import note, progress
 from ops.replay import what_if_show
 from ops.replay.what_if_asking import Replay, WhatIfOptions, find_agent
 from ops.replay.what_if_choosing import ENDS, MOST, Choice, choose, ends_of, tags_of, time_of
@@ -135,7 +134,7 @@ def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[Compared]]:
                 replay = Replay(admin.need_bus(), Log(admin.pool), found, wanted)
                 return found, await replay.all(chosen, lambda: bar.advance(task))
 
-    return database.run(work, bus="needed")
+    return direct.run(work, bus="needed")
 
 
 def _prompt(path: str) -> str:

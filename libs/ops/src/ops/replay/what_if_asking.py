@@ -12,7 +12,7 @@ from contracts import subjects
 from contracts.admin_errors import NotFound
 from contracts.messages import WhatIf, WhatIfAnswered
 from conversations.event_store.log import Log
-from ops.admin.errors import RefusedError
+from ops.errors import RefusedError
 from ops.replay.what_if_choosing import Choice, Chosen, read
 from ops.replay.what_if_compare import Compared, compared
 from ops.replay.what_if_prices import Prices

@@ -10,8 +10,7 @@ from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter, sample_conversations
 from conversations.queries.time_travel import log_time
-from ops.admin.errors import RefusedError
-from ops.errors import SetupError
+from ops.errors import RefusedError, SetupError
 
 ENDS = ("completed", "failed", "cancelled")
 MOST = 10_000

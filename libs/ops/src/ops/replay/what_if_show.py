@@ -7,9 +7,8 @@ import msgspec
 from rich.text import Text
 
 from administration.values import Agent
-from ops.admin import show
-from ops.chat.safe import clean
-from ops.output import counted
+from ops import printing
+from ops.output import clean, counted
 from ops.replay.what_if_asking import WhatIfOptions
 from ops.replay.what_if_compare import Compared, Summary
 
@@ -21,7 +20,7 @@ _MESSAGE_CHARACTERS = 60
 def as_json(agent: Agent, summary: Summary, done: Sequence[Compared]) -> None:
     """One object; `runs` is a list with all that is known of each."""
     runs = [msgspec.structs.asdict(each) | {"diverges": each.diverges} for each in done]
-    show.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
+    printing.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
 
 
 def table(agent: Agent, summary: Summary, done: Sequence[Compared], wanted: WhatIfOptions) -> None:
@@ -31,14 +30,14 @@ def table(agent: Agent, summary: Summary, done: Sequence[Compared], wanted: What
         _tell_more(each)
     currency = wanted.prices.currency if wanted.prices is not None else ""
     sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
-    show.note("nothing was stored or published, and no limit was used; the model was called")
+    printing.note("nothing was stored or published, and no limit was used; the model was called")
 
 
 def runs(done: Sequence[Compared], *, priced: bool) -> None:
     """A run a line; its cost where there are prices."""
     kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
     rows = [_row(each) for each in done]
-    show.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    printing.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
 
 
 def _row(run: Compared) -> list[object]:
@@ -51,7 +50,7 @@ def _row(run: Compared) -> list[object]:
         _beside(f"{before.tokens:,}", f"{after.tokens:,}"),
         _beside(_money(before.cost), _money(after.cost)),
         _beside(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
-        show.cell(run.message[:_MESSAGE_CHARACTERS]),
+        printing.cell(run.message[:_MESSAGE_CHARACTERS]),
     ]
 
 
@@ -85,13 +84,13 @@ def _money(cost: float | None) -> str:
 def _tell_more(run: Compared) -> None:
     """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
     for call in run.missed:
-        show.note(f"run {run.trace_id}: the log holds no result of {call}; it was not called")
+        printing.note(f"run {run.trace_id}: the log holds no result of {call}; it was not called")
     if run.sources_missed:
-        show.note(f"run {run.trace_id}: the log holds no retrieval; it was answered without sources")
+        printing.note(f"run {run.trace_id}: the log holds no retrieval; it was answered without sources")
     if run.outcome != "completed":
-        show.note(f"run {run.trace_id}: {run.detail or run.outcome}")
+        printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
     if run.diff:
-        screen = show.console()
+        screen = printing.console()
         screen.print(Text(f"\nrun {run.trace_id}", "bold"))
         for line in run.diff.splitlines():
             screen.print(Text(clean(line), _STYLES.get(line[:1], "")), soft_wrap=True)

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ops.admin import show as printing
+from ops import printing
 from ops.admin.options import AsJson
-from ops.chat.safe import compact, one_line
-from ops.output import counted
-from ops.replay.database import run
+from ops.database import run
+from ops.output import compact, counted, one_line
 from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 from ops.replay.provenance import AgentVersion, Provenance, provenance_of
 

@@ -1,5 +1,7 @@
 """The embedded Postgres: its data folder is made whole or not at all, then served on loopback by password."""
 
+import asyncio
+import contextlib
 import os
 import pwd
 import shutil
@@ -7,22 +9,21 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-from ops.commands import run_command
 from ops.errors import SetupError, StartError
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
-from ops.process import Process
+from ops.process import Process, run_command
 from ops.secrets import login_password
 from ops.servers.files import postgres_install, server_environment, settings_file
 from ops.servers.identity import USERS, Identity, Other, identity, prefixed
-from ops.servers.leftovers import end_leftovers
 from ops.servers.logins import OWNER, SUPERUSER, Logins
 
 NAME = "postgres"
 DATABASE = "agentchat"
 _VERSION = "18"
 _FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
+_END_SECONDS = 5.0
 
 
 class Cluster:
@@ -170,3 +171,37 @@ def _real(path: Path) -> str:
 
 def _is_empty(folder: Path) -> bool:
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+async def end_leftovers(data: Path) -> None:
+    """End every server process on the data folder, then remove the lock file that they left."""
+    lock_file = data / "postmaster.pid"
+    if not lock_file.exists():
+        return
+    # The postmaster's children end by themselves once it is gone.
+    await _end(data, signal.SIGQUIT)
+    await _end(data, signal.SIGKILL)
+    lock_file.unlink(missing_ok=True)
+
+
+async def _end(data: Path, number: signal.Signals) -> None:
+    for pid in _server_processes(data):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            while _server_processes(data):  # noqa: ASYNC110 - they are not our children
+                await asyncio.sleep(0.02)
+
+
+def _server_processes(data: Path) -> list[int]:
+    """Every process of a Postgres server works in its data folder."""
+    import psutil
+
+    folder = os.path.realpath(data)
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.cwd() == folder and process.pid != os.getpid():
+                found.append(process.pid)
+    return found

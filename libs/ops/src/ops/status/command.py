@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ops import environment, record
-from ops.admin import show
+from ops import environment, printing, record
 from ops.errors import NotRunningError
 from ops.folder import RunFolder
 from ops.output import counted
@@ -78,12 +77,12 @@ def _print(found: Status, *, as_json: bool, clear: bool, lines: bool) -> None:
     if as_json and lines:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif as_json:
-        show.as_json(found)
+        printing.as_json(found)
     else:
         sys.stdout.write(_CLEAR if clear else "")
         _print_services(found.services)
         sys.stdout.write("\n")
-        sys.stdout.writelines(f"{name:<13}{show.cell(text)}\n" for name, text in _lines(found))
+        sys.stdout.writelines(f"{name:<13}{printing.cell(text)}\n" for name, text in _lines(found))
     sys.stdout.flush()
 
 
@@ -99,7 +98,7 @@ def _print_services(services: list[ServiceStatus]) -> None:
         ]
         for each in services
     ]
-    show.table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
+    printing.table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
 
 
 def _lines(found: Status) -> Iterator[tuple[str, str]]:

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from bus import Bus, BusUnavailable, EventSelection
-from ops import environment
-from ops.admin import show
-from ops.admin.errors import RefusedError
+from ops import environment, printing
 from ops.bus import connected
+from ops.errors import RefusedError
 from ops.output import forget_stdout
 from ops.tail import lines
 from ops.tail.filters import Filter
@@ -41,7 +40,7 @@ async def _tail(nats_url: str, wanted: Filter, *, json_too: bool) -> None:
 
 
 async def _print(bus: Bus, wanted: Filter, *, json_too: bool) -> None:
-    screen = show.console()
+    screen = printing.console()
     link = _Link()
     asked = EventSelection(
         account_id=wanted.account_id,
@@ -69,12 +68,12 @@ class _Link:
 
     def away(self, error: BusUnavailable) -> None:
         if not self._away:
-            show.note(f"NATS is away, waiting for it: {error}")
+            printing.note(f"NATS is away, waiting for it: {error}")
         self._away = True
 
     def is_back(self) -> None:
         if self._away:
-            show.note("NATS is back")
+            printing.note("NATS is back")
         self._away = False
 
 
@@ -90,7 +89,9 @@ async def _check(bus: Bus, wanted: Filter) -> None:
             reach = f"EVENTS ends at {end.position:,}" if end.position else "EVENTS is empty"
             raise RefusedError(f"there is no position {wanted.start:,} yet: {reach}", 2)
         if wanted.start < oldest:
-            show.note(f"EVENTS begins at position {oldest:,}; `agentchat replay feed` brings older events")
+            printing.note(
+                f"EVENTS begins at position {oldest:,}; `agentchat replay feed` brings older events"
+            )
 
 
 def _nats_url(environ: Mapping[str, str]) -> str:

@@ -10,8 +10,7 @@ from contracts import events
 from contracts.feed import FeedEvent
 from conversations.errors import UnreadableEvent
 from conversations.event_store.mapper import event_of
-from ops.chat.safe import clean, compact, one_line
-from ops.output import counted
+from ops.output import clean, compact, counted, one_line
 
 _SHORT = 8
 _NAME_WIDTH = max(len(cls.__name__) for cls in events.EVENTS)

@@ -8,10 +8,10 @@ import typer
 from administration import Admin
 from administration.reseal import Resealed
 from administration.reseal import reseal as seal_anew
-from ops.admin import show
-from ops.admin.database import run
+from ops import printing
+from ops.admin.direct import run
 from ops.admin.options import AsJson
-from ops.admin.progress import progress
+from ops.printing import progress
 
 
 def reseal(
@@ -25,11 +25,11 @@ def reseal(
     """
     found = run(lambda admin: _reseal(admin, dry_run=dry_run))
     for value in found.unopened:
-        show.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
+        printing.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
     for endpoint in found.unopened_endpoints:
-        show.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
+        printing.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
     if as_json:
-        show.as_json(found)
+        printing.as_json(found)
     else:
         verb = "would be sealed" if dry_run else "sealed"
         unopened = len(found.unopened) + len(found.unopened_endpoints)

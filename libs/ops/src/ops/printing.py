@@ -1,4 +1,4 @@
-"""What a command prints: a table, one thing's fields, or JSON. Names are text of others: see `chat.safe`."""
+"""What a command prints: a table, one thing's fields, JSON, or a progress bar. Text of others is cleaned."""
 
 import json
 import sys
@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from contracts import http
-from ops.chat.safe import clean, one_line
+from ops.output import clean, one_line
 
 _UNBOUND = 10_000
 """Columns for what is read by a program: a table is never wrapped there."""
@@ -163,3 +164,24 @@ def console(*, stderr: bool = False) -> Console:
         stream.reconfigure(errors="replace")
     width = None if stream.isatty() else _UNBOUND
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
+
+
+def progress(verb: str) -> Progress:
+    """Drawn on a terminal only."""
+    screen = console(stderr=True)
+    return Progress(
+        TextColumn(verb),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=screen,
+        transient=True,
+        disable=not screen.is_terminal,
+    )
+
+
+def warn(bar: Progress, text: str) -> None:
+    """Above the bar where there is one."""
+    line: Any = f"agentchat: {one_line(text, 1000)}"
+    bar.console.print(line, soft_wrap=True)

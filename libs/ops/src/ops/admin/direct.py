@@ -15,7 +15,7 @@ from administration.reading import read_json
 from administration.route import Route
 from bus import Bus, BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
-from contracts.admin_errors import AdminError
+from contracts.admin_errors import AdminError, Invalid
 from directory.secrets import sealer_of
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.vectors import usable
@@ -23,11 +23,10 @@ from knowledge.settings import EmbedderSettings
 from limits import Limiter
 from ops import environment
 from ops.admin.api import ADMIN_URL, Arguments, actor
-from ops.admin.errors import RefusedError, refused
 from ops.bus import connected
 from ops.database import DATABASE_URL, failures_in_one_line, reached
 from ops.environment import Environment, given
-from ops.errors import NotRunningError, SetupError
+from ops.errors import NotRunningError, RefusedError, SetupError
 from ops.secrets import Secrets
 from ops.servers import nats
 from runtime.postgres import open_pool
@@ -67,7 +66,7 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no") -> T:
         with failures_in_one_line():
             return asyncio.run(_run(work, found, bus))
     except AdminError as error:
-        raise refused(error) from None
+        raise _refused(error) from None
     except BusUnavailable as error:
         raise RefusedError(f"NATS does not answer: {error}") from None
     except SettingsError as error:
@@ -82,7 +81,12 @@ async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
             arguments = arguments | {route.body_argument: read_json(route.body, body)}
         return await route.call(admin, **arguments)
     except AdminError as error:
-        raise refused(error) from None
+        raise _refused(error) from None
+
+
+def _refused(error: AdminError) -> RefusedError:
+    """With exit code 2 where the command itself has to be different."""
+    return RefusedError(str(error), 2 if isinstance(error, Invalid) else 1)
 
 
 def find(environ: Mapping[str, str]) -> Servers:

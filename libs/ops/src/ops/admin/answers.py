@@ -25,7 +25,7 @@ from conversations.queries.finding_conversations import FoundConversation
 from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Reasons
 from knowledge.search.passages import Passage
-from ops.admin import show
+from ops import printing
 
 _COLUMNS: dict[type, str] = {
     Account: "id name plan disabled created_at",
@@ -50,13 +50,13 @@ def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
     """False where what was asked about is not well."""
     well = answer.ok if isinstance(answer, AgentCheck) else True
     if json_too:
-        show.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
+        printing.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
     elif kind in _BY_TYPE:
         _BY_TYPE[kind](answer)
     elif isinstance(answer, tuple):
-        show.things(answer, _COLUMNS.get(kind, ""))
+        printing.things(answer, _COLUMNS.get(kind, ""))
     else:
-        show.thing(answer)
+        printing.thing(answer)
     return well
 
 
@@ -71,29 +71,29 @@ def show_lines(lines: Sequence[UsageLine]) -> None:
         ]
         for line in lines
     ]
-    show.table(headings, rows)
+    printing.table(headings, rows)
 
 
 def _issued(issued: IssuedKey) -> None:
-    show.note(f"key {issued.id} {issued.name!r} of account {issued.account_id}; it is shown this once:")
+    printing.note(f"key {issued.id} {issued.name!r} of account {issued.account_id}; it is shown this once:")
     sys.stdout.write(issued.key + "\n")
     sys.stdout.flush()
 
 
 def _passages(found: Sequence[Passage]) -> None:
-    show.things([passage.source for passage in found], "index score title snippet")
+    printing.things([passage.source for passage in found], "index score title snippet")
 
 
 def _explanation(found: Explanation) -> None:
     """What the question came to, then each passage with its reasons."""
-    show.things(found.words, "word weight passages")
+    printing.things(found.words, "word weight passages")
     for phrase in found.phrases:
-        sys.stdout.write(f'together: "{show.cell(phrase)}"\n')
-    meaning = f"{found.by_meaning} by {show.cell(found.embedder)}" if found.embedder else "no embedder"
+        sys.stdout.write(f'together: "{printing.cell(phrase)}"\n')
+    meaning = f"{found.by_meaning} by {printing.cell(found.embedder)}" if found.embedder else "no embedder"
     sys.stdout.write(f"\nfound: {found.by_text} by full text, {meaning}\n")
     for each in found.found:
         source = each.passage.source
-        sys.stdout.write(f"\n{source.index}. {show.cell(source.title)}  score {source.score:.3g}\n")
+        sys.stdout.write(f"\n{source.index}. {printing.cell(source.title)}  score {source.score:.3g}\n")
         sys.stdout.writelines(f"   {line}\n" for line in _reasons(each))
 
 
@@ -103,8 +103,8 @@ def _reasons(each: Reasons) -> Iterator[str]:
     if each.place_by_meaning is not None:
         yield f"embeddings: place {each.place_by_meaning}"
     words = [f"{word} (title)" if word in each.in_title else word for word in each.words]
-    yield f"holds: {show.cell(', '.join(words)) or 'none of the words'}"
-    yield show.cell(each.passage.source.snippet)
+    yield f"holds: {printing.cell(', '.join(words)) or 'none of the words'}"
+    yield printing.cell(each.passage.source.snippet)
 
 
 def _audit(found: Sequence[AuditRow]) -> None:
@@ -112,22 +112,24 @@ def _audit(found: Sequence[AuditRow]) -> None:
         [row.at, row.actor, f"{row.action} {row.kind}", row.subject, _change(row.before, row.after)]
         for row in found
     ]
-    show.table(["WHEN", "WHO", "WHAT", "SUBJECT ID", "CHANGE"], rows)
+    printing.table(["WHEN", "WHO", "WHAT", "SUBJECT ID", "CHANGE"], rows)
 
 
 def _change(before: object, after: object) -> str:
     """The fields that differ, or the whole row where it came or went."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
-        return show.cell(after if before is None else before)
+        return printing.cell(after if before is None else before)
     pairs = {name: (before.get(name), after.get(name)) for name in before | after}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    return "; ".join(f"{name}: {show.cell(old)} → {show.cell(new)}" for name, (old, new) in changed.items())
+    return "; ".join(
+        f"{name}: {printing.cell(old)} → {printing.cell(new)}" for name, (old, new) in changed.items()
+    )
 
 
 def _check(found: AgentCheck) -> None:
     if found.servers:
-        show.things(found.servers)
-    show.things([found.provider])
+        printing.things(found.servers)
+    printing.things([found.provider])
 
 
 _BY_TYPE: dict[type, Callable[[Any], None]] = {
