@@ -113,9 +113,9 @@ def test_a_task_that_is_cancelled_as_its_answer_comes_ends() -> None:
 def test_a_process_that_is_ready_does_not_stand_still_to_look_through_its_heap() -> None:
     body = """
     import gc
-    from runtime.health import Health, serve_health
+    from runtime.health import HealthChecks, serve_health
     full = []
-    async with serve_health(Health({}), "127.0.0.1", 0):
+    async with serve_health(HealthChecks({}), "127.0.0.1", 0):
         gc.callbacks.append(lambda phase, about: full.append(phase) if about["generation"] == 2 else None)
         kept = [[] for _ in range(300_000)]
     assert not full, "a full look at the heap for new objects alone"

@@ -110,7 +110,7 @@ class SimTools(Server):
 
 
 class SimToolServer:
-    """A runner's way to the tool server; what stands for `tool_runner.servers.pool.Server`."""
+    """A runner's way to the tool server; what stands for `tool_runner.servers.pool.ToolServer`."""
 
     secrets: tuple[str, ...] = ()
     protocol_version = "1"
