@@ -199,7 +199,7 @@ def _tell(report: _Report, *, whole: bool) -> None:
     say.append(f"{counted(len(found.erased), 'conversation')} erased")
     if unproved := sum(not each.proved for each in found.erased):
         say.append(f"{unproved:,} of them without proof of what was erased")
-    say.append("the chain is broken" if found.broken else "every link holds")
+    say.append("the chain is broken" if found.broken else "hash chain OK")
     _line("; ".join(say))
     if whole:
         for conversation_id, version in found.later.items():
@@ -217,7 +217,7 @@ def _tell(report: _Report, *, whole: bool) -> None:
 
 def _tell_day(day: date, difference: HeadDifference | None) -> None:
     if difference is None:
-        _line(f"{day}: the log leads through its head")
+        _line(f"{day}: OK: the log matches the signed hash of the day")
         return
     _line(f"{day}: {difference.reason}")
     for conversation_id in difference.conversations[:_MOST_NAMED]:
