@@ -7,14 +7,13 @@ event is what each projection's `changes` gives, over the library's connection.
 import time
 from typing import Any
 
-from eventsourcing.application import Application
-from eventsourcing.persistence import Mapper, StoredEvent, Tracking
+from eventsourcing.persistence import Tracking
 from eventsourcing.postgres import PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 from psycopg.conninfo import conninfo_to_dict
 
-from contracts import events
-from conversations.event_store import mapper
+from contracts import events, wire
+from conversations.application import DATABASE_URL, ConversationLog
 from conversations.projections.projection import LoggedFact
 from conversations.projections.registry import PROJECTIONS
 
@@ -25,31 +24,14 @@ _TOPICS = tuple(events.tag_of(cls) for cls in events.EVENTS if any(cls in each.t
 def seconds_for(database_url: str, position: int) -> float:
     """How long the runner takes from the log's beginning to `position`, into the live tables."""
     with ProjectionRunner(
-        application_class=_Log,
+        application_class=ConversationLog,
         projection_class=_Views,
         view_class=_Tables,
-        env=_environment(database_url),
+        env=_environment(database_url) | {DATABASE_URL: database_url},
     ) as runner:
         began = time.monotonic()
         runner.wait(position, timeout=_SECONDS)
         return time.monotonic() - began
-
-
-class _TaggedMapper(Mapper[str]):
-    """Our tags and JSON in place of class paths."""
-
-    def to_domain_event(self, stored_event: StoredEvent) -> Any:
-        event = mapper.event_of(stored_event.topic, stored_event.state)
-        return str(stored_event.originator_id), event, len(stored_event.state)
-
-
-class _Log(Application[str]):
-    """Our table by the library's naming: the name and `_events`."""
-
-    name = "conversation"
-
-    def construct_mapper(self) -> Mapper[str]:
-        return self.factory.mapper(self.construct_transcoder(), mapper_class=_TaggedMapper)
 
 
 class _Tables(PostgresTrackingRecorder):
@@ -79,17 +61,14 @@ class _Views(Projection[_Tables]):
     topics = _TOPICS
 
     def process_event(self, domain_event: Any, tracking: Tracking) -> None:
-        conversation_id, event, size = domain_event
-        self.view.take(conversation_id, event, tracking, size)
+        size = len(wire.encode(domain_event.event))
+        self.view.take(domain_event.originator_id, domain_event.event, tracking, size)
 
 
 def _environment(database_url: str) -> dict[str, str]:
     given = conninfo_to_dict(database_url)
     return {
         "PERSISTENCE_MODULE": "eventsourcing.postgres",
-        "ORIGINATOR_ID_TYPE": "text",
-        "POSTGRES_ORIGINATOR_ID_TYPE": "text",
-        "CONVERSATION_CREATE_TABLE": "n",
         "POSTGRES_DBNAME": str(given["dbname"]),
         "POSTGRES_HOST": str(given["host"]),
         "POSTGRES_PORT": str(given["port"]),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psycopg
 from msgspec.structs import replace
 
 from contracts import events
@@ -175,3 +176,24 @@ def request(word: str = "a", **more: Any) -> ChatRequested:
         "deadline": LATER,
     }
     return ChatRequested(**facts | more)
+
+
+ERASED = events.ConversationErased(trace_id=trace("z"), at=LATER, account_id=ACCOUNT)
+
+
+def described(number: int) -> list[events.Event]:
+    """So many changes of the title."""
+    return [
+        events.ConversationDescribed(trace_id=trace(str(each)), at=AT, title=f"title {each}", metadata={})
+        for each in range(number)
+    ]
+
+
+def make_unreadable(database_url: str, conversation_id: str, through: int) -> None:
+    """What is stored of a conversation up to a version can be decoded by nobody."""
+    with psycopg.connect(database_url) as owner:
+        owner.execute(
+            "UPDATE conversation_events SET state = '{}'"
+            " WHERE originator_id = %s AND originator_version <= %s AND topic <> 'run_started.v1'",
+            [conversation_id, through],
+        )

@@ -1,6 +1,7 @@
 """A Postgres of a test's own, which it may freeze, stop and start again."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Sequence
@@ -53,7 +54,8 @@ class PostgresServer:
 
     def thaw(self) -> None:
         for process in self._processes():
-            process.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def _processes(self) -> list[psutil.Process]:
         assert self._process is not None

@@ -10,7 +10,7 @@ import pytest
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
-from conversations.chain.auditing import Audit, BrokenChain, Scope, audit
+from conversations.chain.auditing import Audit, Scope, audit
 from conversations.chain.day_heads import compare, head_of
 from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
 from conversations.errors import VersionConflict
@@ -18,10 +18,8 @@ from conversations.event_store.feed_reader import fed_before
 from conversations.event_store.log import Log
 from conversations.event_store.mapper import stored
 from conversations.event_store.store import ConversationStore, open_store
-from conversations.migrations import STEPS, migrate
 from ops import access
-from runtime import migrations
-from runtime.postgres import Pool, acting_as, open_pool
+from runtime.postgres import Pool, acting_as
 from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
 
 pytestmark = pytest.mark.requirement("AUDIT")
@@ -95,7 +93,7 @@ async def test_every_event_carries_a_hash_over_its_content_and_its_predecessors(
         assert row[0] == link_of(link, *row[1:])
         link = row[0]
     found = await audited(pool, log, thread)
-    assert (found.events, found.unchained, found.broken) == (len(rows), 0, [])
+    assert (found.events, found.broken) == (len(rows), [])
 
 
 @pytest.mark.parametrize(
@@ -428,36 +426,6 @@ async def test_a_part_of_the_log_is_audited_in_pages_of_any_size(
     assert [(each.conversation_id, each.position) for each in found.broken] == [(thread, head - 1)]
 
 
-async def test_events_from_before_the_chain_are_told_and_read_as_before(database_url: str) -> None:
-    async with migrations.migrating(database_url) as conn:
-        await migrations.apply(conn, "conversations", STEPS[:_CHAIN_STEP])
-    old, gone_on_with, erased = new_id(), new_id(), new_id()
-    async with open_store(database_url) as store:
-        for each in (old, gone_on_with, erased):
-            await store.append(Conversation(conversation_id=each), [began(), asked("a"), started("a")])
-    await migrate(database_url)
-    async with open_store(database_url) as store, open_pool(database_url) as pool:
-        log = Log(pool)
-        unchained = await audit(pool, log, Scope(last=await log.head()))
-        assert (unchained.chained_from, unchained.unchained, unchained.broken) == (None, 9, [])
-        await store.append(await store.load(gone_on_with), [asked("b"), started("b")])
-        await store.append(await store.load(erased), [_ERASED])
-        found = await audit(pool, log, Scope(last=await log.head()))
-        assert (found.chained_from, found.unchained, found.events) == (10, 6, 9)
-        assert found.broken == []
-        assert found.later == {gone_on_with: 4}
-        assert [each.conversation_id for each in found.erased] == [erased]
-        Database(database_url).tamper(old, "DELETE FROM conversation_events WHERE notification_id = 2")
-        found = await audit(pool, log, Scope(last=await log.head()))
-        (broken,) = found.broken
-        assert broken == BrokenChain(
-            conversation_id=old,
-            version=3,
-            position=3,
-            reason="the event before it, version 2, is missing",
-        )
-
-
 def _put_in(
     database: Database, thread: str, version: int, position: int, *, previous: bytes, salted: bool
 ) -> None:
@@ -492,4 +460,3 @@ _WAITING = (
     "SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database"
     " WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()"
 )
-_CHAIN_STEP = next(number for number, step in enumerate(STEPS) if "FUNCTION chain_event()" in step)

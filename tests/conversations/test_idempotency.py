@@ -1,7 +1,6 @@
 """Idempotency keys: one run for each, whoever asks, and whatever dies between the claim and the run."""
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Sequence
 
@@ -10,7 +9,6 @@ import pytest
 from contracts.events import ConversationErased
 from contracts.ids import new_id
 from contracts.messages import ChatRequested
-from conversations.claims import idempotency
 from conversations.claims.idempotency import (
     Claim,
     KeyConflict,
@@ -25,10 +23,8 @@ from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import VersionConflict
 from conversations.event_store.store import ConversationStore
 from conversations.leases.waiting_line import WaitingLine
-from conversations.migrations import STEPS
 from conversations.queries.find_run import find_run
-from runtime.migrations import apply, migrating
-from runtime.postgres import Pool, connection, open_pool
+from runtime.postgres import Pool, connection
 from tests.conversations.given import trace
 from tests.gateway.stored import AT, ended, write
 
@@ -225,24 +221,6 @@ async def test_a_row_holds_neither_its_key_nor_a_hash_to_try_messages_on(claims:
         rows = await (await conn.execute(query, [accounts])).fetchall()
     assert not any("canary" in text for text, _ in rows)
     assert len({b"asked", *(stored for _, stored in rows)}) == 3
-
-
-async def test_keys_of_before_they_were_hashed_are_known(database_url: str) -> None:
-    account, first = new_id(), _trace()
-    async with migrating(database_url) as conn:
-        await apply(conn, "conversations", STEPS[: STEPS.index(idempotency.HASHED)])
-        await conn.execute(
-            "INSERT INTO idempotency_keys VALUES (%s, 'k', 'body', %s, 'c', 1, clock_timestamp())",
-            [account, first],
-        )
-        await apply(conn, "conversations", STEPS)
-    async with open_pool(database_url) as pool, contextlib.aclosing(Claims(pool)) as claims:
-        again = await _claim(claims, account)
-        assert again.publication == 2
-        assert again.trace_id == first
-        assert again.conversation_id == "c"
-        with pytest.raises(KeyConflict):
-            await _claim(claims, account, body=b"other")
 
 
 @pytest.mark.requirement("CANCEL-HTTP")

@@ -42,11 +42,6 @@ CREATE TABLE erasure_pieces (
 CREATE INDEX erasure_pieces_due_idx ON erasure_pieces (due_at);
 GRANT SELECT, UPDATE, DELETE ON erasure_pieces TO agentchat_service;
 
-ALTER TABLE erased_links ADD COLUMN piece integer NOT NULL DEFAULT 0;
-ALTER TABLE erased_links DROP CONSTRAINT erased_links_pkey, ADD PRIMARY KEY (conversation_id, piece);
-DROP TRIGGER chain_keeps_erased_links ON conversation_events;
-DROP FUNCTION chain_keeps_erased_links();
-
 CREATE FUNCTION delete_newest_events(
     conversation text, tombstone bigint, before bigint, number integer, most integer
 ) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -89,19 +84,23 @@ BEGIN
 END $$;
 REVOKE ALL ON FUNCTION delete_newest_events(text, bigint, bigint, integer, integer) FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION erase_earlier_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION erase_earlier_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     lowest bigint := public.delete_newest_events(
         NEW.originator_id, NEW.notification_id, NEW.originator_version, 0, {FIRST_PIECE});
 BEGIN
+    DELETE FROM public.conversation_snapshots WHERE originator_id = NEW.originator_id;
     IF lowest IS NOT NULL THEN
         INSERT INTO public.unfinished_erasures (conversation_id, version, position, below)
         VALUES (NEW.originator_id, NEW.originator_version, NEW.notification_id, lowest);
     END IF;
     RETURN NULL;
 END $$;
+REVOKE ALL ON FUNCTION erase_earlier_events() FROM PUBLIC;
+CREATE TRIGGER erase_earlier_events AFTER INSERT ON conversation_events
+    FOR EACH ROW WHEN (NEW.topic = 'conversation_erased.v1') EXECUTE FUNCTION erase_earlier_events();
 
 CREATE FUNCTION erase_piece() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp

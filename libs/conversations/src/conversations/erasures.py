@@ -26,17 +26,14 @@ CREATE TABLE erasures (
     positions bigint[] NOT NULL,
     trace_ids text[] NOT NULL,
     passes integer NOT NULL DEFAULT 0,
-    due_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    due_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    forgotten integer NOT NULL DEFAULT 0
 );
 CREATE INDEX erasures_due_idx ON erasures (due_at);
 GRANT SELECT, UPDATE, DELETE ON erasures TO agentchat_service;
 
 CREATE INDEX conversation_events_erased_idx ON conversation_events (originator_id)
  WHERE topic = 'conversation_erased.v1';
-ALTER TABLE conversation_events SET (
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_scale_factor = 0
-);
 
 CREATE FUNCTION refuse_events_after_erasure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -51,32 +48,7 @@ END $$;
 CREATE TRIGGER refuse_events_after_erasure AFTER INSERT ON conversation_events
     REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_events_after_erasure();
-
-CREATE FUNCTION erase_earlier_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    EXECUTE format($sql$
-        WITH gone AS (
-            DELETE FROM %1$I.conversation_events
-             WHERE originator_id = $1 AND originator_version < $2
-            RETURNING notification_id, encode(substr(state, 1, 256), 'escape') AS start
-        )
-        INSERT INTO %1$I.erasures (conversation_id, position, positions, trace_ids)
-        SELECT $1, $3,
-               coalesce(array_agg(notification_id ORDER BY notification_id), '{}'),
-               coalesce(array_agg(DISTINCT trace_id) FILTER (WHERE trace_id IS NOT NULL), '{}')
-          FROM gone, substring(start FROM '"trace_id":"([^"]+)"') AS trace_id
-    $sql$, TG_TABLE_SCHEMA)
-    USING NEW.originator_id, NEW.originator_version, NEW.notification_id;
-    RETURN NULL;
-END $$;
-REVOKE ALL ON FUNCTION erase_earlier_events() FROM PUBLIC;
-CREATE TRIGGER erase_earlier_events AFTER INSERT ON conversation_events
-    FOR EACH ROW WHEN (NEW.topic = 'conversation_erased.v1') EXECUTE FUNCTION erase_earlier_events();
 """
-
-PROGRESS = "ALTER TABLE erasures ADD COLUMN forgotten integer NOT NULL DEFAULT 0"
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -111,7 +83,8 @@ async def forget_rows(pool: Pool, erasure: Erasure) -> None:
     async with connection(pool) as conn, conn.transaction():
         for statement in _BY_TRACE:
             await conn.execute(statement, [erasure.trace_ids])
-        await conn.execute("DELETE FROM parked_events WHERE conversation_id = %s", [conversation_id])
+        for statement in _BY_CONVERSATION:
+            await conn.execute(statement, [conversation_id])
     more = erasure.piece == 0
     while more:
         async with connection(pool) as conn, conn.transaction():
@@ -173,4 +146,9 @@ _BY_TRACE = (
     "DELETE FROM run_leases WHERE trace_id = ANY(%s)",
     "DELETE FROM run_requests WHERE trace_id = ANY(%s)",
     "DELETE FROM waiting_line WHERE trace_id = ANY(%s)",
+)
+
+_BY_CONVERSATION = (
+    "DELETE FROM parked_events WHERE conversation_id = %s",
+    "DELETE FROM conversation_snapshots WHERE originator_id = %s",
 )

@@ -8,21 +8,12 @@ and append, never change or remove. After ConversationErased the conversation's 
 
 from conversations import compacted_erasures, erased_rows, erasures, unfinished_forks
 from conversations.chain import links
-from conversations.claims import idempotency, tries
-from conversations.event_store import appending, feed_reader
-from conversations.leases import abandoned_runs, availability, waiting_line
-from conversations.projections import (
-    approvals,
-    conversations,
-    follower,
-    messages,
-    open_runs,
-    runs,
-    shadow,
-    storage,
-    tools,
-    usage,
-)
+from conversations.claims import idempotency
+from conversations.database import VISIBLE_TEXT
+from conversations.event_store import appending, feed_reader, snapshots
+from conversations.leases import abandoned_runs, availability
+from conversations.projections import follower, shadow
+from conversations.projections.registry import PROJECTIONS
 from conversations.queries import find_run, finding_approvals, shown_history, unlisted
 from runtime import migrations
 
@@ -32,15 +23,17 @@ CREATE TABLE conversation_events (
     originator_version bigint NOT NULL,
     topic text,
     state bytea,
-    notification_id bigserial,
+    notification_id bigint NOT NULL,
+    hash bytea,
     PRIMARY KEY (originator_id, originator_version)
 ) WITH (
     autovacuum_enabled = true,
-    autovacuum_vacuum_threshold = 100000000,
-    autovacuum_vacuum_scale_factor = 0.5,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_scale_factor = 0,
     autovacuum_analyze_threshold = 1000,
     autovacuum_analyze_scale_factor = 0.01
 );
+CREATE SEQUENCE conversation_events_notification_id_seq OWNED BY conversation_events.notification_id;
 CREATE UNIQUE INDEX conversation_events_notification_id_idx ON conversation_events (notification_id);
 CREATE TYPE stored_event_text AS (
     originator_id text, originator_version bigint, topic text, state bytea
@@ -48,6 +41,13 @@ CREATE TYPE stored_event_text AS (
 GRANT SELECT, INSERT ON conversation_events TO agentchat_service;
 GRANT USAGE ON SEQUENCE conversation_events_notification_id_seq TO agentchat_service;
 """
+
+_READABLE = f"""
+CREATE VIEW readable_conversation_events AS
+SELECT originator_id, originator_version, topic, state, notification_id FROM conversation_events
+ WHERE {VISIBLE_TEXT};
+GRANT SELECT ON readable_conversation_events TO agentchat_service;
+"""  # noqa: S608 - a constant
 
 _LEASES = """
 CREATE TABLE run_leases (
@@ -61,75 +61,41 @@ CREATE TABLE waiting_line (
     conversation_id text NOT NULL,
     place bigint GENERATED ALWAYS AS IDENTITY,
     worker text NOT NULL,
-    expires_at timestamptz NOT NULL
+    expires_at timestamptz NOT NULL,
+    account_id text
 );
 CREATE INDEX waiting_line_conversation_idx ON waiting_line (conversation_id, place);
+CREATE INDEX waiting_line_account_idx ON waiting_line (account_id);
 GRANT SELECT, INSERT, UPDATE, DELETE ON run_leases, waiting_line TO agentchat_service;
 """
 
-_DERIVED = "\n".join(
+BASELINE = "\n".join(
     (
-        follower.TABLES,
-        conversations.FIRST_TABLES,
-        messages.PROJECTION.tables,
-        open_runs.PROJECTION.tables,
+        _EVENTS,
+        _LEASES,
+        snapshots.TABLES,
+        availability.TABLES,
         abandoned_runs.TABLES,
+        unfinished_forks.TABLES,
+        links.TABLES,
+        erasures.TABLES,
+        erased_rows.TABLES,
+        _READABLE,
+        find_run.TABLES,
+        shown_history.FUNCTION,
+        finding_approvals.FUNCTION,
+        idempotency.TABLES,
+        feed_reader.TABLES,
+        appending.FUNCTION,
+        follower.TABLES,
+        *(projection.tables for projection in PROJECTIONS),
+        shadow.TABLES,
+        compacted_erasures.TABLES,
     )
 )
+"""All tables as release 0.9.0 has them."""
 
-# Each statement that appends prepares the expressions of the table's indexes again, and parses a function in
-# SQL to see whether it can be inlined, which convert_from forbids: a seventh of an append's time.
-_INDEXED_FIELDS = "\n".join(
-    f"""
-CREATE OR REPLACE FUNCTION {function}(state bytea) RETURNS text
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> '{field}'; END $$;
-"""
-    for function, field in (
-        ("trace_of_event", "trace_id"),
-        ("shown_with_event", "shown_sha256"),
-        ("approval_of_event", "approval_id"),
-    )
-)
-
-STEPS = (
-    _EVENTS,
-    _LEASES,
-    _DERIVED,
-    erasures.TABLES,
-    usage.PROJECTION.tables,
-    find_run.INDEX,
-    idempotency.TABLES,
-    runs.PROJECTION.tables,
-    tools.PROJECTION.tables,
-    shadow.TABLES,
-    feed_reader.TABLES,
-    erasures.PROGRESS,
-    idempotency.HASHED,
-    find_run.ENDS,
-    waiting_line.ACCOUNTS,
-    availability.TABLES,
-    shadow.OWNED,
-    shadow.KEPT,
-    shown_history.FUNCTION,
-    tries.COLUMNS,
-    appending.FUNCTION,
-    conversations.DESCRIBED,
-    finding_approvals.FUNCTION,
-    approvals.PROJECTION.tables,
-    shadow.APPROVALS,
-    conversations.FORKED,
-    _INDEXED_FIELDS,
-    links.TABLES,
-    find_run.OPEN,
-    links.DRAWN,
-    erased_rows.TABLES,
-    find_run.OPEN_AND_VISIBLE,
-    unfinished_forks.TABLES,
-    storage.PROJECTION.tables,
-    shadow.STORAGE,
-    compacted_erasures.TABLES,
-)
+STEPS = (BASELINE,)
 
 
 async def migrate(database_url: str) -> None:
@@ -138,9 +104,5 @@ async def migrate(database_url: str) -> None:
         await migrations.apply(conn, "conversations", STEPS)
     await migrations.build_indexes(
         database_url,
-        shown_history.INDEXES
-        | unlisted.INDEXES
-        | finding_approvals.INDEXES
-        | conversations.INDEXES
-        | compacted_erasures.INDEXES,
+        shown_history.INDEXES | unlisted.INDEXES | finding_approvals.INDEXES | compacted_erasures.INDEXES,
     )

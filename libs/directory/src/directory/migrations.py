@@ -12,7 +12,8 @@ CREATE TABLE plans (
     concurrent_runs integer CHECK (concurrent_runs > 0),
     tokens_per_month bigint CHECK (tokens_per_month >= 0),
     form2_streaming boolean NOT NULL,
-    max_message_bytes integer CHECK (max_message_bytes > 0)
+    max_message_bytes integer CHECK (max_message_bytes > 0),
+    storage_bytes bigint CHECK (storage_bytes >= 0)
 );
 CREATE TABLE accounts (
     account_id text PRIMARY KEY,
@@ -31,7 +32,8 @@ CREATE TABLE api_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     rotated_at timestamptz,
     revoked_at timestamptz,
-    last_used_at timestamptz
+    last_used_at timestamptz,
+    disabled_at timestamptz
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
 CREATE TABLE agents (
@@ -42,7 +44,7 @@ CREATE TABLE agents (
     disabled_at timestamptz
 );
 CREATE INDEX agents_by_account ON agents (account_id);
--- A version never changes. What the door asks for on every request stands in columns of its own, so that a
+-- A version never changes. What the gateway reads for every request stands in columns of its own, so that a
 -- long system prompt is not read for it. `json`, not `jsonb`: a schema's properties keep their order.
 CREATE TABLE agent_versions (
     agent_id text NOT NULL REFERENCES agents ON DELETE CASCADE,
@@ -68,63 +70,31 @@ CREATE TABLE audit_log (
     before json,
     after json
 );
-CREATE INDEX audit_log_by_subject ON audit_log (kind, subject);
+CREATE INDEX audit_log_by_actor ON audit_log (actor, id);
+CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
+CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
 """
 
+# Whoever adds to the audit log chooses neither its place nor its time.
 _GRANTS = """
 GRANT SELECT, INSERT, UPDATE, DELETE ON plans, accounts, api_keys, agents TO agentchat_service;
 GRANT SELECT, INSERT, UPDATE (provider_key, mcp_headers) ON agent_versions TO agentchat_service;
-GRANT SELECT, INSERT ON audit_log TO agentchat_service;
+GRANT SELECT, INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
 """
 
 # Once, so that a plan that was changed or deleted stays so. Unlimited is for load tests.
 _PLANS = """
 INSERT INTO plans
-    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes)
+    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
+     storage_bytes)
 VALUES
-    ('Starter',      60,    2,    1000000, false,  65536),
-    ('Pro',         600,   20,   50000000, true,  262144),
-    ('Enterprise', 6000,  200,       NULL, true,  262144),
-    ('Unlimited',  NULL, NULL,       NULL, true,    NULL);
+    ('Starter',      60,    2,    1000000, false,  65536,   1073741824),
+    ('Pro',         600,   20,   50000000, true,  262144, 107374182400),
+    ('Enterprise', 6000,  200,       NULL, true,  262144,         NULL),
+    ('Unlimited',  NULL, NULL,       NULL, true,    NULL,         NULL);
 """
 
-# The rows of one actor, and those of one subject, newest first.
-_AUDIT_READ = """
-CREATE INDEX audit_log_by_actor ON audit_log (actor, id);
-DROP INDEX audit_log_by_subject;
-CREATE INDEX audit_log_by_subject ON audit_log (subject, id);
-CREATE INDEX audit_log_by_kind ON audit_log (kind, id);
-"""
-
-# A key that opens nothing for a while; one that is revoked never does again.
-_DISABLED_KEYS = "ALTER TABLE api_keys ADD COLUMN disabled_at timestamptz"
-
-# Whoever adds a row chooses neither its place nor its time.
-_AUDIT_DRAWN = """
-REVOKE INSERT ON audit_log FROM agentchat_service;
-GRANT INSERT (actor, action, kind, subject, before, after) ON audit_log TO agentchat_service;
-"""
-
-# What accounts may have stored. Plans of a system that has accounts already stay without a bound.
-_STORAGE = """
-ALTER TABLE plans ADD COLUMN storage_bytes bigint CHECK (storage_bytes >= 0);
-UPDATE plans SET storage_bytes = bound.bytes
-  FROM (VALUES ('Starter', 1073741824), ('Pro', 107374182400)) AS bound (name, bytes)
- WHERE plans.name = bound.name AND NOT EXISTS (SELECT FROM accounts);
-"""
-
-STEPS = (
-    _TABLES,
-    _GRANTS,
-    _PLANS,
-    _AUDIT_READ,
-    _DISABLED_KEYS,
-    agents.FUNCTION,
-    tool_authorizations.TABLE,
-    _AUDIT_DRAWN,
-    tool_authorizations.OWN_REDIRECT,
-    _STORAGE,
-)
+STEPS = ("\n".join((_TABLES, _GRANTS, _PLANS, agents.FUNCTION + ";", tool_authorizations.TABLE)),)
 
 
 async def migrate(database_url: str) -> None:

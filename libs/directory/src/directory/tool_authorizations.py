@@ -251,9 +251,6 @@ UPDATE mcp_authorizations a SET link_state = NULL, link = NULL, link_until = NUL
 RETURNING g.account_id, a.agent_id, a.server, a.authorization_id, b.link
 """
 
-# Clients that were registered by hand before there was a redirect URI for each issuer keep the one of all.
-OWN_REDIRECT = "ALTER TABLE mcp_authorizations ADD COLUMN own_redirect boolean NOT NULL DEFAULT false"
-
 TABLE = """
 CREATE TABLE mcp_authorizations (
     agent_id text NOT NULL REFERENCES agents ON DELETE CASCADE,
@@ -269,6 +266,7 @@ CREATE TABLE mcp_authorizations (
     link bytea,
     link_until timestamptz,
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    own_redirect boolean NOT NULL DEFAULT false,
     PRIMARY KEY (agent_id, server)
 );
 GRANT SELECT, INSERT, UPDATE, DELETE ON mcp_authorizations TO agentchat_service;

@@ -24,7 +24,8 @@ CREATE TABLE knowledge_bases (
     account_id text NOT NULL REFERENCES accounts ON DELETE CASCADE,
     name text NOT NULL,
     language text NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    disabled_at timestamptz
 );
 CREATE INDEX knowledge_bases_by_account ON knowledge_bases (account_id);
 CREATE TABLE documents (
@@ -54,9 +55,6 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_by_document ON chunks (document_id, position);
 -- Without the list of pending entries, which every search would have to read through after an import.
 CREATE INDEX chunks_by_word ON chunks USING gin (words) WITH (fastupdate = off);
-"""
-
-_GRANTS = """
 GRANT SELECT, INSERT, UPDATE, DELETE ON knowledge_bases, documents, chunks TO agentchat_service;
 """
 
@@ -74,10 +72,7 @@ CREATE INDEX chunk_embeddings_by_knowledge_base ON chunk_embeddings (knowledge_b
 GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_embeddings TO agentchat_service;
 """
 
-# No agent is given a passage of one that is disabled.
-_DISABLED = "ALTER TABLE knowledge_bases ADD COLUMN disabled_at timestamptz"
-
-STEPS = (_TABLES, _GRANTS, _DISABLED)
+STEPS = (_TABLES,)
 VECTOR_STEPS = (_EMBEDDINGS,)
 
 _NOT_TO_BE_HAD = (

@@ -26,6 +26,12 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
         "projector": _READ,
         "notifier": _READ,
     },
+    "readable_conversation_events": {},  # a view for operators, by the eventsourcing library
+    "conversation_snapshots": {
+        "gateway": _READ,
+        "orchestrator": "SELECT, INSERT, DELETE",
+        "projector": "SELECT, DELETE",
+    },
     "erasures": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "erasure_pieces": {"gateway": _READ, "projector": "SELECT, UPDATE, DELETE"},
     "unfinished_erasures": {"gateway": _READ, "orchestrator": _READ, "projector": _READ, "notifier": _READ},

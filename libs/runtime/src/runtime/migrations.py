@@ -19,6 +19,10 @@ _LOCK = 0x61676368  # any number will do, as long as it stays the same: "agch"
 _LOCK_SECONDS = 60
 _INDEX_LOCK = _LOCK + 1
 _INDEX_LOOK_SECONDS = 0.2
+_BEFORE = (
+    "a database of a release before 0.9.0 is not upgraded; start with an empty one, and move conversations"
+    " by `agentchat replay export` of that release and `agentchat replay import`"
+)
 
 
 class MigrationError(Exception):
@@ -48,11 +52,12 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     await conn.execute(_PREPARE)
     await _ensure_roles(conn)
     done = await _applied(conn, component)
-    if len(done) > len(steps):
-        raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
     for version, (digest, step) in enumerate(zip(done, steps, strict=False), start=1):
         if digest != _digest(step):
-            raise MigrationError(f"{component} step {version} is not the one that was applied")
+            before = f": {_BEFORE}" if version == 1 else ""
+            raise MigrationError(f"{component} step {version} is not the one that was applied{before}")
+    if len(done) > len(steps):
+        raise MigrationError(f"{component} is at version {len(done)}, newer than this program's {len(steps)}")
     for version in range(len(done) + 1, len(steps) + 1):
         # Bytes: no percent sign is a placeholder then, and a step may hold several statements.
         await conn.execute(steps[version - 1].encode())

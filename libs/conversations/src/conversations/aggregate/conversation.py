@@ -139,6 +139,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     stored_bytes: int = 0
 
     @property
+    def id(self) -> str:
+        """The same as `conversation_id`: the name that the eventsourcing library has for it."""
+        return self.conversation_id
+
+    @property
     def erased(self) -> bool:
         """Whether it is gone for every reader."""
         return self.erased_by is not None

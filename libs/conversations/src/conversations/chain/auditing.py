@@ -12,15 +12,13 @@ from psycopg import sql
 
 from contracts import events
 from conversations.chain.links import ERASED, LINK_BYTES, link_of, seal_of
-from conversations.database import EVENTS_TABLE, unbounded
+from conversations.database import EVENTS_TABLE
 from conversations.event_store.log import Log, LogEntry
 from runtime.postgres import Pool, connection
 
 BATCH = 2000
 _LOWEST = -(2**63)
 """Places that no event of ours has are read too: an event that was put in may have one."""
-
-_SCAN_SECONDS = 3600.0
 
 OnPosition = Callable[[int], None]
 """Takes the log position that was verified last."""
@@ -45,7 +43,7 @@ class BrokenChain(msgspec.Struct, frozen=True, kw_only=True):
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
     """An erased conversation. `proved`: seals of what was erased are here, and the erasure follows them. Else
-    nothing of it was here with a hash: it was imported as erased, is older than the chain, or is made up.
+    nothing of it was here: it was imported as erased, or is made up.
     """
 
     conversation_id: str
@@ -57,16 +55,10 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audit(msgspec.Struct, kw_only=True):
-    """`unchained` events of the `events` are older than the chain, which begins at position `chained_from`.
-
-    `later` are conversations that are older than it: the version from which on the chain holds.
-    """
+    """What was found of so many `events`, up to position `last`."""
 
     last: int
-    chained_from: int | None
     events: int = 0
-    unchained: int = 0
-    later: dict[str, int] = {}
     broken: list[BrokenChain] = []
     erased: list[Erased] = []
 
@@ -92,7 +84,7 @@ async def audit(
     pool: Pool, log: Log, scope: Scope, *, on_position: OnPosition = lambda _: None, batch: int = BATCH
 ) -> Audit:
     """Verify every event in scope. Raises DatabaseUnavailable, UnreadableEvent (of an erasure)."""
-    found = Audit(last=scope.last, chained_from=await _chained_from(pool))
+    found = Audit(last=scope.last)
     broken: set[str] = set()
     async for page in _pages(log, scope, batch):
         rows = await _rows(pool, page)
@@ -101,7 +93,7 @@ async def audit(
             if row is None:
                 continue  # erased since the page was read
             found.events += 1
-            reason = _fault(entry, row, found.chained_from) or _misplaced(entry, row)
+            reason = _fault(entry, row) or _misplaced(entry, row)
             if reason is None:
                 _note(found, entry, row)
             elif entry.conversation_id not in broken:
@@ -127,8 +119,8 @@ async def _pages(log: Log, scope: Scope, batch: int) -> AsyncIterator[list[LogEn
         after = page[-1].position
 
 
-def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
-    """Why the chain does not hold at this event; None where it does, or had not begun."""
+def _fault(entry: LogEntry, row: _Row) -> str | None:
+    """Why the chain does not hold at this event; None where it does."""
     erasure = entry.topic == ERASED
     if erasure and row.has_previous:
         return "an event before the erasure is there"
@@ -137,12 +129,11 @@ def _fault(entry: LogEntry, row: _Row, chained_from: int | None) -> str | None:
     if not erasure and not row.has_previous and entry.version > 1:
         return f"the event before it, version {entry.version - 1:,}, is missing"
     if row.hash is None:
-        due = chained_from is not None and entry.position > chained_from
-        return "its hash is missing" if due or row.previous is not None else None
+        return "its hash is missing"
     if len(row.hash) not in (LINK_BYTES, 2 * LINK_BYTES):
         return "its hash is none"
     own = row.hash[:-LINK_BYTES]
-    if bool(own) == (row.previous is not None):
+    if bool(own) == row.has_previous:
         return "it begins a chain of its own" if own else "the event before it has no hash"
     previous = own or (row.previous or b"")[-LINK_BYTES:]
     if row.seal is not None and seal_of(previous) != row.seal:
@@ -170,10 +161,6 @@ def _link(entry: LogEntry, previous: bytes) -> bytes:
 
 
 def _note(found: Audit, entry: LogEntry, row: _Row) -> None:
-    if row.hash is None:
-        found.unchained += 1
-    elif row.has_previous and len(row.hash) > LINK_BYTES:
-        found.later[entry.conversation_id] = entry.version
     if entry.topic == ERASED:
         event = entry.event
         assert isinstance(event, events.ConversationErased), "its topic says so"
@@ -195,14 +182,6 @@ def _broken(entry: LogEntry, reason: str) -> BrokenChain:
     )
 
 
-async def _chained_from(pool: Pool) -> int | None:
-    """The first position with a hash."""
-    async with connection(pool, seconds=_SCAN_SECONDS) as conn, conn.transaction():
-        await unbounded(conn)
-        row = await (await conn.execute(_CHAINED_FROM)).fetchone()
-    return None if row is None else row[0]
-
-
 async def _rows(pool: Pool, page: Sequence[LogEntry]) -> dict[int, _Row]:
     """By position."""
     positions = [entry.position for entry in page]
@@ -212,9 +191,6 @@ async def _rows(pool: Pool, page: Sequence[LogEntry]) -> dict[int, _Row]:
 
 
 _TABLE = sql.Identifier(EVENTS_TABLE)
-_CHAINED_FROM = sql.SQL(
-    "SELECT notification_id FROM {} WHERE hash IS NOT NULL ORDER BY notification_id LIMIT 1"
-).format(_TABLE)
 _ROWS = sql.SQL(
     "SELECT event.notification_id, event.hash, before.notification_id, before.topic, before.hash,"
     "       CASE WHEN event.topic = 'conversation_erased.v1' THEN"

@@ -30,19 +30,13 @@ CREATE TABLE idempotency_keys (
     publication integer NOT NULL,
     claimed_until timestamptz NOT NULL,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    tried text,
+    kept_until timestamptz,
     PRIMARY KEY (account_id, key)
 );
 CREATE INDEX idempotency_keys_age_idx ON idempotency_keys (created_at);
-CREATE INDEX idempotency_keys_conversation_idx ON idempotency_keys (conversation_id);
+CREATE INDEX idempotency_keys_kept_until_idx ON idempotency_keys (kept_until) WHERE kept_until IS NOT NULL;
 GRANT SELECT, INSERT, UPDATE, DELETE ON idempotency_keys TO agentchat_service;
-"""
-
-# As `_key_hash` and `_bound` have them.
-HASHED = """
-UPDATE idempotency_keys
-   SET key = encode(sha256(convert_to(account_id || ' ' || key, 'UTF8')), 'hex'),
-       request_hash = sha256(convert_to(key, 'UTF8') || request_hash);
-DROP INDEX idempotency_keys_conversation_idx;
 """
 
 

@@ -29,11 +29,6 @@ TRIES_SECONDS = 900.0
 _LATE_SECONDS = 5.0
 """A first try may come so much later than the one behind it, at another gateway."""
 
-COLUMNS = """
-ALTER TABLE idempotency_keys ADD COLUMN tried text, ADD COLUMN kept_until timestamptz;
-CREATE INDEX idempotency_keys_kept_until_idx ON idempotency_keys (kept_until) WHERE kept_until IS NOT NULL;
-"""
-
 
 class Try(msgspec.Struct, frozen=True, kw_only=True):
     """`request` is the hash of all that it says; `asked_at`, ISO 8601 by the clock of Postgres, when it came.

@@ -16,6 +16,7 @@ from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all, fold
 from conversations.database import EVENTS_TABLE, FOUND, VISIBLE
 from conversations.event_store import mapper
+from conversations.event_store.snapshots import Snapshots
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, connection, open_pool, ping
 
@@ -50,6 +51,7 @@ class Log:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._later_pages = FairSlots(LATER_PAGES_AT_ONCE)
+        self.snapshots = Snapshots(pool)
 
     async def read(self, after: int, limit: int, *, without: Collection[str] = ()) -> list[LogEntry]:
         """Up to `limit` entries after position `after`, in order; fewer where they hold many bytes.
@@ -101,10 +103,9 @@ class Log:
         if entries and entries[0].version == 1:
             key = _account_of(entries[0].state) or key
         while entries:
-            is_last = len(entries) < PAGE_ENTRIES and bytes_of(entries) < PAGE_BYTES
             after_version = entries[-1].version
             yield entries
-            if is_last:
+            if not _fills_a_page(entries):
                 return
             async with self._later_pages.turn(key):
                 entries = await self._rows(conversation_id, after_version, until_version)
@@ -141,14 +142,21 @@ class Log:
     async def conversation(self, conversation_id: str, start: Conversation | None = None) -> Conversation:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
-        `start` is the state at an earlier version, from which it is folded on. Raises UnreadableEvent.
+        `start` is the state at an earlier version, from which it is folded on; where more than a page
+        of events came later, from its newest snapshot. Raises UnreadableEvent.
         """
         conversation = start or Conversation(conversation_id=conversation_id)
+        looked = False
         pages = self.pages(
             conversation_id, after_version=conversation.version, account_id=conversation.account_id
         )
         async with contextlib.aclosing(pages):
             async for page in pages:
+                if not looked and _fills_a_page(page):
+                    looked = True
+                    snapshot = await self.snapshots.newest(conversation_id)
+                    if snapshot is not None and snapshot.version > page[-1].version:
+                        return await self.conversation(conversation_id, snapshot)
                 if len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP:
                     conversation = await asyncio.to_thread(_folded_on, conversation, page)
                 else:
@@ -250,6 +258,10 @@ def _account_of(state: bytes | None) -> str | None:
 def bytes_of(entries: Collection[LogEntry]) -> int:
     """What their events take as stored."""
     return sum(len(entry.state) for entry in entries)
+
+
+def _fills_a_page(entries: Collection[LogEntry]) -> bool:
+    return len(entries) >= PAGE_ENTRIES or bytes_of(entries) >= PAGE_BYTES
 
 
 def _folded_on(start: Conversation, page: list[LogEntry]) -> Conversation:

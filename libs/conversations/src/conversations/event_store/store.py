@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
+import psycopg
 from msgspec.structs import replace
 
 from contracts import events
@@ -14,7 +15,8 @@ from conversations.event_store.appending import Beginning, Condition, Item, Leas
 from conversations.event_store.cache import Cache
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Append, Writer, events_of
-from runtime.postgres import open_pool
+from runtime.logs import get_logger
+from runtime.postgres import DatabaseUnavailable, open_pool
 
 LOAD_CONNECTIONS = 4
 _APPEND_SECONDS = 5.0  # the writer's own bound is lower; this one holds while others are in its way
@@ -27,6 +29,7 @@ class ConversationStore:
         self._log = log
         self._writer = writer
         self._cache = Cache()
+        self._snapshot: asyncio.Task[None] | None = None
 
     async def load(self, conversation_id: str) -> Conversation:
         """The conversation as it stands now; its version is 0 if it does not exist.
@@ -37,7 +40,7 @@ class ConversationStore:
         start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
         conversation = await self._log.conversation(conversation_id, start)
         if conversation.version:
-            self._cache.put(conversation)
+            self._keep(conversation)
         return conversation
 
     async def load_readable(self, conversation_id: str) -> Conversation:
@@ -97,6 +100,11 @@ class ConversationStore:
         """Store events as they are, in (topic, state), after `version`, all or none: see `append`."""
         await self._store(conversation_id, version, facts)
 
+    async def snapshot_taken(self) -> None:
+        """Wait for the snapshot that is being taken, if one is."""
+        if self._snapshot is not None:
+            await self._snapshot
+
     async def ping(self) -> None:
         """A health check."""
         await self._log.ping()
@@ -124,8 +132,20 @@ class ConversationStore:
         following = evolve_all(conversation, new)
         stored = 0 if following.erased else conversation.stored_bytes + sum(len(state) for _, state in facts)
         following = replace(following, stored_bytes=stored)
-        self._cache.put(following)
+        self._keep(following)
         return following
+
+    def _keep(self, conversation: Conversation) -> None:
+        """In memory, and now and then as a snapshot, one at a time."""
+        self._cache.put(conversation)
+        if self._log.snapshots.is_due(conversation) and (self._snapshot is None or self._snapshot.done()):
+            self._snapshot = asyncio.create_task(self._take_snapshot(conversation))
+
+    async def _take_snapshot(self, conversation: Conversation) -> None:
+        try:
+            await self._log.snapshots.put(conversation)
+        except (DatabaseUnavailable, psycopg.Error) as error:  # the next append tries again
+            get_logger("conversations.event_store.store").warning("snapshot_failed", reason=str(error))
 
 
 @contextlib.asynccontextmanager
@@ -139,6 +159,8 @@ async def open_store(
     ):
         writer = Writer(pool, condition)
         try:
-            yield ConversationStore(log, writer)
+            store = ConversationStore(log, writer)
+            yield store
+            await store.snapshot_taken()
         finally:
             await writer.close()

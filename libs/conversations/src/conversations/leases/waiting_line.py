@@ -31,11 +31,6 @@ LOOK_SECONDS = 5.0
 
 _RETRY_SECONDS = 1.0
 
-ACCOUNTS = """
-ALTER TABLE waiting_line ADD COLUMN account_id text;
-CREATE INDEX waiting_line_account_idx ON waiting_line (account_id);
-"""
-
 
 class _Waiter(msgspec.Struct, frozen=True):
     conversation_id: str

@@ -1,7 +1,6 @@
 """The read model `conversations`: one row a thread, for lists; none for one that is unlisted."""
 
 from collections.abc import Mapping, Sequence
-from typing import LiteralString
 
 import msgspec
 from psycopg import sql
@@ -14,7 +13,7 @@ from runtime.postgres import Connection, Pool, connection
 
 TITLE_LENGTH = 80
 
-FIRST_TABLES = """
+_TABLES = """
 CREATE TABLE conversations (
     conversation_id text PRIMARY KEY,
     account_id text NOT NULL,
@@ -22,44 +21,20 @@ CREATE TABLE conversations (
     agent_id text,
     message_count integer NOT NULL,
     created_at text NOT NULL,
-    updated_at text NOT NULL
+    updated_at text NOT NULL,
+    given_title text,
+    metadata jsonb NOT NULL DEFAULT '{}',
+    source_id text,
+    source_version bigint
 );
 CREATE INDEX conversations_account_idx ON conversations (account_id, created_at DESC, conversation_id DESC);
-GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
-"""
-
-_DESCRIBED = """
-ALTER TABLE conversations ADD COLUMN given_title text, ADD COLUMN metadata jsonb NOT NULL DEFAULT '{}';
+CREATE INDEX conversations_agent_idx
+    ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC);
 CREATE INDEX conversations_metadata_idx ON conversations USING gin (metadata jsonb_path_ops)
     WHERE metadata <> '{}';
-"""
-
-DESCRIBED = (
-    _DESCRIBED
-    + """
-UPDATE projection_positions SET version = 2 WHERE name = 'conversations' AND version = 1;
-"""
-)
-"""The live table as version 2 has it: what it holds is what no earlier event could have said."""
-
-
-_FORKED = """
-ALTER TABLE conversations ADD COLUMN source_id text, ADD COLUMN source_version bigint;
 CREATE INDEX conversations_source_idx ON conversations (source_id) WHERE source_id IS NOT NULL;
+GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON conversations TO agentchat_service;
 """
-
-FORKED = (
-    _FORKED
-    + """
-UPDATE projection_positions SET version = 3 WHERE name = 'conversations' AND version = 2;
-"""
-)
-"""The same for version 3."""
-
-
-_BY_AGENT = "ON conversations (account_id, agent_id, created_at DESC, conversation_id DESC)"
-INDEXES: dict[str, LiteralString] = {"conversations_agent_idx": _BY_AGENT}
-"""What the live table has in addition to the steps: built while it is written."""
 
 
 class ConversationRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -256,7 +231,7 @@ def _add(change: _Change, event: events.ConversationStarted | events.MessageSave
 PROJECTION = Projection(
     name="conversations",
     version=3,
-    tables=FIRST_TABLES + _DESCRIBED + _FORKED + f"CREATE INDEX conversations_agent_idx {_BY_AGENT};\n",
+    tables=_TABLES,
     takes=frozenset(
         {
             events.ConversationStarted,

@@ -20,85 +20,24 @@ Schema = Literal["rebuilding", "verifying"]
 TABLES = """
 CREATE TABLE read_models (name text PRIMARY KEY);
 INSERT INTO read_models (name)
-VALUES ('conversations'), ('messages'), ('open_runs'), ('usage'), ('runs'), ('tools');
+VALUES ('conversations'), ('messages'), ('open_runs'), ('usage'), ('runs'), ('tools'), ('approvals'),
+       ('storage');
 GRANT SELECT ON read_models TO agentchat_service;
 CREATE SCHEMA rebuilding;
 CREATE SCHEMA verifying;
-GRANT USAGE, CREATE ON SCHEMA rebuilding, verifying TO agentchat_service;
+GRANT USAGE, CREATE ON SCHEMA rebuilding, verifying TO agentchat_service, agentchat_read_models;
+GRANT CREATE ON SCHEMA rebuilding TO agentchat_live_read_models;
+
+GRANT CREATE ON SCHEMA public TO agentchat_live_read_models;
+DO $$
+DECLARE model text;
+BEGIN
+    FOR model IN SELECT name FROM public.read_models LOOP
+        EXECUTE format('ALTER TABLE public.%I OWNER TO agentchat_live_read_models', model);
+    END LOOP;
+END $$;
 
 CREATE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM public.read_models WHERE name = model) THEN
-        RAISE insufficient_privilege USING MESSAGE = format('%s is no read model', model);
-    END IF;
-    EXECUTE format('DROP TABLE IF EXISTS public.%I', model);
-    EXECUTE format('ALTER TABLE rebuilding.%I OWNER TO %I', model, current_user);
-    EXECUTE format('ALTER TABLE rebuilding.%I SET SCHEMA public', model);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON public.%I TO agentchat_service', model);
-END $$;
-REVOKE ALL ON FUNCTION swap_read_model(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION swap_read_model(text) TO agentchat_service;
-"""
-
-OWNED = """
-GRANT USAGE, CREATE ON SCHEMA rebuilding, verifying TO agentchat_read_models;
-
-GRANT CREATE ON SCHEMA public TO agentchat_read_models;
-DO $$
-DECLARE owned regclass;
-BEGIN
-    FOR owned IN SELECT oid FROM pg_class
-     WHERE relkind = 'r' AND (
-        relnamespace IN ('rebuilding'::regnamespace, 'verifying'::regnamespace)
-        OR relnamespace = 'public'::regnamespace AND relname IN (SELECT name FROM public.read_models)
-    )
-    LOOP
-        EXECUTE format('ALTER TABLE %s OWNER TO agentchat_read_models', owned);
-    END LOOP;
-END $$;
-REVOKE CREATE ON SCHEMA public FROM agentchat_read_models;
-
-CREATE OR REPLACE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    granted text;
-    grants text[];
-BEGIN
-    IF NOT EXISTS (SELECT FROM public.read_models WHERE name = model) THEN
-        RAISE insufficient_privilege USING MESSAGE = format('%s is no read model', model);
-    END IF;
-    SELECT array_agg(format('GRANT %s ON public.%I TO %s', privilege_type, model, grantee::regrole))
-      INTO grants
-      FROM pg_class, aclexplode(relacl)
-     WHERE oid = to_regclass(format('public.%I', model)) AND grantee NOT IN (0, relowner);
-    EXECUTE format('DROP TABLE IF EXISTS public.%I', model);
-    EXECUTE format('ALTER TABLE rebuilding.%I OWNER TO agentchat_read_models', model);
-    EXECUTE format('ALTER TABLE rebuilding.%I SET SCHEMA public', model);
-    FOREACH granted IN ARRAY coalesce(grants, '{}') LOOP
-        EXECUTE granted;
-    END LOOP;
-END $$;
-"""
-"""The live table keeps the grants of the one before it."""
-
-KEPT = """
-GRANT CREATE ON SCHEMA rebuilding, public TO agentchat_live_read_models;
-DO $$
-DECLARE live regclass;
-BEGIN
-    FOR live IN SELECT oid FROM pg_class
-     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
-       AND relname IN (SELECT name FROM public.read_models)
-    LOOP
-        EXECUTE format('ALTER TABLE %s OWNER TO agentchat_live_read_models', live);
-    END LOOP;
-END $$;
-REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
-
-CREATE OR REPLACE FUNCTION swap_read_model(model text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -133,19 +72,13 @@ BEGIN
         EXECUTE change;
     END LOOP;
 END $$;
-"""
-"""Only plain tables become live, with the grants of the one before alone, and out of their makers' hands."""
-
-
-APPROVALS = """
-INSERT INTO read_models (name) VALUES ('approvals');
-GRANT CREATE ON SCHEMA public TO agentchat_live_read_models;
-ALTER TABLE approvals OWNER TO agentchat_live_read_models;
+REVOKE ALL ON FUNCTION swap_read_model(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION swap_read_model(text) TO agentchat_service;
 REVOKE CREATE ON SCHEMA public FROM agentchat_live_read_models;
 """
-"""What the steps above did for those that were there before."""
-
-STORAGE = APPROVALS.replace("approvals", "storage")
+"""A new read model adds its name to `read_models` and gives its table to `agentchat_live_read_models`. Only
+plain tables become live, with the grants of the one before alone, and out of their makers' hands.
+"""
 
 
 def stored_as(projection: Projection, schema: Schema) -> str:

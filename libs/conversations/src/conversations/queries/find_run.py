@@ -17,38 +17,15 @@ _PAGE = 500
 _COUNT_SECONDS = 30.0
 
 # Of a bytea in UTF-8 it is immutable, although convert_from of any encoding is not.
-INDEX = """
-CREATE FUNCTION trace_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'trace_id' $$;
+TABLES = """
+CREATE FUNCTION trace_of_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'trace_id'; END $$;
 CREATE INDEX conversation_events_trace_idx ON conversation_events (trace_of_event(state))
     WHERE topic = 'run_started.v1';
-"""
-
-ENDS = """
 CREATE INDEX conversation_events_end_idx ON conversation_events (trace_of_event(state))
     WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1');
-"""
-"""By which `Log` knows where to stop: the primary key does not tell a run's end from its other rows."""
 
-OPEN = """
 CREATE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-    SELECT EXISTS (
-               SELECT FROM conversation_events
-                WHERE topic = 'run_started.v1' AND trace_of_event(state) = trace_id)
-       AND NOT EXISTS (
-               SELECT FROM conversation_events
-                WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')
-                  AND trace_of_event(state) = trace_id);
-END;
-REVOKE ALL ON FUNCTION run_is_open(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
-"""
-"""Whether the log has a run of a trace, and no end of it: for tool-runners, who may not read the log."""
-
-OPEN_AND_VISIBLE = """
-CREATE OR REPLACE FUNCTION run_is_open(trace_id text) RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
     SELECT EXISTS (
@@ -60,8 +37,12 @@ BEGIN ATOMIC
                 WHERE topic IN ('run_completed.v1', 'run_failed.v1', 'run_cancelled.v1')
                   AND trace_of_event(state) = trace_id);
 END;
+REVOKE ALL ON FUNCTION run_is_open(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION run_is_open(text) TO agentchat_service;
 """
-"""The same, where the rows of an erased conversation may still be there."""
+"""A run by its trace, where it starts and where it ends: so `Log` knows where to stop. `run_is_open` says
+whether the log has a run and no end of it: for tool-runners, who may not read the log.
+"""
 
 BEGUN = sql.SQL(f"""EXISTS (
     SELECT 1 FROM conversation_events

@@ -17,8 +17,8 @@ from runtime.logs import get_logger
 from runtime.postgres import Pool, connection
 
 FUNCTION = """
-CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'approval_id' $$;
+CREATE FUNCTION approval_of_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'approval_id'; END $$;
 """
 
 _IS_REQUEST: LiteralString = "topic IN ('approval_requested.v1', 'elicitation_requested.v1')"

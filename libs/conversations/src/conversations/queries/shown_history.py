@@ -29,8 +29,8 @@ _HALF = 32  # hexadecimal digits
 _BEYOND = "g"  # every hexadecimal digit
 
 FUNCTION = """
-CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE STRICT
-    AS $$ SELECT convert_from(state, 'UTF8')::json ->> 'shown_sha256' $$;
+CREATE FUNCTION shown_with_event(state bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    AS $$ BEGIN RETURN convert_from(state, 'UTF8')::json ->> 'shown_sha256'; END $$;
 """
 
 INDEXES: dict[str, LiteralString] = {

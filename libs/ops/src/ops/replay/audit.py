@@ -97,7 +97,7 @@ def audit(
     if as_json:
         printing.as_json(report)
     else:
-        _tell(report, whole=options.is_of_some)
+        _print(report, each_erased=options.is_of_some)
     raise typer.Exit(0 if report.ok else 1)
 
 
@@ -186,24 +186,16 @@ async def _scope(pool: Pool, log: Log, options: _Options) -> Scope:
     return Scope(last=end, conversations=tuple([each async for each in wanted]))
 
 
-def _tell(report: _Report, *, whole: bool) -> None:
-    """`whole`: with each conversation that was erased, or is older than the chain; else their number."""
+def _print(report: _Report, *, each_erased: bool) -> None:
+    """With `each_erased` every conversation that was erased; else their number."""
     found = report.audit
     say = [f"{counted(found.events, 'event')} up to position {found.last:,}"]
-    if found.chained_from is None:
-        say.append("no event is chained yet")
-    elif found.unchained:
-        say.append(
-            f"{found.unchained:,} of them older than the chain, which begins at {found.chained_from:,}"
-        )
     say.append(f"{counted(len(found.erased), 'conversation')} erased")
     if unproved := sum(not each.proved for each in found.erased):
         say.append(f"{unproved:,} of them without proof of what was erased")
     say.append("the chain is broken" if found.broken else "hash chain OK")
     _line("; ".join(say))
-    if whole:
-        for conversation_id, version in found.later.items():
-            _line(f"conversation {conversation_id}: the chain holds from version {version:,} on")
+    if each_erased:
         for each in found.erased:
             proof = "" if each.proved else ", without proof of what was erased"
             _line(f"conversation {each.conversation_id}: erased at {each.at} by trace {each.trace_id}{proof}")
@@ -212,10 +204,10 @@ def _tell(report: _Report, *, whole: bool) -> None:
         _line(f"conversation {broken.conversation_id}: broken at {place}: {broken.reason}")
     different = {each.day: each for each in report.differences}
     for day in report.days:
-        _tell_day(day, different.get(day))
+        _print_day(day, different.get(day))
 
 
-def _tell_day(day: date, difference: HeadDifference | None) -> None:
+def _print_day(day: date, difference: HeadDifference | None) -> None:
     if difference is None:
         _line(f"{day}: OK: the log matches the signed hash of the day")
         return

@@ -1,0 +1,274 @@
+"""The log as an application of the eventsourcing library: the library's own test suites on our recorder, its
+repository, snapshots and projections on our conversations.
+"""
+
+import asyncio
+import re
+import unittest
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import psycopg
+import pytest
+from eventsourcing.application import AggregateNotFoundError
+from eventsourcing.persistence import (
+    AggregateRecorder,
+    ApplicationRecorder,
+    IntegrityError,
+    MapperDeserialisationError,
+    StoredEvent,
+    Tracking,
+)
+from eventsourcing.popo import POPOTrackingRecorder
+from eventsourcing.projection import Projection, ProjectionRunner
+from eventsourcing.tests import persistence as suites
+from psycopg.conninfo import make_conninfo
+
+from contracts.events import Event
+from contracts.ids import new_id
+from conversations.aggregate.conversation import Conversation
+from conversations.application import (
+    DATABASE_URL,
+    ConversationEvent,
+    ConversationLog,
+    ConversationRecorder,
+    ConversationSnapshot,
+    SnapshotRecorder,
+    project,
+)
+from conversations.chain.auditing import Scope, audit
+from conversations.errors import VersionConflict
+from conversations.event_store.log import Log
+from conversations.event_store.store import ConversationStore, open_store
+from ops import access
+from runtime.postgres import Pool
+from runtime.roles import OPERATOR
+from tests.conversations.given import (
+    ERASED,
+    answered,
+    asked,
+    began,
+    described,
+    failed,
+    make_unreadable,
+    started,
+    turn,
+)
+
+pytestmark = pytest.mark.requirement("EVENT-STORE-LIBRARY")
+
+
+@pytest.fixture
+def application(migrated_database_url: str) -> Iterator[ConversationLog]:
+    with ConversationLog({DATABASE_URL: migrated_database_url}) as opened:
+        yield opened
+
+
+@pytest.fixture
+def empty_log_url(migrated_database_url: str) -> str:
+    with psycopg.connect(migrated_database_url) as owner:
+        owner.execute("TRUNCATE conversation_events, conversation_snapshots RESTART IDENTITY CASCADE")
+    return migrated_database_url
+
+
+class _FromOne(ConversationRecorder):
+    """The suites count from 0 in some tests; the first version of a conversation is 1."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+        shift = int(any(each.originator_version == 0 for each in stored_events))
+        shifted = [
+            replace(each, originator_version=each.originator_version + shift) for each in stored_events
+        ]
+        positions: Sequence[int] | None = super().insert_events(shifted, **kwargs)
+        return positions
+
+
+class _Suite(suites.RecorderTestCase):
+    __test__ = False  # by the function below, on a database
+    recorder: AggregateRecorder
+
+    def new_originator_id(self) -> str:
+        return new_id()
+
+    def create_recorder(self) -> Any:
+        return self.recorder
+
+
+class _OfEvents(_Suite, suites.ApplicationRecorderTestCase[ApplicationRecorder]):
+    def test_insert_subscribe(self) -> None:
+        self.optional_test_insert_subscribe()
+
+
+class _OfPositions(_Suite, suites.NonInterleavingNotificationIDsBaseCase):
+    pass
+
+
+class _OfSnapshots(_Suite, suites.AggregateRecorderTestCase):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"),
+    [
+        (suite, name)
+        for suite in (_OfEvents, _OfPositions, _OfSnapshots)
+        for name in unittest.defaultTestLoader.getTestCaseNames(suite)
+    ],
+)
+def test_the_librarys_own_suites_pass(suite: type[_Suite], name: str, empty_log_url: str) -> None:
+    with ConversationLog({DATABASE_URL: empty_log_url}) as application:
+        assert isinstance(application.recorder, ConversationRecorder)
+        case = suite(name)
+        case.recorder = (
+            SnapshotRecorder(application.recorder.datastore)
+            if suite is _OfSnapshots
+            else _FromOne(application.recorder.datastore)
+        )
+        case.debug()
+
+
+async def test_a_conversation_that_a_service_stored_is_an_aggregate(
+    application: ConversationLog, store: ConversationStore
+) -> None:
+    conversation = await store.append(
+        Conversation(conversation_id=new_id()), [began(), *turn("a", "Where is it?", "In Utrecht.")]
+    )
+    found = application.repository.get(conversation.id, projector_func=project)
+    assert replace_bytes(found) == replace_bytes(await store.load(conversation.id))
+    earlier = application.repository.get(conversation.id, version=2, projector_func=project)
+    assert (earlier.version, earlier.runs[0].state) == (2, "running")
+    with pytest.raises(AggregateNotFoundError):
+        application.repository.get(new_id(), projector_func=project)
+
+
+async def test_events_of_the_library_and_of_services_are_one_log(
+    application: ConversationLog, store: ConversationStore, log: Log, pool: Pool
+) -> None:
+    conversation_id = new_id()
+    stored: list[Event] = [began(), asked("a"), started("a")]
+    recordings = application.events.put(
+        [ConversationEvent(conversation_id, version, event) for version, event in enumerate(stored, start=1)]
+    )
+    conversation = await store.load(conversation_id)
+    assert conversation.version == 3
+    conversation = await store.append(conversation, answered("Here.", "a"))
+    with pytest.raises(IntegrityError):
+        application.events.put([ConversationEvent(conversation_id, 4, failed("a"))])
+    application.events.put([ConversationEvent(conversation_id, 6, asked("b"))])
+    with pytest.raises(VersionConflict):
+        await store.append(conversation, [asked("c")])
+    entries = await log.rows(conversation_id)
+    assert [entry.position for entry in entries[:3]] == [each.notification.id for each in recordings]
+    audited = await audit(pool, log, Scope(last=await log.head(), conversations=(conversation_id,)))
+    assert (audited.events, audited.broken) == (6, [])
+
+
+async def test_what_is_erased_is_not_shown(application: ConversationLog, store: ConversationStore) -> None:
+    many: list[Event] = [began(), *(asked(str(number)) for number in range(600))]
+    conversation = await store.append(Conversation(conversation_id=new_id()), many)
+    conversation = await store.append(conversation, [ERASED])
+    assert application.repository.get(conversation.id, projector_func=project).erased
+    (left,) = application.events.get(conversation.id)
+    shown = [
+        each
+        for each in application.recorder.select_notifications(None, 5000)
+        if each.originator_id == conversation.id
+    ]
+    assert [each.originator_version for each in shown] == [left.originator_version] == [602]
+
+
+async def test_an_event_that_cannot_be_decoded_is_named(
+    application: ConversationLog, store: ConversationStore
+) -> None:
+    conversation_id = new_id()
+    await store.append(Conversation(conversation_id=conversation_id), [began()])
+    await store.append_stored(conversation_id, 1, [("message_saved.v9", b"{}")])
+    with pytest.raises(MapperDeserialisationError, match=f"{conversation_id} at version 2: message_saved.v9"):
+        application.repository.get(conversation_id, projector_func=project)
+
+
+async def test_services_load_the_snapshots_of_the_library_and_the_other_way_round(
+    application: ConversationLog, store: ConversationStore, migrated_database_url: str
+) -> None:
+    conversation_id = new_id()
+    await store.append(Conversation(conversation_id=conversation_id), [began(), *described(1500)])
+    await store.snapshot_taken()
+    assert application.snapshots is not None
+    (taken,) = application.snapshots.get(conversation_id)
+    assert isinstance(taken, ConversationSnapshot)
+    assert (taken.originator_version, taken.state.title) == (1501, "title 1499")
+    application.take_snapshot(conversation_id, version=1400, projector_func=project)
+    make_unreadable(migrated_database_url, conversation_id, 1399)
+    with psycopg.connect(migrated_database_url) as owner:
+        owner.execute("DELETE FROM conversation_snapshots WHERE originator_version > 1400")
+    async with open_store(migrated_database_url) as other:
+        assert (await other.load(conversation_id)).title == "title 1499"
+    assert application.repository.get(conversation_id, projector_func=project).title == "title 1499"
+
+
+class _Messages(POPOTrackingRecorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.of: dict[str, int] = {}
+
+
+class _Counting(Projection[_Messages]):
+    name = "counting"
+    topics = ("message_saved.v1",)
+
+    def process_event(self, domain_event: Any, tracking: Tracking) -> None:
+        counted = cast("ConversationEvent", domain_event)
+        self.view.of[counted.originator_id] = self.view.of.get(counted.originator_id, 0) + 1
+        self.view.insert_tracking(tracking)
+
+
+async def test_a_projection_of_the_library_follows_the_log(
+    store: ConversationStore, log: Log, migrated_database_url: str
+) -> None:
+    before = await store.append(Conversation(conversation_id=new_id()), [began(), *turn("a", "Hello", "Hi")])
+    with ProjectionRunner(
+        application_class=ConversationLog,
+        projection_class=_Counting,
+        view_class=_Messages,
+        env={DATABASE_URL: migrated_database_url},
+    ) as runner:
+        meanwhile = await store.append(Conversation(conversation_id=new_id()), [began(), asked("b")])
+        await asyncio.to_thread(runner.wait, await log.head(), timeout=20)
+        assert (runner.projection.view.of[before.id], runner.projection.view.of[meanwhile.id]) == (2, 1)
+
+
+def test_without_a_database_it_says_which_setting_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATABASE_URL, raising=False)
+    with pytest.raises(OSError, match="AGENTCHAT_DATABASE_URL is not set"):
+        ConversationLog()
+
+
+async def test_the_examples_of_the_documentation_run_as_an_operator(
+    empty_log_url: str,
+    store: ConversationStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    conversation = Conversation(conversation_id=new_id())
+    await store.append(conversation, [began(), *turn("a", "Where is it?", "In Utrecht.")])
+    await access.grant(empty_log_url)
+    operator = make_conninfo(empty_log_url, options=f"-c role={OPERATOR}")
+    monkeypatch.setenv(DATABASE_URL, operator)
+    page = (Path(__file__).parents[2] / "docs/analyse/consumers.md").read_text()
+    examples = [
+        each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "ConversationLog" in each
+    ]
+    assert len(examples) == 2
+    for example in examples:
+        await asyncio.to_thread(exec, example, {})
+    shown = capsys.readouterr().out
+    assert "conversation_started.v1" in shown
+    assert re.search(r"\{'user': \d+, 'assistant': \d+\}", shown)
+
+
+def replace_bytes(conversation: Conversation) -> Conversation:
+    """No fold knows them."""
+    return msgspec.structs.replace(conversation, stored_bytes=0)
