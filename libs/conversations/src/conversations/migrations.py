@@ -12,8 +12,18 @@ from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, snapshots
 from conversations.leases import abandoned_runs, availability
-from conversations.projections import follower, shadow
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections import (
+    approvals,
+    conversations,
+    follower,
+    messages,
+    open_runs,
+    runs,
+    shadow,
+    storage,
+    tools,
+    usage,
+)
 from conversations.queries import find_run, finding_approvals, shown_history, unlisted
 from runtime import migrations
 
@@ -88,7 +98,14 @@ BASELINE = "\n".join(
         feed_reader.TABLES,
         appending.FUNCTION,
         follower.TABLES,
-        *(projection.tables for projection in PROJECTIONS),
+        conversations.PROJECTION.tables,
+        messages.PROJECTION.tables,
+        open_runs.PROJECTION.tables,
+        usage.PROJECTION.tables,
+        runs.PROJECTION.tables,
+        tools.PROJECTION.tables,
+        approvals.PROJECTION.tables,
+        storage.PROJECTION.tables,
         shadow.TABLES,
         compacted_erasures.TABLES,
     )

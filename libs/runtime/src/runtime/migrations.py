@@ -52,8 +52,8 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
     await conn.execute(_PREPARE)
     await _ensure_roles(conn)
     done = await _applied(conn, component)
-    for version, (digest, step) in enumerate(zip(done, steps, strict=False), start=1):
-        if digest != _digest(step):
+    for version, (applied, step) in enumerate(zip(done, steps, strict=False), start=1):
+        if applied != digest(step):
             before = f": {_BEFORE}" if version == 1 else ""
             raise MigrationError(f"{component} step {version} is not the one that was applied{before}")
     if len(done) > len(steps):
@@ -63,7 +63,7 @@ async def apply(conn: Connection, component: str, steps: Sequence[str]) -> int:
         await conn.execute(steps[version - 1].encode())
         await conn.execute(
             "INSERT INTO schema_migrations (component, version, digest) VALUES (%s, %s, %s)",
-            [component, version, _digest(steps[version - 1])],
+            [component, version, digest(steps[version - 1])],
         )
     return len(steps) - len(done)
 
@@ -93,7 +93,7 @@ async def _applied(conn: Connection, component: str) -> list[str]:
     cursor = await conn.execute(
         "SELECT digest FROM schema_migrations WHERE component = %s ORDER BY version", [component]
     )
-    return [digest for (digest,) in await cursor.fetchall()]
+    return [each for (each,) in await cursor.fetchall()]
 
 
 async def _ensure_roles(conn: Connection) -> None:
@@ -122,7 +122,8 @@ async def _holds(conn: Connection, question: LiteralString, *values: object) -> 
     return await (await conn.execute(question, values)).fetchone() == (True,)
 
 
-def _digest(step: str) -> str:
+def digest(step: str) -> str:
+    """What is recorded of a step: its text but for its layout."""
     return hashlib.sha256(" ".join(step.split()).encode()).hexdigest()
 
 
