@@ -26,6 +26,7 @@ from runtime.postgres import Connection, Pool, connection, open_pool
 from tests.bus.nats_server import NatsServer
 from tests.harness import RunningStack, embedded_nats, embedded_servers, running_stack
 from tests.scheduling import ByFile, long_ones_first
+from tests.support.forked import own_fork_servers
 from tests.system.collector import Collector, collector
 from tests.system.indiscreet import Indiscreet, indiscreet_server
 
@@ -51,6 +52,11 @@ def _trust_one_authority() -> None:
 _trust_one_authority()
 repair_wait_for()  # as a process does
 gc.disable()  # until all is imported
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The processes of xdist share the fork servers of the one that started them."""
+    own_fork_servers()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -180,7 +186,7 @@ async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
     """The whole system, two of each service that may run twice. Who breaks it waits until it has healed."""
     counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
     more = {"OTEL_EXPORTER_OTLP_ENDPOINT": spans.endpoint}
-    async with running_stack(counts, more) as running:
+    async with running_stack(counts, more, forked=True) as running:
         yield running
 
 

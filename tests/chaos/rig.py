@@ -16,7 +16,7 @@ from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, Ports
 from ops.probes import HttpProbe, NatsProbe, PostgresProbe, ValkeyProbe
-from ops.process import Process
+from ops.process import Process, Spawn, spawn
 from ops.settings import Counts, UpSettings
 from ops.stack import describe
 from tests.chaos.clock import Clock
@@ -76,10 +76,13 @@ async def running_rig(
     *,
     links: bool = True,
     disks: bool = False,
+    added: Mapping[str, str] | None = None,
+    spawn: Spawn = spawn,
 ) -> AsyncIterator[Rig]:
     """All of it, up and with its accounts, while the block runs. `replaced`: other command lines by name.
 
     Without `links` the processes reach each other directly, and only the model and the tools are recorded.
+    `added` is added to the environment of each service. `spawn` starts the processes.
     With `disks` some folders are on disks that can be filled, for which the process needs mounts of its own.
     """
     folder = RunFolder(path)
@@ -90,6 +93,7 @@ async def running_rig(
         tools_port = ports.free()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
         environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
+        environ |= added or {}
         counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
         stack = describe(folder, ports, kept, settings, counts, environ)
         found = {process.name: process for process in stack.processes if process.name != "mcp-demo"}
@@ -97,7 +101,7 @@ async def running_rig(
         processes = [wiring.wired(process) for process in found.values()]
         processes = [_launched(process, folder.path / "clocks", replaced or {}) for process in processes]
         clock = Clock()
-        rig = Rig(folder, stack.environment, Kin(processes, clock), clock)
+        rig = Rig(folder, stack.environment, Kin(processes, clock, spawn), clock)
         rig.disks = mounted
         rig.log.touch()
         rig.client_ports = wiring.client_ports

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from ops.process import Spawn, spawn
 from tests.chaos import closing
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.faults import Nemesis
@@ -18,6 +19,7 @@ from tests.chaos.plan import RATE_PER_MINUTE, VERSION, Plan, make_plan
 from tests.chaos.records import History, load_history
 from tests.chaos.report import Report, report_of, write
 from tests.chaos.rig import Rig, lift_limits, running_rig
+from tests.support import forked
 
 OUTPUT = Path(".chaos")
 _LAST_SECONDS = 120.0
@@ -31,12 +33,13 @@ async def record(
     rebuilds: int = 1,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
     disks: bool = False,
+    spawn: Spawn = spawn,
 ) -> History:
     """Carry out a plan on a stack of its own in `folder`; `replaced`: other command lines by service.
 
     Without `disks` (`running_rig`) none is filled.
     """
-    async with running_rig(folder, replaced, disks=disks) as rig:
+    async with running_rig(folder, replaced, disks=disks, spawn=spawn) as rig:
         load, history = begin(rig, plan.seed)
         history.not_run = [] if disks else ["a full disk"]
         await _carry_out(plan, rig, load, history)
@@ -93,7 +96,7 @@ def commit() -> str:
     return found.stdout.strip() or "unknown"
 
 
-def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path) -> Report:
+def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path, spawn: Spawn = spawn) -> Report:
     """A run and its report, which is saved in `output`."""
     disks = True
     try:
@@ -103,7 +106,7 @@ def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path) -> Report:
         print(f"no disk is filled: {error.strerror}", file=sys.stderr)
     with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as name:
         folder = keep or Path(name) / "run"
-        history = asyncio.run(record(plan, folder, rebuilds=rebuilds, disks=disks))
+        history = asyncio.run(record(plan, folder, rebuilds=rebuilds, disks=disks, spawn=spawn))
     report = report_of(history)
     write(report, history, output)
     return report
@@ -122,6 +125,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="a folder for the report")
     parser.add_argument("--keep", type=Path, help="a folder to keep the stack's data and logs in")
     parser.add_argument("--again", type=Path, help="a history.json to judge again, instead of a run")
+    parser.add_argument("--forked", action="store_true", help="fork the services, which start faster")
     given = parser.parse_args()
     if given.again:
         report = report_of(load_history(given.again))
@@ -130,7 +134,9 @@ def main() -> None:
         only = [kind for kind in given.only.split(",") if kind]
         plan = make_plan(given.seed, given.requests, seconds, every, longest, only=only, version=given.plan)
         output = given.output or OUTPUT / f"{given.seed}-{given.requests}"
-        report = chaos(plan, given.keep, given.rebuilds, output)
+        if given.forked:
+            forked.start_servers()  # before this process has mounts of its own
+        report = chaos(plan, given.keep, given.rebuilds, output, forked.spawn if given.forked else spawn)
     print(report.text())
     sys.exit(2 if report.invalid else int(bool(report.violations)))
 

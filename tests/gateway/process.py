@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests import forked
-from tests.starting import START_SECONDS
+from tests.support import forked
+from tests.support.starting import START_SECONDS
 
 _HURRIED = """
 import importlib, json, sys

@@ -10,8 +10,8 @@ from typing import Any, TextIO
 
 import httpx
 
-from tests import forked
-from tests.starting import START_SECONDS
+from tests.support import forked
+from tests.support.starting import START_SECONDS
 
 
 @dataclass

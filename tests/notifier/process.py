@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests import forked
+from tests.support import forked
 
 _HURRIED = """
 import importlib, json, sys

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from orchestrator.settings import Settings
-from tests import forked
-from tests.starting import START_SECONDS
+from tests.support import forked
+from tests.support.starting import START_SECONDS
 
 
 class Orchestrator:

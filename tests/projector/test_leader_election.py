@@ -20,11 +20,11 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.conversations import conversations_of
 from runtime.postgres import Pool, connection
-from tests import forked
 from tests.conversations.given import ACCOUNT, began, turn
 from tests.ports import free_port
 from tests.projector.conftest import Streams
-from tests.starting import START_SECONDS
+from tests.support import forked
+from tests.support.starting import START_SECONDS
 
 _LEADER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)

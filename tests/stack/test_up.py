@@ -6,9 +6,12 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
+import psutil
 import psycopg
 import pytest
 import redis.asyncio
@@ -21,6 +24,29 @@ from tests.harness import RunningStack, start_stack
 from tests.stack.processes import running_for, until, wait_none_running
 
 _SERVERS = {"postgres", "nats", "valkey"}
+_LOGINS = {
+    "AGENTCHAT_DATABASE_URL": "database",
+    "AGENTCHAT_NATS_URL": "nats",
+    "AGENTCHAT_NATS_PROVISIONER_URL": "streams",
+    "AGENTCHAT_REDIS_URL": "redis",
+}
+
+
+@pytest.fixture(scope="module")
+async def executed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningStack]:
+    """A stack as users start it: each process is a program of its own. One of each service."""
+    started = start_stack(tmp_path_factory.mktemp("executed") / "run")
+    try:
+        await started.wait_up()
+        yield started
+    finally:
+        await started.stop()
+
+
+def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
+    """By server, as whom a process logs in."""
+    environ = psutil.Process(stack.pid(name)).environ()
+    return {what: urlsplit(environ[key]).username for key, what in _LOGINS.items() if key in environ}
 
 
 async def _chat(stack: RunningStack, key: str, agent: str, message: str = "Hello") -> httpx.Response:
@@ -36,11 +62,35 @@ async def test_every_process_runs_under_its_name_and_is_ready(stack: RunningStac
     twice = {f"{service}-{number}" for service in services for number in (1, 2)}
     assert set(names) == _SERVERS | twice | {"projector-1", "notifier-1", "mcp-demo", "model-demo"}
     await stack.wait_all_ready()
-    commands = running_for(stack.folder.path)
-    for name in set(names) - _SERVERS:
-        assert f"--name {name} --run-dir {stack.folder.path}" in commands[stack.pid(name)]
+
+
+@pytest.mark.requirement("STACK-START")
+async def test_each_process_has_its_name_and_folder_in_its_command_line_and_no_secret(
+    executed: RunningStack,
+) -> None:
+    commands = running_for(executed.folder.path)
+    found = executed.environment
+    for name in set(executed.names()) - _SERVERS:
+        command = commands[executed.pid(name)]
+        assert f"--name {name} --run-dir {executed.folder.path}" in command
+        assert not any(secret in command for secret in (found.api_key, found.admin_token))
     # Each is in a session of its own: a terminal's Ctrl-C reaches `up` alone.
-    assert all(os.getsid(stack.pid(name)) == stack.pid(name) for name in names)
+    assert all(os.getsid(executed.pid(name)) == executed.pid(name) for name in executed.names())
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
+async def test_each_process_holds_its_own_logins_and_no_others(executed: RunningStack) -> None:
+    assert _logins(executed, "gateway-1") == {
+        "database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"
+    }  # fmt: skip
+    assert _logins(executed, "orchestrator-1") == {
+        "database": "agentchat_orchestrator", "nats": "orchestrator", "redis": "orchestrator"
+    }  # fmt: skip
+    assert _logins(executed, "tool-runner-1") == {"database": "agentchat_tool_runner", "nats": "tool-runner"}
+    assert _logins(executed, "projector-1") == {
+        "database": "agentchat_projector", "nats": "projector", "streams": "provisioner"
+    }  # fmt: skip
+    assert _logins(executed, "mcp-demo") == _logins(executed, "model-demo") == {}
 
 
 @pytest.mark.requirement("STACK-START")
@@ -99,11 +149,11 @@ async def test_a_second_stack_in_the_folder_is_refused(stack: RunningStack) -> N
 
 @pytest.mark.requirement("STACK-AGAIN", "STACK-STOP")
 async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the_next_start(
-    tmp_path: Path,
+    executed: RunningStack,
 ) -> None:
-    stack = start_stack(tmp_path / "run")
+    """The last test that uses this stack."""
+    stack = executed
     try:
-        await stack.wait_up()
         assert _errors_of_postgres(stack) == []
         first = stack.environment
         answer = await _chat(stack, first.api_key, first.agent_id)
@@ -113,7 +163,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
         with pytest.raises(NotRunningError):
             environment.load(stack.folder)
 
-        stack = start_stack(tmp_path / "run")
+        stack = start_stack(stack.folder.path)
         await stack.wait_up()
         assert _errors_of_postgres(stack) == []
         again = stack.environment
@@ -138,7 +188,7 @@ async def test_a_stack_that_was_killed_leaves_nothing_running_and_goes_on_at_the
 @pytest.mark.requirement("STACK-STOP")
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 async def test_a_second_signal_leaves_postgres_its_time(tmp_path: Path, second: signal.Signals) -> None:
-    stack = start_stack(tmp_path / "run")
+    stack = start_stack(tmp_path / "run", forked=True)
     try:
         await stack.wait_up()
         stack.send(signal.SIGTERM)
@@ -181,7 +231,7 @@ async def test_servers_that_run_elsewhere_are_used_and_left_alone(
         "AGENTCHAT_NATS_URL": fresh_nats_url,
         "AGENTCHAT_REDIS_URL": servers.redis_url,
     }
-    stack = start_stack(tmp_path / "run", environ=elsewhere)
+    stack = start_stack(tmp_path / "run", environ=elsewhere, forked=True)
     try:
         await stack.wait_up()
         found = stack.environment

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ops.process import Spawn, spawn
 from runtime.failpoints import FOLDER, TEST_RUN, VARIABLE
 from tests.chaos.load import Load
 from tests.chaos.plan import RATE_PER_MINUTE
@@ -25,12 +26,6 @@ from tests.step_matrix.rounds import Done, Rounds
 
 STOP_SECONDS = 15.0
 _LEAST_FIRED = 0.9
-_MODULES = {
-    "gateway": "gateway",
-    "orchestrator": "orchestrator",
-    "tool-runner": "tool_runner",
-    "projector": "projector",
-}
 
 
 def steps_of(seed: int, rounds: int, only: str = "") -> list[Step]:
@@ -47,15 +42,18 @@ def steps_of(seed: int, rounds: int, only: str = "") -> list[Step]:
 
 
 async def record(
-    seed: int, steps: Sequence[Step], folder: Path, *, at_once: int, stop_seconds: float = STOP_SECONDS
+    seed: int,
+    steps: Sequence[Step],
+    folder: Path,
+    *,
+    at_once: int,
+    stop_seconds: float = STOP_SECONDS,
+    spawn: Spawn = spawn,
 ) -> tuple[History, list[Done]]:
     """Carry out the rounds on a stack of its own in `folder`."""
     (folder / FOLDER).mkdir(parents=True)
     (folder / TEST_RUN).touch()
-    armed = {
-        name: ("env", f"{VARIABLE}=1", sys.executable, "-m", module) for name, module in _MODULES.items()
-    }
-    async with running_rig(folder, replaced=armed) as rig:
+    async with running_rig(folder, added={VARIABLE: "1"}, spawn=spawn) as rig:
         history = History(
             seed=seed,
             commit=commit(),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.step_matrix.points import MATRIX
 from tests.step_matrix.run import judged, record, table
+from tests.support.forked import spawn
 
 STEPS = (
     "gateway-published kill",
@@ -22,7 +23,9 @@ STEPS = (
 @pytest.mark.requirement("STEP-MATRIX")
 async def test_no_invariant_is_violated_by_what_happens_at_a_step_of_a_request(tmp_path: Path) -> None:
     steps = [step for step in MATRIX if str(step) in STEPS]
-    history, done = await record(1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0)
+    history, done = await record(
+        1, steps, tmp_path / "run", at_once=len(STEPS), stop_seconds=4.0, spawn=spawn
+    )
     report = judged(history, done)
     assert len(done) == len(STEPS)
     assert report.violations == [], report.text()

@@ -1,10 +1,7 @@
-"""Whose logins each process of the stack holds, and what those of demo.env are good for."""
-
-from urllib.parse import urlsplit
+"""What the logins of demo.env are good for."""
 
 import nats
 import nats.errors
-import psutil
 import pytest
 
 from bus import Bus
@@ -13,34 +10,6 @@ from tests.harness import RunningStack
 from tests.system.calling import Caller
 
 pytestmark = pytest.mark.requirement("SERVICE-LOGINS")
-
-_SERVERS = {
-    "AGENTCHAT_DATABASE_URL": "database",
-    "AGENTCHAT_NATS_URL": "nats",
-    "AGENTCHAT_NATS_PROVISIONER_URL": "streams",
-    "AGENTCHAT_REDIS_URL": "redis",
-}
-
-
-def _users(stack: RunningStack, name: str) -> dict[str, str | None]:
-    """By server, as whom a process logs in."""
-    environ = psutil.Process(stack.pid(name)).environ()
-    return {what: urlsplit(environ[key]).username for key, what in _SERVERS.items() if key in environ}
-
-
-async def test_each_process_holds_its_own_logins_and_no_others(stack: RunningStack) -> None:
-    assert {name: _users(stack, name) for name in ("gateway-1", "orchestrator-1", "tool-runner-1")} == {
-        "gateway-1": {"database": "agentchat_gateway", "nats": "gateway", "redis": "gateway"},
-        "orchestrator-1": {
-            "database": "agentchat_orchestrator",
-            "nats": "orchestrator",
-            "redis": "orchestrator",
-        },
-        "tool-runner-1": {"database": "agentchat_tool_runner", "nats": "tool-runner"},
-    }
-    expected = {"database": "agentchat_projector", "nats": "projector", "streams": "provisioner"}
-    assert _users(stack, "projector-1") == expected
-    assert _users(stack, "mcp-demo") == _users(stack, "model-demo") == {}
 
 
 async def test_the_operator_of_demo_env_reads_every_stream_and_empties_none(

@@ -30,9 +30,9 @@ from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
 from runtime.postgres import connection, open_pool
-from tests import forked
 from tests.administrator import administrator
-from tests.starting import START_SECONDS
+from tests.support import forked
+from tests.support.starting import START_SECONDS
 
 SECRET_KEY = base64.b64encode(bytes(range(32))).decode()
 _RUNS = 128  # more than a test asks calls for

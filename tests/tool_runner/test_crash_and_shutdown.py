@@ -16,11 +16,11 @@ from bus import Bus, Delivery
 from contracts import subjects
 from contracts.messages import ToolFinished
 from directory.agents import McpServer
-from tests import forked
 from tests.blocking import until_blocked_by
 from tests.bus.nats_server import NatsServer
 from tests.bus.queue_state import until_nobody_pulls, until_undelivered
 from tests.harness import embedded_nats
+from tests.support import forked
 from tests.tool_runner.runner import SECONDS, Agent, Calls, end_run, environ, make_agent, running
 from tests.tool_runner.scripted import Call, ScriptedServer, tool
 

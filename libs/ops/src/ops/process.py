@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -63,7 +64,22 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         return f"Process(name={self.name!r}, argv={self.argv!r})"
 
 
-async def spawn(process: Process) -> asyncio.subprocess.Process:
+class Child(Protocol):
+    """A process that was started, the leader of its session."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def send_signal(self, signal: int) -> None: ...
+
+    async def wait(self) -> int:
+        """Its exit code, once it has ended."""
+
+
+Spawn: TypeAlias = Callable[[Process], Awaitable[Child]]
+
+
+async def spawn(process: Process) -> Child:
     """Start it in a session of its own, so that a terminal's Ctrl-C does not reach it.
 
     It appends to its log, and gets its own stop signal when this process dies. Call it from the main thread:

@@ -15,7 +15,7 @@ from ops import record
 from ops.errors import StackError, StartError
 from ops.folder import RunFolder
 from ops.probes import reason_unready, wait_ready, wait_unhealthy
-from ops.process import Process, spawn
+from ops.process import Child, Process, Spawn, spawn
 from ops.report import Report, tail
 
 _STARTS = 3
@@ -30,7 +30,7 @@ class Running(msgspec.Struct):
     """A process that has been started and not yet been seen to end."""
 
     process: Process
-    child: asyncio.subprocess.Process
+    child: Child
     started_at: float
 
 
@@ -40,7 +40,10 @@ class Supervisor:
     It is one supervisor for the whole life of its processes, and must be used under the folder's lock.
     """
 
-    def __init__(self, folder: RunFolder, processes: Sequence[Process], report: Report) -> None:
+    def __init__(
+        self, folder: RunFolder, processes: Sequence[Process], report: Report, spawn: Spawn = spawn
+    ) -> None:
+        self._spawn = spawn
         self._folder = folder
         self._processes = tuple(processes)
         self._report = report
@@ -119,7 +122,7 @@ class Supervisor:
         log_offset = process.log.stat().st_size if process.log.exists() else 0
         try:
             await process.prepare()
-            child = await spawn(process)
+            child = await self._spawn(process)
         except (OSError, StackError) as error:
             if isinstance(error, StackError) and not self._up:
                 raise

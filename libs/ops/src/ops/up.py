@@ -14,6 +14,7 @@ from ops.environment import Environment
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
+from ops.process import Spawn, spawn
 from ops.report import Report
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
@@ -24,7 +25,7 @@ _START_SECONDS = 90.0
 _MESSAGE = "Where is order ORD-1006, and what else would suit customer CUST-001?"
 
 
-def up(counts: Counts) -> None:
+def up(counts: Counts, spawn: Spawn = spawn) -> None:
     """Start, serve, stop. Raises StackError."""
     began = time.monotonic()
     try:
@@ -41,13 +42,13 @@ def up(counts: Counts) -> None:
     with folder.locked(), contextlib.closing(Ports()) as ports:
         kept = secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, settings, counts)
-        asyncio.run(_run(folder, stack, report, began))
+        asyncio.run(_run(folder, stack, report, began, spawn))
 
 
-async def _run(folder: RunFolder, stack: Stack, report: Report, began: float) -> None:
+async def _run(folder: RunFolder, stack: Stack, report: Report, began: float, spawn: Spawn) -> None:
     await _clear(folder, stack, report)
     stop = asyncio.Event()
-    supervisor = Supervisor(folder, stack.processes, report)
+    supervisor = Supervisor(folder, stack.processes, report, spawn)
 
     def on_interrupt() -> None:
         """Of a person, who may lose patience; `kill` may well come twice, by make and by a supervisor."""
