@@ -56,7 +56,8 @@ gc.disable()  # until all is imported
 
 def pytest_configure(config: pytest.Config) -> None:
     """The processes of xdist share the fork servers of the one that started them."""
-    own_fork_servers()
+    if not hasattr(config, "workerinput"):
+        own_fork_servers()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

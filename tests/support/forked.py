@@ -83,8 +83,6 @@ class ForkedProcess:
 
 def own_fork_servers() -> None:
     """Let the fork servers of this process and of those it starts end with this process."""
-    if _FOLDER in os.environ:
-        return
     folder = tempfile.mkdtemp(prefix="agentchat-")
     os.environ[_FOLDER] = folder
     alive = Path(folder) / "alive"
@@ -206,7 +204,8 @@ def _connection(service: str) -> _Connection:
 
 
 def _connected(service: str) -> socket.socket:
-    own_fork_servers()
+    if _FOLDER not in os.environ:
+        own_fork_servers()
     folder = Path(os.environ[_FOLDER])
     with (folder / f"{service}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
