@@ -14,8 +14,6 @@ from agentchat_client import (
     Reply,
     ToolRun,
 )
-from agentchat_client.models import Page
-from agentchat_client.paging import Paging
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT
 from tests.client.given import MESSAGE, REPLY, THREAD, TOOL, message, thread
@@ -144,17 +142,14 @@ def test_a_limit_of_nothing_asks_nothing(serve: Serve, connect: Connect) -> None
 
 
 @pytest.mark.requirement("CLIENT", "CONV-LIST")
-def test_a_limit_over_a_page_is_read_in_pages() -> None:
-    paging: Paging[int] = Paging("/list", 150)
-    first = paging.next_call()
-    assert first is not None
-    assert first.query == {"limit": "100"}
-    assert paging.take(Page(data=tuple(range(100)), next_cursor="next")) == tuple(range(100))
-    second = paging.next_call()
-    assert second is not None
-    assert second.query == {"limit": "50", "cursor": "next"}
-    assert len(paging.take(Page(data=tuple(range(50)), next_cursor="more"))) == 50
-    assert paging.next_call() is None
+def test_a_limit_over_a_page_is_read_in_pages(serve: Serve, connect: Connect) -> None:
+    threads = [thread(number) for number in range(160)]
+    server = serve(page(*threads[:100], cursor="next"), page(*threads[100:], cursor="more"))
+    assert [each.message_count for each in connect(server).conversations(150)] == list(range(150))
+    assert [asked.target for asked in server.requests] == [
+        "/v1/conversations?limit=100",
+        "/v1/conversations?limit=50&cursor=next",
+    ]
 
 
 @pytest.mark.requirement("CLIENT", "CONV-GET")

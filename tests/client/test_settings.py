@@ -1,6 +1,7 @@
 """Where the client takes its settings from, and what it says where they are missing or wrong."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -9,8 +10,8 @@ from agentchat_client import AgentChat, AsyncAgentChat, Misconfigured
 from agentchat_client.calls import ApiKey
 from tests.client.conftest import Connect, Serve
 from tests.client.driving import AGENT, KEY
-from tests.client.given import REPLY
-from tests.client.server import as_json
+from tests.client.given import FORM_2, REPLY
+from tests.client.server import as_json, chunks, lines
 
 pytestmark = pytest.mark.requirement("CLIENT")
 
@@ -121,3 +122,21 @@ async def test_tasks_share_an_async_client(serve: Serve) -> None:
         replies = await asyncio.gather(*(client.chat(f"number {number}") for number in range(8)))
     assert len(replies) == 8
     assert len({request.headers["idempotency-key"] for request in server.requests}) == 8
+
+
+def test_threads_share_a_blocking_client(serve: Serve) -> None:
+    server = serve(*[as_json(REPLY)] * 8)
+    with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client, ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(client.chat, [f"number {number}" for number in range(8)], timeout=20))
+    assert len(replies) == 8
+    assert len({request.headers["idempotency-key"] for request in server.requests}) == 8
+
+
+async def test_the_blocking_client_works_within_a_running_loop(serve: Serve) -> None:
+    """As in a notebook. A stream that is dropped half read leaves nothing to the loop."""
+    server = serve(as_json(REPLY), chunks(lines(*FORM_2)))
+    with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client:
+        client.chat("Hello")
+        with client.stream("Hello", form=2) as stream:
+            next(stream)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

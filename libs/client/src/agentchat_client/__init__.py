@@ -1,7 +1,7 @@
 """The Python client of Agent Chat Service: `AgentChat`, and `AsyncAgentChat` for asyncio.
 
 It chats, streams replies as typed events, and reads threads back; every failure is an `AgentChatError`.
-It stands alone: nothing of the service is needed, only httpx and msgspec.
+It needs nothing of the service, only httpx and msgspec.
 """
 
 from agentchat_client.aio import AsyncAgentChat, AsyncChatStream

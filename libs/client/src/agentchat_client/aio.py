@@ -1,4 +1,4 @@
-"""The client for asyncio: `agentchat_client.client` with await; what the two share does no I/O."""
+"""The client for asyncio. `agentchat_client.client` runs this implementation for blocking callers."""
 
 import asyncio
 import contextlib
@@ -11,16 +11,18 @@ import httpx
 import msgspec
 
 from agentchat_client import calls, responses
+from agentchat_client.blocking import BlockingHttp
 from agentchat_client.calls import Call, Form, Service
-from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed
+from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
 from agentchat_client.events import Event
 from agentchat_client.models import Conversation, HistoryMessage, Page, Reply
-from agentchat_client.paging import Paging
 from agentchat_client.responses import Answer
 from agentchat_client.retries import Budget, Timeouts
 from agentchat_client.transcript import Transcript
 
 T = TypeVar("T")
+
+_LARGEST_PAGE = 100
 
 
 class AsyncAgentChat:
@@ -34,19 +36,19 @@ class AsyncAgentChat:
         agent_id: str | None = None,
         max_retries: int = 2,
         timeouts: Timeouts | None = None,
-        http_client: httpx.AsyncClient | None = None,
+        http_client: httpx.AsyncClient | BlockingHttp | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._service = Service(
+        self.service = Service(
             api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
         )
         self._owns_http = http_client is None
         self._http = http_client or httpx.AsyncClient(limits=calls.LIMITS)
-        self._sender = _AsyncSender(self._service, self._http, sleep)
+        self._sender = CallSender(self.service, self._http, sleep)
 
     def __repr__(self) -> str:
-        return f"AsyncAgentChat({self._service})"
+        return f"AsyncAgentChat({self.service})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -69,7 +71,7 @@ class AsyncAgentChat:
         idempotency_key: str | None = None,
     ) -> Reply:
         """As `AgentChat.chat`."""
-        call = self._service.chat(message, conversation_id, prompt, agent_id, idempotency_key)
+        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
         return (await self._sender.fetch(call)).reply()
 
     def stream(
@@ -83,8 +85,8 @@ class AsyncAgentChat:
         form: Form | None = None,
     ) -> "AsyncChatStream":
         """As `AgentChat.stream`; not awaited, but entered with `async with`."""
-        call = self._service.stream(message, conversation_id, prompt, agent_id, idempotency_key, form)
-        return AsyncChatStream(self._sender, call)
+        call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
+        return AsyncChatStream(self._sender, calls.streamed(call, form))
 
     def events(
         self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
@@ -104,7 +106,7 @@ class AsyncAgentChat:
     ) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
         query = calls.filters(metadata, agent_id, created_after, created_before, title)
-        return self._listed(Paging("/v1/conversations", limit, query), Page[Conversation])
+        return self._listed(Page[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """As `AgentChat.conversation`."""
@@ -127,7 +129,7 @@ class AsyncAgentChat:
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """As `AgentChat.messages`, for `async for`."""
-        return self._listed(Paging(calls.messages_path(conversation_id)), Page[HistoryMessage])
+        return self._listed(Page[HistoryMessage], calls.messages_path(conversation_id))
 
     async def cancel(self, trace_id: str) -> None:
         """As `AgentChat.cancel`."""
@@ -144,22 +146,69 @@ class AsyncAgentChat:
         """As `AgentChat.decide`."""
         await self._sender.fetch(calls.decide(approval_id, decision, input, reason))
 
-    async def _listed(self, paging: Paging[T], kind: type[Page[T]]) -> AsyncIterator[T]:
-        while call := paging.next_call():
-            for item in paging.take((await self._sender.fetch(call)).value(kind)):
+    async def _listed(
+        self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
+    ) -> AsyncIterator[T]:
+        query = dict(query or {})
+        while limit is None or limit > 0:
+            query["limit"] = str(_LARGEST_PAGE if limit is None else min(limit, _LARGEST_PAGE))
+            page = (await self._sender.fetch(Call(method="GET", path=path, query=query))).value(kind)
+            for item in page.data[:limit]:
                 yield item
+            if page.next_cursor is None:
+                return
+            query["cursor"] = page.next_cursor
+            limit = None if limit is None else limit - len(page.data)
 
 
-class AsyncChatStream(Transcript):
-    """As `ChatStream`, to be iterated with `async for` within an `async with` block."""
+class ReplyReader(Transcript):
+    """Sends a call and reads its answer into the transcript; the base of both stream classes."""
 
-    def __init__(self, sender: "_AsyncSender", call: Call) -> None:
+    def __init__(self, sender: "CallSender", call: Call) -> None:
         super().__init__()
-        self._sender = sender
-        self._call = call
+        self.sender = sender
+        self.call = call
         self._budget = sender.budget()
         self._response: httpx.Response | None = None
         self._events = self._read()
+
+    async def _open(self) -> httpx.Response:
+        if self._response is None:
+            self._response = await self.sender.open(self.call, self._budget)
+            self.trace_id = self._response.headers.get(responses.TRACE_HEADER)
+        return self._response
+
+    async def _read(self) -> AsyncGenerator[Event, None]:
+        async with contextlib.aclosing(await self._open()) as response:
+            responses.check_stream(response.headers)
+            chunks = response.aiter_bytes()
+            while not self.ended:
+                for event in self._feed(await self._receive(chunks)):
+                    yield event
+            # Read to the end of the answer, so that the connection can be used again.
+            with contextlib.suppress(httpx.RequestError):
+                await anext(chunks, None)
+
+    async def _receive(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        try:
+            self._budget.check()
+            return await anext(chunks, None)
+        except calls.LOST as error:
+            raise self._interrupted(calls.reason(error)) from error
+
+    async def _cancel(self) -> None:
+        if self.trace_id is None:
+            raise InvalidResponse("The stream has not named its trace.")
+        await self.sender.fetch(calls.cancel(self.trace_id))
+
+    async def _close(self) -> None:
+        await self._events.aclose()
+        if self._response is not None:
+            await self._response.aclose()
+
+
+class AsyncChatStream(ReplyReader):
+    """As `ChatStream`, to be iterated with `async for` within an `async with` block."""
 
     async def __aenter__(self) -> Self:
         await self._open()
@@ -176,44 +225,21 @@ class AsyncChatStream(Transcript):
 
     async def cancel(self) -> None:
         """As `ChatStream.cancel`."""
-        await self._sender.fetch(calls.cancel(self._named_trace()))
+        await self._cancel()
 
     async def aclose(self) -> None:
         """Close the connection, whether or not the reply is complete."""
-        await self._events.aclose()
-        if self._response is not None:
-            await self._response.aclose()
-
-    async def _open(self) -> httpx.Response:
-        if self._response is None:
-            self._response = await self._sender.open(self._call, self._budget)
-            self.trace_id = self._response.headers.get(responses.TRACE_HEADER)
-        return self._response
-
-    async def _read(self) -> AsyncGenerator[Event, None]:
-        async with contextlib.aclosing(await self._open()) as response:
-            responses.check_stream(response.headers)
-            chunks = response.aiter_bytes()
-            while not self.ended:
-                for event in self._feed(await self._receive(chunks)):
-                    yield event
-            # The end of the answer too, so that the connection can be used again.
-            with contextlib.suppress(httpx.RequestError):
-                await anext(chunks, None)
-
-    async def _receive(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        try:
-            self._budget.check()
-            return await anext(chunks, None)
-        except calls.LOST as error:
-            raise self._interrupted(calls.reason(error)) from error
+        await self._close()
 
 
-class _AsyncSender:
-    """Sends calls, again where that may help."""
+class CallSender:
+    """Sends calls and retries them."""
 
     def __init__(
-        self, service: Service, http: httpx.AsyncClient, sleep: Callable[[float], Awaitable[object]]
+        self,
+        service: Service,
+        http: httpx.AsyncClient | BlockingHttp,
+        sleep: Callable[[float], Awaitable[object]],
     ) -> None:
         self._service = service
         self._http = http
@@ -223,7 +249,7 @@ class _AsyncSender:
         return self._service.budget()
 
     async def fetch(self, call: Call) -> Answer:
-        """The whole answer. Raises ApiError, ConnectionFailed."""
+        """The complete answer. Raises ApiError, ConnectionFailed."""
         budget = self.budget()
 
         async def attempt() -> Answer:
@@ -233,11 +259,11 @@ class _AsyncSender:
         return await self._tried(attempt, budget)
 
     async def open(self, call: Call, budget: Budget) -> httpx.Response:
-        """An answer that is still to be read. Raises ApiError, ConnectionFailed."""
+        """An answer whose body is not read yet. Raises ApiError, ConnectionFailed."""
         return await self._tried(lambda: self._begin(call, budget), budget)
 
     async def _begin(self, call: Call, budget: Budget) -> httpx.Response:
-        # No redirects: the key would go along to another server.
+        # No redirects: they would send the key to another server.
         response = await self._http.send(
             self._service.request(self._http, call),
             auth=self._service.key,

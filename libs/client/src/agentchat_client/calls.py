@@ -5,31 +5,34 @@ import uuid
 from collections.abc import Callable, Generator, Mapping
 from datetime import datetime
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
+from agentchat_client.blocking import BlockingHttp
 from agentchat_client.errors import Misconfigured
 from agentchat_client.retries import Budget, Timeouts
 
 Form = Literal[1, 2]
+T = TypeVar("T")
 
 LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 """Any number of open streams."""
 
 LOST = (httpx.RequestError, TimeoutError)
-"""What sending a request or reading an answer raises when no whole answer comes."""
+"""What sending a request or reading a response raises when the response is not complete."""
 
 _LONGEST_KEY = 255
 _USER_AGENT = f"agentchat-client/{version('agentchat-client')}"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request but for its address and its key. Attempts at it share it, and so its Idempotency-Key.
+    """One request without the base address and the key. All attempts share it, and so its Idempotency-Key.
 
-    `silent`: the service says nothing until the whole answer is there.
+    `silent`: the service sends nothing until the answer is complete.
     """
 
     method: Literal["GET", "PATCH", "POST"]
@@ -41,7 +44,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiKey(httpx.Auth):
-    """Puts the key on each request. Nothing else holds it, and it does not show itself."""
+    """Puts the key on each request. Nothing else holds the key, and no repr shows it."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -55,7 +58,7 @@ class ApiKey(httpx.Auth):
 
 
 class Service:
-    """Where the service is, who asks which agent, and with how much patience."""
+    """The settings that all requests share: address, key, agent, retries and time-outs."""
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class Service:
         clock: Callable[[], float],
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """What is None is taken from the environment. Raises Misconfigured."""
+        """An argument that is None comes from the environment. Raises Misconfigured."""
         self.key = ApiKey(_header("api_key", _needed("api_key", api_key, environ)))
         self.base_url = _address(_needed("base_url", base_url, environ))
         self.agent_id = _header("agent_id", _given("agent_id", agent_id, environ))
@@ -80,10 +83,10 @@ class Service:
         return f"base_url={self.base_url!r}, agent_id={self.agent_id!r}"
 
     def budget(self) -> Budget:
-        """The time and the retries of a call that begins now."""
+        """The time and the retries of a call that starts now."""
         return Budget(self._max_retries, self._timeouts.total, self._clock)
 
-    def chat(
+    def ask(
         self,
         message: str,
         conversation_id: str | None,
@@ -91,28 +94,14 @@ class Service:
         agent_id: str | None,
         key: str | None,
     ) -> Call:
-        """POST /v1/chat. `key`: the Idempotency-Key; None for one of its own."""
-        headers, body = self._asking(message, conversation_id, prompt, agent_id, key)
-        return Call(method="POST", path="/v1/chat", headers=headers, body=body, silent=True)
+        """POST /v1/chat. `key`: the Idempotency-Key; None generates one."""
+        agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
+        body = _present({"message": message, "conversation_id": conversation_id, "prompt": prompt})
+        headers = {"X-Agent-Id": agent, "Idempotency-Key": _new_key() if key is None else _key(key)}
+        return replace(_json("POST", "/v1/chat", body, headers), silent=True)
 
-    def stream(
-        self,
-        message: str,
-        conversation_id: str | None,
-        prompt: str | None,
-        agent_id: str | None,
-        key: str | None,
-        form: Form | None,
-    ) -> Call:
-        """POST /v1/chat/stream."""
-        headers, body = self._asking(message, conversation_id, prompt, agent_id, key)
-        headers["Accept-Encoding"] = "identity"  # a proxy that compresses also holds events back
-        if form is not None:
-            headers["X-Stream-Form"] = str(form)
-        return Call(method="POST", path="/v1/chat/stream", headers=headers, body=body)
-
-    def request(self, http: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
-        """One attempt at `call`, still without the key."""
+    def request(self, http: httpx.AsyncClient | BlockingHttp, call: Call) -> httpx.Request:
+        """One attempt at `call`, without the key."""
         timeouts = self._timeouts
         read = timeouts.total if call.silent else timeouts.read
         timeout = httpx.Timeout(read, connect=timeouts.connect, pool=timeouts.connect, write=timeouts.read)
@@ -125,24 +114,11 @@ class Service:
             timeout=timeout,
         )
 
-    def _asking(
-        self,
-        message: str,
-        conversation_id: str | None,
-        prompt: str | None,
-        agent_id: str | None,
-        key: str | None,
-    ) -> tuple[dict[str, str], bytes]:
-        agent = _header("agent_id", _needed("agent_id", agent_id or self.agent_id, {}))
-        given = {"message": message, "conversation_id": conversation_id, "prompt": prompt}
-        headers = {
-            "X-Agent-Id": agent,
-            "Content-Type": "application/json",
-            "Idempotency-Key": str(uuid.uuid4()) if key is None else _key(key),
-        }
-        return headers, msgspec.json.encode(
-            {name: value for name, value in given.items() if value is not None}
-        )
+
+def streamed(chat: Call, form: Form | None) -> Call:
+    """POST /v1/chat/stream with the message of `chat`."""
+    headers = chat.headers | _stream_headers(form)
+    return replace(chat, path="/v1/chat/stream", headers=headers, silent=False)
 
 
 def conversation(conversation_id: str) -> Call:
@@ -157,24 +133,16 @@ def describe(
 ) -> Call:
     """PATCH /v1/conversations/{conversation_id}."""
     given = {"title": title, "metadata": metadata}
-    return Call(
-        method="PATCH",
-        path=f"/v1/conversations/{_segment(conversation_id)}",
-        headers={"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())},
-        body=msgspec.json.encode(
-            {name: value for name, value in given.items() if value is not msgspec.UNSET}
-        ),
-    )
+    body = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    path = f"/v1/conversations/{_segment(conversation_id)}"
+    return _json("PATCH", path, body, {"Idempotency-Key": _new_key()})
 
 
 def fork(conversation_id: str, at: str | int | None) -> Call:
     """POST /v1/conversations/{conversation_id}/fork."""
-    return Call(
-        method="POST",
-        path=f"/v1/conversations/{_segment(conversation_id)}/fork",
-        headers={"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())},
-        body=msgspec.json.encode({} if at is None else {"at": str(at)}),
-    )
+    path = f"/v1/conversations/{_segment(conversation_id)}/fork"
+    body = {} if at is None else {"at": str(at)}
+    return _json("POST", path, body, {"Idempotency-Key": _new_key()})
 
 
 def filters(
@@ -185,14 +153,14 @@ def filters(
     title: str | None,
 ) -> dict[str, str]:
     """The query that finds the threads which match all of these. Raises Misconfigured."""
-    given = {
+    query = {
         **{f"metadata.{key}": value for key, value in (metadata or {}).items()},
         "agent_id": agent_id,
         "created_after": _time("created_after", created_after),
         "created_before": _time("created_before", created_before),
         "title": title,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return _present(query)
 
 
 def _time(name: str, time: datetime | None) -> str | None:
@@ -214,27 +182,20 @@ def decide(
     reason: str | None,
 ) -> Call:
     """POST /v1/approvals/{approval_id}/decision."""
-    body: dict[str, Any] = {"decision": decision, "input": given, "reason": reason}
-    return Call(
-        method="POST",
-        path=f"/v1/approvals/{_segment(approval_id)}/decision",
-        headers={"Content-Type": "application/json"},
-        body=msgspec.json.encode({name: value for name, value in body.items() if value is not None}),
-    )
+    body = _present({"decision": decision, "input": given, "reason": reason})
+    return _json("POST", f"/v1/approvals/{_segment(approval_id)}/decision", body, {})
 
 
 def events(trace_id: str, last_event_id: str | None, form: Form | None) -> Call:
     """GET /v1/chat/{trace_id}/events. Raises Misconfigured."""
-    headers = {"Accept-Encoding": "identity"}
+    headers = _stream_headers(form)
     if last_event_id is not None:
         headers["Last-Event-ID"] = _header("last_event_id", last_event_id)
-    if form is not None:
-        headers["X-Stream-Form"] = str(form)
     return Call(method="GET", path=f"/v1/chat/{_segment(trace_id)}/events", headers=headers)
 
 
 def reason(lost: Exception) -> str:
-    """Why no answer came, in words; some of httpx's errors have none."""
+    """Why no answer came; some of httpx's errors have no text."""
     return f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__
 
 
@@ -242,16 +203,34 @@ def messages_path(conversation_id: str) -> str:
     return f"/v1/conversations/{_segment(conversation_id)}/messages"
 
 
+def _json(method: Literal["PATCH", "POST"], path: str, body: object, headers: dict[str, str]) -> Call:
+    headers = {"Content-Type": "application/json", **headers}
+    return Call(method=method, path=path, headers=headers, body=msgspec.json.encode(body))
+
+
+def _stream_headers(form: Form | None) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity"}  # a proxy that compresses also buffers events
+    return headers if form is None else {**headers, "X-Stream-Form": str(form)}
+
+
+def _present(fields: Mapping[str, T | None]) -> dict[str, T]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _new_key() -> str:
+    return str(uuid.uuid4())
+
+
 def _segment(text: str) -> str:
     return quote(text, safe="")
 
 
 def _header(name: str, text: str) -> str:
-    """`text` fit for a header; white space around it is a slip of copying. Raises Misconfigured."""
+    """`text` as a header value, without the white space around it. Raises Misconfigured."""
     text = text.strip()
     if not all("!" <= character <= "~" for character in text):
-        # Said without the value: it may be a key.
-        raise Misconfigured(f"{name} holds a character that cannot be in it.")
+        # Without the value: it may be a key.
+        raise Misconfigured(f"{name} holds a character that a header cannot have.")
     return text
 
 

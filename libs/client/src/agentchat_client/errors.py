@@ -17,7 +17,7 @@
 Fields are given to `Exception` in order, so that every error survives pickling.
 """
 
-# ruff: noqa: N818 - outcomes, named as callers read them
+# ruff: noqa: N818 - named by outcome
 
 import msgspec
 
@@ -36,7 +36,7 @@ class AgentChatError(Exception):
 
 
 class Misconfigured(AgentChatError):
-    """The client was not told, or was told wrongly, how to reach the service."""
+    """An argument or environment variable of the client is missing or wrong."""
 
 
 class ConnectionFailed(AgentChatError):
@@ -61,8 +61,8 @@ class InvalidResponse(AgentChatError):
 class ChatError(AgentChatError):
     """The run failed after the stream had started; `code` is one of the service's error codes.
 
-    The message that was sent is saved: go on with `conversation_id`. With `approval_required` it has not
-    failed, but waits for `approvals`: `decide` about each, then read on by `events`.
+    The message is saved: continue with `conversation_id`. With `approval_required` the run has not failed,
+    but waits for `approvals`: `decide` each, then read by `events`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ChatError(AgentChatError):
 
 
 class StreamInterrupted(AgentChatError):
-    """The stream was cut. It is not resumed: the run goes on, and its reply is in the conversation.
+    """The stream was cut. It is not resumed: the run continues, and its reply is in the conversation.
 
     `conversation_id` is None where the stream ended before its first event.
     """
@@ -103,10 +103,10 @@ class StreamInterrupted(AgentChatError):
 
 
 class ApiError(AgentChatError):
-    """A refusal. `code` is None where something between here and the service answered in its place.
+    """A refusal. `code` is None where a proxy answered instead of the service.
 
-    `retry_after` is in seconds, None where the service did not say. `approvals` are what the run, or the
-    conversation, waits for.
+    `retry_after` is in seconds, None where the service did not send it. `approvals` are those that the run
+    or the conversation waits for.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class ApiError(AgentChatError):
 
 
 class InvalidRequest(ApiError):
-    """Mend the request: `errors` names the fields."""
+    """The request is wrong: `errors` names the fields."""
 
 
 class AuthenticationFailed(ApiError):
@@ -147,7 +147,7 @@ class PlanUpgradeRequired(ApiError):
 
 
 class StorageFull(ApiError):
-    """The account has stored as much as its plan has room for: delete conversations, or upgrade."""
+    """The account's storage is full: delete conversations, or upgrade."""
 
 
 class NotFound(ApiError):
@@ -180,7 +180,7 @@ _BY_CODE: dict[str, type[ApiError]] = {
 
 
 def class_of(status: int, code: str | None) -> type[ApiError]:
-    """The class of a refusal; `ApiError` itself for what has none of its own."""
+    """The class of a refusal; `ApiError` itself for any other."""
     if status >= 500:
         return ServerFailed
     if status == 403:

@@ -1,7 +1,7 @@
 """The events of a stream, in both forms (docs/change/specification.md 5).
 
 Form 1 is Meta, Sources, Delta, Done; form 2 is Start, Delta, ToolCall, MessageDone. An `error` event is
-raised as ChatError. Types and fields that are not known here are passed over: the service may add some.
+raised as ChatError. Unknown types and fields are ignored: the service may add some.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class Meta(StreamEvent, frozen=True, kw_only=True, tag="meta"):
-    """Form 1, first. Store `conversation_id` at once: it is how to go on after a cut."""
+    """Form 1, first. Store `conversation_id` at once: needed to continue after a cut."""
 
     conversation_id: str
     trace_id: str
@@ -48,7 +48,7 @@ class Start(StreamEvent, frozen=True, kw_only=True, tag="start"):
 
 
 class ToolCall(StreamEvent, frozen=True, kw_only=True, tag="tool_call"):
-    """Form 2: the agent calls a tool; what came of it is in MessageDone."""
+    """Form 2: the agent calls a tool; its output is in MessageDone."""
 
     name: str
     input: dict[str, Any]
@@ -73,7 +73,7 @@ Event = Meta | Sources | Delta | Done | Start | ToolCall | MessageDone
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What tells the events apart: both forms have a `done`, only form 2's holds a message."""
+    """What distinguishes the events: both forms have a `done`, only form 2's has a message."""
 
     type: str
     message: Any = None

@@ -1,4 +1,4 @@
-"""What the service answers with (docs/change/specification.md 2). Fields unknown here are passed over."""
+"""The service's answers (docs/change/specification.md 2). Unknown fields are ignored."""
 
 from typing import Any, Generic, Literal, TypeVar
 
@@ -53,15 +53,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, kw_only=True):
-    """The thread whose past a fork has a copy of, and up to which of its versions."""
+    """The thread that a fork was copied from, and up to which version."""
 
     conversation_id: str
     version: int
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread: `title` is the one that was set, or the beginning of its first message, `agent_id` that of
-    the last one. `metadata` are the pairs that were set.
+    """A thread: `title` as set, or the beginning of its first message; `agent_id` of the last message;
+    `metadata` as set.
     """
 
     conversation_id: str
@@ -88,7 +88,7 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tool asks of a person: values that fit `requested_schema` (JSON Schema), or to open `url`."""
+    """A tool's question to a person: values that match `requested_schema` (JSON Schema), or to open `url`."""
 
     message: str
     mode: Literal["form", "url"] = "form"
@@ -97,9 +97,9 @@ class Elicitation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool call that a person has to allow; with an `elicitation` its tool asks, in the middle of it.
+    """A tool call that a person must approve; with an `elicitation`, a question of a running tool.
 
-    The conversation that waits for one names its `id` alone.
+    A conversation that waits for one has only its `id`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""How long and how often one call is tried. Pure but for the clock and the dice, which are given."""
+"""How long and how often one call is tried. Pure: the clock and the random source are arguments."""
 
 import random
 import time
@@ -9,13 +9,13 @@ import msgspec
 from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, RateLimited, ServerFailed
 
 RETRY_SECONDS = 60.0
-"""No attempt begins later than this after the first, but for one that looks for the answer that got lost."""
+"""No attempt begins later than this after the first, except after a lost answer."""
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 
-# Failures that another attempt within a minute cannot mend. Most are ends of a run whose message is saved:
-# with the same key they are only told again, and with another the message would be saved a second time.
+# Failures that another attempt within a minute cannot fix. Most are ends of a run whose message is saved:
+# with the same key the answer is the same again, with a new one the message would be saved a second time.
 _LASTING = frozenset(
     {
         "quota_exceeded",
@@ -31,9 +31,9 @@ _LASTING = frozenset(
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """In seconds. `read` bounds the silence within a stream, where the service says something every 15 s.
+    """In seconds. `read` bounds the silence within a stream, where the service sends something every 15 s.
 
-    `total` bounds a whole call: a run may last 10 minutes, and wait half a one for its turn before.
+    `total` bounds a call: a run may last 10 minutes, and wait half a minute before it starts.
     """
 
     connect: float = 5.0
@@ -42,7 +42,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Budget:
-    """What is left to one call of its time and its retries."""
+    """The time and the retries that one call has left."""
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class Budget:
         self._since = clock()
 
     def check(self) -> None:
-        """Raises TimeoutError when the call's whole time is up."""
+        """Raises TimeoutError when the call's total time is up."""
         if self._clock() - self._since > self._total:
             raise TimeoutError(f"The call took longer than {self._total:g} s.")
 
     def wait_after(self, failure: AgentChatError) -> float:
         """Seconds until the next attempt: what Retry-After asks for, and back-off with full jitter.
 
-        Raises `failure` where another attempt cannot help or is not left. A Retry-After that is too long to
-        be waited for here is raised at once: the caller can still keep it.
+        Raises `failure` where another attempt cannot help or is not left. A Retry-After that is too long
+        to wait for here is raised at once: the caller can still respect it.
         """
         if self._retries >= self._max_retries or not _may_pass(failure):
             raise failure

@@ -1,4 +1,4 @@
-"""A stream's bytes as events, and what they have said so far. No I/O: both clients feed it."""
+"""A stream's bytes as events, and the reply so far. No I/O."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ class LineReader:
 
     A carriage return at a line's end is white space to JSON. Source: docs/change/specification.md 5.
 
-    `id` is the one that was read last, where the stream has ids: it stands before its event.
+    `id` is the last one read, where the stream has ids: it comes before its event.
     """
 
     def __init__(self) -> None:
@@ -42,10 +42,10 @@ class LineReader:
 
 
 class Transcript:
-    """What one stream has said so far. `ended` is set by its final event.
+    """The reply of one stream so far. The final event sets `ended`.
 
     `sources` come with form 1, `message` and `tool_calls` with the end of form 2. `last_event_id` is for
-    `events`, to go on behind the last event; streams of `stream` have none.
+    `events`, to continue after the last event; streams of `stream` have none.
     """
 
     def __init__(self) -> None:
@@ -64,16 +64,10 @@ class Transcript:
         """The reply so far; after the end, the saved reply."""
         return "".join(self._pieces)
 
-    def _named_trace(self) -> str:
-        """The run's trace. Raises InvalidResponse before the service has named it."""
-        if self.trace_id is None:
-            raise InvalidResponse("The stream has not named its trace.")
-        return self.trace_id
-
     def _feed(self, data: bytes | None) -> Iterator[Event]:
         """The events that `data` completes; None is the end of the stream.
 
-        Raises ChatError, InvalidResponse, StreamInterrupted: each behind the events before it.
+        Raises ChatError, InvalidResponse, StreamInterrupted: each after the events before it.
         """
         for line in self._lines.end() if data is None else self._lines.feed(data):
             event = self._decode(line, last=data is None)
@@ -96,7 +90,7 @@ class Transcript:
             raise InvalidResponse(
                 f"The stream holds a line that is no event: {error}", self.trace_id
             ) from error
-        self.last_event_id = self._lines.id  # of an event that has come whole
+        self.last_event_id = self._lines.id  # of a complete event
         if isinstance(event, events.Failure):
             raise ChatError(event.code, event.message, self.trace_id, self.conversation_id, event.approvals)
         if event is not None:
