@@ -51,13 +51,6 @@ def test_a_taken_port_is_one_line() -> None:
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.requirement("MCP-HOSTS")
-def test_further_names_are_a_setting() -> None:
-    with running(AGENTCHAT_MCP_HOSTS="tools.example, shop.example:8443") as server:
-        for host, status in [("tools.example:1", 200), ("shop.example:8443", 200), ("shop.example", 421)]:
-            assert server.http.get("/api/mcp", headers={"host": host}).status_code == status
-
-
 @pytest.mark.requirement("STACK-STOP")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_within_seconds_though_clients_stay_connected(number: int) -> None:

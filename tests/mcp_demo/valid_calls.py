@@ -1,8 +1,15 @@
-"""Valid arguments for each tool: the least it needs, and every argument it has."""
+"""Valid arguments for each tool: the least it needs, and every argument it has.
+
+They follow from the tool's input schema, whose arguments have examples. Where a call needs more, as an order
+that can still be cancelled, the calls are listed here.
+"""
 
 from typing import Any
 
-CALLS: dict[str, list[dict[str, Any]]] = {
+from mcp_demo.tools import TOOLS
+from mcp_demo.tools.schemas import schema_of
+
+_LISTED: dict[str, list[dict[str, Any]]] = {
     "get_order": [{"order_id": "ORD-1028"}, {"order_id": "ORD-1017"}, {"order_id": "ORD-1030"}],
     "list_customer_orders": [
         {"customer_id": "CUST-001"},
@@ -23,21 +30,12 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "get_sales_summary": [{}, {"date_from": "2026-08-14", "date_to": "2026-08-31", "category": "tents"}],
-    "get_sales_trend": [
-        {},
-        {"date_from": "2026-10-01", "date_to": "2026-10-31", "interval": "day", "category": "footwear"},
-    ],
     "rank_products": [{}, {"metric": "units", "order": "worst", "limit": 50, "category": "kitchen"}],
     "get_inventory_report": [{}, {"category": "electronics", "below": 10, "limit": 1}],
-    "recommend_for_customer": [
-        {"customer_id": "CUST-001"},
-        {"customer_id": "CUST-006", "max_price": 60, "limit": 10},
-    ],
     "find_similar_products": [
         {"product_id": "PRD-124"},
         {"product_id": "PRD-101", "max_price": 99.5, "in_stock_only": False, "limit": 10},
     ],
-    "list_bought_together": [{"product_id": "PRD-113"}, {"product_id": "PRD-104", "limit": 10}],
     "find_customer": [{"query": "keller"}, {"query": "CUST-002"}, {"query": "nobody at all"}],
     "open_support_ticket": [
         {
@@ -55,7 +53,6 @@ CALLS: dict[str, list[dict[str, Any]]] = {
             "priority": "high",
         },
     ],
-    "get_support_ticket": [{"ticket_id": "TCK-502"}, {"ticket_id": "TCK-507"}],
     "add_ticket_comment": [
         {"ticket_id": "TCK-505", "message": "Any news?"},
         {"ticket_id": "TCK-505", "message": "Soon.", "author": "support"},
@@ -84,8 +81,24 @@ CALLS: dict[str, list[dict[str, Any]]] = {
         {"product_ids": ["PRD-109", "PRD-110"]},
         {"product_ids": ["PRD-104", "PRD-113", "PRD-121", "PRD-124"]},
     ],
-    "list_product_reviews": [
-        {"product_id": "PRD-113"},
-        {"product_id": "PRD-103", "max_stars": 2, "limit": 1},
-    ],
 }
+
+
+def _by_schema(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    examples = {name: _example(argument) for name, argument in schema["properties"].items()}
+    return [{name: examples[name] for name in schema.get("required", ())}, examples]
+
+
+def _example(argument: dict[str, Any]) -> Any:
+    if "examples" in argument:
+        return argument["examples"][0]
+    if "anyOf" in argument:
+        return _example(argument["anyOf"][0])
+    if "enum" in argument:
+        return argument["enum"][0]
+    return {"integer": argument.get("minimum", 1), "number": 100, "boolean": True, "string": "tent"}[
+        argument["type"]
+    ]
+
+
+CALLS = {tool.name: _LISTED.get(tool.name) or _by_schema(schema_of(tool.arguments)) for tool in TOOLS}

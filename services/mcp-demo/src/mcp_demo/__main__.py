@@ -8,14 +8,13 @@ from runtime.settings import load_or_exit
 
 
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
-    """Serve until `stop`; what is open then has a second to end."""
-    from mcp_demo.app import build_app
-    from mcp_demo.hosts import Hosts, bound_name
+    """Serve until `stop`; requests under way then have a second to end."""
+    from mcp_demo.app import allowed, build_app
     from runtime import web
     from runtime.health import HealthChecks
 
-    # It needs nobody: it is ready once it answers at all.
-    app = build_app(Hosts((*bound_name(settings.host), *settings.hosts)), HealthChecks({}))
+    # It depends on no other service: it is ready once it answers.
+    app = build_app(allowed(settings.host, settings.hosts), HealthChecks({}))
     await web.serve(app, settings.host, settings.port, stop, grace_s=1.0)
 
 

@@ -1,6 +1,6 @@
-"""An argument that a call leaves out, asked of a person by way of the client (MCP 2026-07-28, patterns/mrtr).
+"""A missing argument, requested from a person through the client (MCP 2026-07-28, patterns/mrtr).
 
-Only of a client that says it can ask, and in the protocol whose calls are made again with the answers: this
+Only where the client supports elicitation, and in the protocol that repeats the call with the answers: this
 server keeps no sessions.
 """
 
@@ -19,7 +19,7 @@ _KEY = "missing"
 def asked(
     context: ServerRequestContext[dict[str, Any]], tool: Tool, params: types.CallToolRequestParams
 ) -> dict[str, Any] | types.InputRequiredResult:
-    """The arguments with what a person has given, or what they are to be asked for."""
+    """The arguments with a person's answers, or the question for the person."""
     arguments = params.arguments or {}
     missing = [name for name in tool.asks_for if arguments.get(name) is None]
     if not missing or not _can_ask(context):

@@ -1,4 +1,4 @@
-"""What the server says of itself: the information object of `GET /api/mcp`, in the specification's fields."""
+"""The information object of `GET /api/mcp`, in the specification's fields."""
 
 from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""The MCP server: lists the tools and calls them. All that the protocol asks beyond that, the SDK does."""
+"""The MCP server: lists the tools and calls them. The SDK does the rest of the protocol."""
 
 import difflib
 import time
@@ -109,8 +109,8 @@ def _definition(tool: Tool) -> types.Tool:
 
 
 def _translating_errors(server: Server[dict[str, Any]]) -> ServerMiddleware[dict[str, Any]]:
-    """What the SDK leaves to be said better: a method this server lacks is not found, whatever its params;
-    params that do not do are named; the text of a crash stays in the log.
+    """Errors that the SDK answers in fewer words: a missing method is not found whatever its params, invalid
+    params are named, the text of a crash stays in the log.
     """
 
     async def translate(ctx: ServerRequestContext[dict[str, Any]], call_next: CallNext) -> HandlerResult:
@@ -154,7 +154,7 @@ def _call(tool: Tool, shop: Shop, arguments: dict[str, Any]) -> types.CallToolRe
         result = tool.call(shop, arguments)
     except (BadArgumentsError, ShopError) as refusal:
         return types.CallToolResult(content=[_text(str(refusal))], is_error=True)
-    # Both come from one encoding, so that the text block and the structured content cannot differ.
+    # One encoding for both, so that the text block and the structured content cannot differ.
     encoded = msgspec.json.encode(result)
     return types.CallToolResult(
         content=[_text(encoded.decode())], structured_content=msgspec.json.decode(encoded), is_error=False

@@ -10,7 +10,7 @@ Name = Annotated[str, msgspec.Meta(pattern=r"^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything has a default: without any variable the server takes a free port of the loopback address."""
+    """Everything has a default: without any variable the server uses a free port of the loopback address."""
 
     host: Annotated[str, Setting("AGENTCHAT_HOST")] = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65535), Setting("AGENTCHAT_MCP_PORT")] = 0

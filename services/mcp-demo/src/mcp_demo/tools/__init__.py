@@ -1,6 +1,6 @@
 """The 21 tools, one module a category, and `TOOLS`: all of them in the order in which they are listed.
 
-A tool is a plain function of the shop and its arguments; what MCP makes of it is in `mcp_demo.server`.
+A tool is a plain function of the shop and its arguments; `mcp_demo.server` publishes it by MCP.
 """
 
 from mcp_demo.tools import (

@@ -1,7 +1,6 @@
-"""Turns a client's arguments into a tool's typed ones, or says in words what is wrong with them.
+"""Turns a client's arguments into a tool's typed ones, or explains what is wrong with them.
 
-The reader of these errors is a model, which tries again with what the text tells it: so they name the
-argument, what it should be, and what was sent.
+A model reads these errors and tries again, so they name the argument, what it should be, and what was sent.
 """
 
 import difflib
@@ -19,7 +18,7 @@ _SHOWN = 80
 
 
 class BadArgumentsError(Exception):
-    """The arguments do not fit the tool's input schema; the text says what would."""
+    """The arguments do not match the tool's input schema; the text says what would."""
 
 
 def read(kind: type[T], arguments: Mapping[str, Any]) -> T:

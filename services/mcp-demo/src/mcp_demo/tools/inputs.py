@@ -1,4 +1,4 @@
-"""The arguments that several tools share: ids, periods, limits, each with the words a model reads."""
+"""The arguments that several tools share: ids, periods, limits, each with its description for the model."""
 
 from datetime import date
 from typing import Annotated
@@ -32,7 +32,7 @@ MaxPrice = Annotated[
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of every tool's arguments: an argument that is not known is refused by name."""
+    """The base of every tool's arguments: an unknown argument is refused by name."""
 
 
 class PeriodArguments(Arguments, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import msgspec
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema with the object itself at the root, as MCP asks, and `$defs` for what lies within."""
+    """The schema with the object itself at the root, as MCP requires, and `$defs` for nested types."""
     schema = msgspec.json.schema(kind)
     definitions: dict[str, Any] = schema.pop("$defs")
     for definition in definitions.values():
@@ -19,7 +19,7 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _type_enums(node: Any) -> None:
-    """Add the type beside each enum, in place: some model providers refuse an enum without one."""
+    """Add the type to each enum, in place: some model providers refuse an enum without one."""
     if isinstance(node, list):
         for part in node:
             _type_enums(part)

@@ -1,4 +1,4 @@
-"""What a tool is: a name and a text that a model chooses by, two types, one effect and one function."""
+"""A tool: a name and a description that a model chooses by, two types, one effect and one function."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
