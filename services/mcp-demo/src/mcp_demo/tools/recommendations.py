@@ -54,15 +54,15 @@ def recommend_for_customer(shop: Shop, arguments: CustomerQuery) -> CustomerSugg
 
 
 def _for_owner(shop: Shop, owned: set[str], product: Product) -> Suggestion:
-    """Half the score is how often it was bought beside something owned, half how it suits the same use."""
-    beside = affinity.bought_with(shop, product.product_id)
-    partner = max(sorted(owned), key=lambda one: beside[one], default=None)
+    """Half the score is how often it was bought with something owned, half how it suits the same use."""
+    bought_with = affinity.bought_with(shop, product.product_id)
+    partner = max(sorted(owned), key=lambda one: bought_with[one], default=None)
     orders = affinity.orders_with(shop, product.product_id)
-    together = beside[partner] / orders if partner and orders else 0.0
+    together = bought_with[partner] / orders if partner and orders else 0.0
     uses = [activity for one in sorted(owned) for activity in shop.products[one].activities]
     shared = [activity for activity in product.activities if activity in uses]
     suits = len(shared) / len(product.activities)
-    if partner and beside[partner]:
+    if partner and bought_with[partner]:
         reason = f"Often bought together with the {shop.products[partner].name}."
     elif shared:
         reason = f"Made for {shared[0]}, like other things in your orders."
