@@ -10,8 +10,9 @@ import psycopg
 from contracts import events
 from conversations.errors import VersionConflict
 from conversations.event_store import log as log_module
+from conversations.event_store.appending import Item
 from conversations.event_store.log import Log, LogEntry
-from conversations.event_store.writer import APPEND_SECONDS, Append
+from conversations.event_store.writer import APPEND_SECONDS
 from conversations.leases import availability
 from runtime.postgres import CALL_SECONDS, DatabaseUnavailable
 from tests.simulator.postgres import ENDS, Postgres, Row
@@ -187,29 +188,38 @@ def _of_run(postgres: Postgres, conversation_id: str, trace_id: str, after: int 
     return postgres.threads[conversation_id][after:last] if stored else []
 
 
+_PATIENCE_SECONDS = 4.0
+
+
 class SimWriter:
-    """What stands for the writer: one append at a time, tried again as it does, and told apart."""
+    """In place of the writer: one append at a time, sent again as it does, each with its own outcome."""
 
     def __init__(self, pool: SimPool) -> None:
         self._pool = pool
 
-    def submit(self, append: Append) -> None:
-        self._pool.process.spawn(self._store(append))
+    async def append(self, item: Item) -> str | None:
+        done: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._pool.process.spawn(self._store(item, done))
+        try:
+            async with asyncio.timeout(APPEND_SECONDS):
+                return await done
+        except TimeoutError:
+            raise DatabaseUnavailable("the append was not confirmed in time") from None
 
-    async def _store(self, append: Append) -> None:
+    async def _store(self, item: Item, done: "asyncio.Future[str | None]") -> None:
         process = self._pool.process
         try:
             at = await process.call(
                 process.postgres,
-                f"append {len(append.item.stored)}",
-                lambda: self._pool.postgres.append(append.item),
-                patience=APPEND_SECONDS,
+                f"append {len(item.stored)}",
+                lambda: self._pool.postgres.append(item),
+                patience=_PATIENCE_SECONDS,
                 away=DatabaseUnavailable,
                 again=True,  # it finds its own events stored
             )
         except (DatabaseUnavailable, VersionConflict) as error:
-            if not append.done.done():
-                append.done.set_exception(error)
+            if not done.done():
+                done.set_exception(error)
         else:
-            if not append.done.done():
-                append.done.set_result(at)
+            if not done.done():
+                done.set_result(at)

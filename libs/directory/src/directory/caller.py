@@ -4,19 +4,17 @@ Nothing is cached, so a rotated key or a changed plan counts from the next reque
 (docs/change/specification.md 3).
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
-import psycopg
 
 from contracts.ids import is_uuid
 from directory.keys import hash_key
 from directory.last_used import LastUsed
 from directory.plans import Plan, plan_from
-from runtime.batched_statement import BatchedStatement, Form, Rows, array_of, places_of
-from runtime.postgres import CALL_SECONDS, Pool, connection
+from runtime.batched_statement import BatchedStatement, Form, Rows, places_of
+from runtime.postgres import Pool, connection
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +52,8 @@ class Callers:
     """
 
     def __init__(self, pool: Pool, last_used: LastUsed | None = None) -> None:
-        self._pool = pool
         self._last_used = last_used
-        form = Form(_RESOLVE.format("$1", "$2"), _parameters, _answers, self._alone)
-        self._statement: BatchedStatement[_Asked, Found | None] = BatchedStatement(pool, form)
+        self._statement = BatchedStatement(pool, Form(_RESOLVE, _parameters, _results))
 
     async def resolve(self, api_key: str, agent_id: str | None) -> Found | None:
         """As the function `resolve`."""
@@ -70,18 +66,12 @@ class Callers:
         """Look nobody up any more."""
         await self._statement.aclose()
 
-    async def _alone(self, asked: _Asked, end: float, _: psycopg.Error) -> Found | None:
-        return await _resolve(self._pool, asked, end)
+
+def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
+    return [asked.key_hash for asked in batch], [asked.agent for asked in batch]
 
 
-def _parameters(batch: Sequence[_Asked]) -> Sequence[bytes]:
-    return [
-        array_of([rf"\x{asked.key_hash.hex()}" for asked in batch]),
-        array_of([asked.agent for asked in batch]),
-    ]
-
-
-def _answers(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
+def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[Found | None]:
     found = places_of(rows)
     return [_found(found[place]) if place in found else None for place in range(len(batch))]
 
@@ -92,15 +82,10 @@ async def resolve(pool: Pool, api_key: str, agent_id: str | None) -> Found | Non
     None for a key that is unknown, revoked or disabled, or whose account is disabled. Raises
     DatabaseUnavailable within 3 s.
     """
-    end = asyncio.get_running_loop().time() + CALL_SECONDS
-    return await _resolve(pool, _Asked(hash_key(api_key), _uuid(agent_id)), end)
-
-
-async def _resolve(pool: Pool, asked: _Asked, end: float) -> Found | None:
-    async with connection(pool, seconds=end - asyncio.get_running_loop().time()) as conn:
-        cursor = await conn.execute(_RESOLVE.format("%s", "%s"), [[asked.key_hash], [asked.agent]])
-        row = await cursor.fetchone()
-    return None if row is None else _found(row)
+    asked = [_Asked(hash_key(api_key), _uuid(agent_id))]
+    async with connection(pool) as conn:
+        cursor = await conn.execute(_RESOLVE, _parameters(asked))
+        return _results(asked, await cursor.fetchall())[0]
 
 
 async def enabled_keys(pool: Pool, key_hashes: list[bytes]) -> frozenset[bytes]:
@@ -127,13 +112,13 @@ def _found(row: tuple[Any, ...]) -> Found:
     )
 
 
-_RESOLVE = """
+_RESOLVE = b"""
 SELECT asked.place, a.account_id, k.key_id,
        to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
        p.name, p.requests_per_minute, p.concurrent_runs, p.tokens_per_month,
        p.form2_streaming, p.max_message_bytes, p.storage_bytes,
        g.agent_id, v.version, v.name, v.model, v.retrieves
-FROM unnest({}::bytea[], {}::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
+FROM unnest(%b::bytea[], %b::text[]) WITH ORDINALITY AS asked (key_hash, agent, place)
 JOIN api_keys k ON k.key_hash = asked.key_hash
 JOIN accounts a ON a.account_id = k.account_id
 JOIN plans p ON p.name = a.plan

@@ -1,15 +1,13 @@
 """An account's agents by what callers may call them: an id, or a name that no other of them has."""
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
-import psycopg
 
 from contracts.ids import is_uuid
 from contracts.text import is_storable
 from directory.agents import MAX_NAME
-from runtime.batched_statement import BatchedStatement, Form, Rows, array_of, places_of
+from runtime.batched_statement import BatchedStatement, Form, Rows, places_of
 from runtime.postgres import Pool, connection
 
 
@@ -51,9 +49,7 @@ class AgentNames:
     """Looks up what agents are called, all calls that wait together. Close with `aclose`, before the pool."""
 
     def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        form = Form(_CALLED.format("$1", "$2", "$3"), _parameters, _answers, self._alone)
-        self._statement: BatchedStatement[_Asked, str | None] = BatchedStatement(pool, form)
+        self._statement = BatchedStatement(pool, Form(_CALLED, _parameters, _results))
 
     async def called(self, account_id: str, name: str) -> str | None:
         """The id of the enabled agent that has it or, where none does, of the only one with this name.
@@ -68,23 +64,13 @@ class AgentNames:
         """Look nothing up any more."""
         await self._statement.aclose()
 
-    async def _alone(self, asked: _Asked, end: float, _: psycopg.Error) -> str | None:
-        async with connection(self._pool, seconds=end - asyncio.get_running_loop().time()) as conn:
-            given = [[asked.account_id], [asked.name.lower()], [asked.name]]
-            cursor = await conn.execute(_CALLED.format("%s", "%s", "%s"), given)
-            return _answers([asked], await cursor.fetchall())[0]
 
-
-def _parameters(batch: Sequence[_Asked]) -> Sequence[bytes]:
+def _parameters(batch: Sequence[_Asked]) -> Sequence[object]:
     names = [asked.name for asked in batch]
-    return [
-        array_of([asked.account_id for asked in batch]),
-        array_of([name.lower() for name in names]),
-        array_of(names),
-    ]
+    return [asked.account_id for asked in batch], [name.lower() for name in names], names
 
 
-def _answers(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
+def _results(batch: Sequence[_Asked], rows: Rows) -> Sequence[str | None]:
     found = places_of(rows)
     return [found[place][1] for place in range(len(batch))]
 
@@ -96,9 +82,9 @@ SELECT g.agent_id, v.name, extract(epoch FROM g.created_at)::bigint, count(*) OV
 """
 
 # Where the id finds one, no name is looked at.
-_CALLED = """
+_CALLED = b"""
 SELECT asked.place, coalesce(g.agent_id, named.agent_id)
-  FROM unnest({}::text[], {}::text[], {}::text[]) WITH ORDINALITY AS asked (account_id, agent_id, name, place)
+  FROM unnest(%b::text[], %b::text[], %b::text[]) WITH ORDINALITY AS asked (account_id, agent_id, name, place)
   LEFT JOIN agents g
     ON g.agent_id = asked.agent_id AND g.account_id = asked.account_id AND g.disabled_at IS NULL
   LEFT JOIN LATERAL (

@@ -157,14 +157,14 @@ async def take(pool: Pool, end: float) -> Connection:
             taken = await pool.getconn(timeout=end - loop.time())
         except (PoolTimeout, psycopg.OperationalError) as error:
             raise DatabaseUnavailable("no connection to Postgres in time") from error
-        if not _has_input(taken):
+        if not is_readable(taken):
             return taken
         await taken.close()
         await pool.putconn(taken)
 
 
-def _has_input(idle: Connection) -> bool:
-    """On an idle connection it can only be the server's farewell. A system call, and no round trip."""
+def is_readable(idle: Connection) -> bool:
+    """Whether the server has sent something: on an idle connection, that it closes it. One system call."""
     poll = select.poll()
     try:
         poll.register(idle.pgconn.socket, select.POLLIN)

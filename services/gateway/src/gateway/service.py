@@ -55,6 +55,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
         callers = await enter(contextlib.aclosing(Callers(pool, await enter(LastUsed(pool)))))
         agent_names = await enter(contextlib.aclosing(AgentNames(pool)))
         claims = await enter(contextlib.aclosing(Claims(pool)))
+        key_checks = await enter(contextlib.aclosing(KeyChecks(pool)))
         storage = await enter(contextlib.aclosing(StorageBounds(pool)))
         conversation_log = Log(pool)
         runs = Runs(bus, conversation_log)
@@ -65,7 +66,7 @@ async def run(settings: Settings, name: str, stop: asyncio.Event) -> None:
             agent_names=agent_names,
             claims=claims,
             wrong_keys=WrongKeys(),
-            key_checks=KeyChecks(pool),
+            key_checks=key_checks,
             trusted_proxies=networks_of(settings.trusted_proxies),
             limiter=limiter,
             storage=storage,

@@ -56,7 +56,8 @@ class Serving:
         clock = Clock(await outbox.now(self._pool))
         pages = Pages(log, await log.head())
         tls = httpx2.create_ssl_context()
-        self._post = Post(self._pool, log, pages, Bodies(log), self._guard, tls, clock, self._sealer)
+        bodies = Bodies(log)
+        self._post = Post(self._pool, log, pages, bodies, self._guard, tls, clock, self._sealer)
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
@@ -73,6 +74,7 @@ class Serving:
                     task.cancel()
         finally:
             self._senders.clear()
+            await bodies.aclose()
 
     async def _load(self, ids: Collection[str] | None) -> None:
         found = await outbox.load(self._pool, None if ids is None else list(ids))

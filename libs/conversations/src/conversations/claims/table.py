@@ -4,15 +4,13 @@ Most claims are of keys that nobody has used, and most tries are answered withou
 statements and commits. What is found instead, and who may take it over, is asked for each alone.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
-import psycopg
 
 from conversations.database import NOW
-from runtime.batched_statement import BatchedStatement, Form, Rows, array_of
-from runtime.postgres import DatabaseUnavailable, Pool, connection
+from runtime.batched_statement import BatchedStatement, Form, Rows
+from runtime.postgres import Pool
 
 
 class NewClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +47,9 @@ class Claims:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        insert = Form(_INSERT.format(*_PLACES, _NOW), _parameters, _times, self._insert_alone)
-        answered = Form(_ANSWERED.format(*_PLACES), _parameters, _nothing, self._lose, durable=False)
+        # Where the connection broke, the claim may have been made: repeated, it would find its own row.
+        insert = Form(_INSERT, _parameters, _times, repeatable=False)
+        answered = Form(_ANSWERED, _parameters, _nothing, durable=False)
         self._insert: BatchedStatement[NewClaim, str | None] = BatchedStatement(pool, insert)
         self._answered: BatchedStatement[AnsweredTry, None] = BatchedStatement(pool, answered)
 
@@ -73,33 +72,10 @@ class Claims:
         await self._insert.aclose()
         await self._answered.aclose()
 
-    async def _insert_alone(self, claim: NewClaim, end: float, failed: psycopg.Error) -> str | None:
-        """Not where the connection broke: the claim may have been made, and would be taken for another's."""
-        if isinstance(failed, psycopg.OperationalError):
-            raise DatabaseUnavailable(str(failed)) from failed
-        given = [[value] for value in msgspec.structs.astuple(claim)]
-        async with connection(self.pool, seconds=end - asyncio.get_running_loop().time()) as conn:
-            cursor = await conn.execute(_INSERT.format(*["%s"] * len(given), _NOW).encode(), given)
-            return _times([claim], await cursor.fetchall())[0]
 
-    async def _lose(self, _answered: AnsweredTry, _end: float, failed: psycopg.Error) -> None:
-        raise DatabaseUnavailable(str(failed)) from failed
-
-
-def _parameters(batch: Sequence[NewClaim | AnsweredTry]) -> Sequence[bytes]:
+def _parameters(batch: Sequence[NewClaim | AnsweredTry]) -> Sequence[object]:
     """An array for each field."""
-    columns = zip(*map(msgspec.structs.astuple, batch), strict=True)
-    return [array_of([_text_of(value) for value in column]) for column in columns]
-
-
-def _text_of(value: str | bytes | float | None) -> str | None:
-    match value:
-        case bytes():
-            return rf"\x{value.hex()}"
-        case str() | None:
-            return value
-        case _:
-            return repr(value)
+    return [list(column) for column in zip(*map(msgspec.structs.astuple, batch), strict=True)]
 
 
 def _nothing(batch: Sequence[AnsweredTry], _: Rows) -> Sequence[None]:
@@ -112,31 +88,28 @@ def _times(batch: Sequence[NewClaim], rows: Rows) -> Sequence[str | None]:
     return [made.pop(claim.key_hash, None) for claim in batch]
 
 
-_PLACES = [f"${number}" for number in range(1, 9)]
-_NOW = NOW.as_string()
-
 # In the order of their keys, so that two gateways do not wait for each other.
-_INSERT = """
+_INSERT = f"""
 INSERT INTO idempotency_keys
        (account_id, key, request_hash, trace_id, conversation_id, publication, claimed_until,
         tried, kept_until)
 SELECT account_id, key, request_hash, trace_id, conversation_id, 1,
        clock_timestamp() + make_interval(secs => seconds),
        tried, clock_timestamp() + make_interval(secs => kept)
-  FROM unnest({}::text[], {}::text[], {}::bytea[], {}::text[], {}::text[], {}::float8[],
-              {}::text[], {}::float8[]) WITH ORDINALITY
+  FROM unnest(%b::text[], %b::text[], %b::bytea[], %b::text[], %b::text[], %b::float8[],
+              %b::text[], %b::float8[]) WITH ORDINALITY
        AS claims (account_id, key, request_hash, trace_id, conversation_id, seconds, tried, kept, place)
  ORDER BY key, place
     ON CONFLICT (account_id, key) DO NOTHING
-RETURNING key, {}
-"""
+RETURNING key, {NOW.as_string()}
+""".encode()  # noqa: S608 - a clock
 
-_ANSWERED = """
+_ANSWERED = b"""
 UPDATE idempotency_keys kept
    SET tried = CASE tried WHEN 'later' THEN 'later' ELSE 'answered' END,
        kept_until = clock_timestamp() + make_interval(
            secs => CASE tried WHEN 'later' THEN answered.later ELSE answered.seconds END)
-  FROM unnest({}::text[], {}::text[], {}::text[], {}::float8[], {}::float8[])
+  FROM unnest(%b::text[], %b::text[], %b::text[], %b::float8[], %b::float8[])
        AS answered (account_id, key, trace_id, seconds, later)
  WHERE kept.account_id = answered.account_id AND kept.key = answered.key
    AND kept.trace_id = answered.trace_id AND kept.tried <> 'several'

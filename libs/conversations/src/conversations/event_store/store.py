@@ -1,6 +1,5 @@
 """The only writer of conversations: load one at its version, append events to it at that version."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
@@ -14,12 +13,11 @@ from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
 from conversations.event_store.log import Log, open_log
-from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Append, Writer, events_of
+from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer, events_of
 from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, open_pool
 
 LOAD_CONNECTIONS = 4
-_APPEND_SECONDS = 5.0  # the writer's own bound is lower; this one holds while others are in its way
 
 
 class ConversationStore:
@@ -118,13 +116,7 @@ class ConversationStore:
         beginning: Beginning | None = None,
     ) -> str | None:
         stored = events_of(conversation_id, version, facts)
-        append = Append(Item(conversation_id, version, stored, lease, beginning))
-        self._writer.submit(append)
-        late = asyncio.get_running_loop().call_later(_APPEND_SECONDS, append.expire)
-        try:
-            return await append.done
-        finally:
-            late.cancel()
+        return await self._writer.append(Item(conversation_id, version, stored, lease, beginning))
 
     def _following(
         self, conversation: Conversation, new: Sequence[events.Event], facts: Sequence[tuple[str, bytes]]
@@ -163,4 +155,4 @@ async def open_store(
             yield store
             await store.snapshot_taken()
         finally:
-            await writer.close()
+            await writer.aclose()

@@ -4,10 +4,11 @@ The address is often that of a proxy, with customers behind it whose keys this p
 get in as ever, and a flood of wrong keys costs some twenty queries a second, however many they are.
 """
 
-import asyncio
+from collections.abc import Sequence
 
 from directory.caller import enabled_keys
 from directory.keys import hash_key
+from runtime.batching import Batcher
 from runtime.postgres import Pool
 
 PAUSE_SECONDS = 0.05
@@ -15,46 +16,27 @@ MOST_WAITING = 2_000
 """More at once are not looked up: over 40,000 a second the rest of the process is busy with them anyway."""
 
 
-class _Question:
-    """Whether a key counts; None before it was looked up."""
-
-    __slots__ = ("counts", "key_hash")
-
-    def __init__(self, key: str) -> None:
-        self.key_hash = hash_key(key)
-        self.counts: bool | None = None
-
-
 class KeyChecks:
-    """Of this process alone."""
+    """Of this process alone. Close with `aclose`, before the pool."""
 
     def __init__(self, pool: Pool, *, most_waiting: int = MOST_WAITING) -> None:
         self._pool = pool
         self._most_waiting = most_waiting
-        self._turn = asyncio.Lock()
-        self._waiting: list[_Question] = []
+        self._batcher: Batcher[bytes, bool] = Batcher(self._look_up, most=most_waiting, pause=PAUSE_SECONDS)
 
     async def counts(self, key: str) -> bool:
         """Whether the key is one that counts. False too where too many are asked for at once.
 
         Raises DatabaseUnavailable.
         """
-        if len(self._waiting) >= self._most_waiting:
+        if len(self._batcher) >= self._most_waiting:
             return False
-        own = _Question(key)
-        self._waiting.append(own)
-        async with self._turn:
-            if own.counts is None:
-                await asyncio.sleep(PAUSE_SECONDS)
-                await self._look_up()
-        return own.counts is True
+        return await self._batcher.call(hash_key(key))
 
-    async def _look_up(self) -> None:
-        """All that wait. A query that fails does so for the first of them; the others do not count."""
-        asked, self._waiting = self._waiting, []
-        found: frozenset[bytes] = frozenset()
-        try:
-            found = await enabled_keys(self._pool, [each.key_hash for each in asked])
-        finally:
-            for each in asked:
-                each.counts = each.key_hash in found
+    async def aclose(self) -> None:
+        """Look nothing up any more."""
+        await self._batcher.aclose()
+
+    async def _look_up(self, key_hashes: Sequence[bytes], _: float) -> Sequence[bool]:
+        found = await enabled_keys(self._pool, [*key_hashes])
+        return [key_hash in found for key_hash in key_hashes]

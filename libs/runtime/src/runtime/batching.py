@@ -1,0 +1,110 @@
+"""Items that wait at the same time are handled by one call: one call after another, each for all that wait.
+
+An item alone waits for no others, and is never handled by a call that began before it came.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+Handle = Callable[[Sequence[A], float], Awaitable[Sequence[R | BaseException]]]
+"""Takes items and the deadline of the newest (on the loop's clock); returns a result or an error for each.
+
+An error that it raises is the result of each of them.
+"""
+
+
+class Batcher(Generic[A, R]):
+    """Each item has `seconds`. At most `most` go together, in their order of arrival.
+
+    Or those whose positions `select` returns, of all that wait: for items that must not go together. The
+    handler is called after a `pause`, if one is given. Close with `aclose`.
+    """
+
+    def __init__(
+        self,
+        handle: Handle[A, R],
+        *,
+        most: int = 100,
+        seconds: float = float("inf"),
+        pause: float = 0.0,
+        select: Callable[[Sequence[A]], Sequence[int]] | None = None,
+    ) -> None:
+        self._handle = handle
+        self._select = select or (lambda items: range(min(most, len(items))))
+        self._seconds = seconds
+        self._pause = pause
+        self._waiting: list[_Entry[A, R]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many items wait; not those that are being handled."""
+        return len(self._waiting)
+
+    async def call(self, item: A) -> R:
+        """The result for `item`. Raises its error, or TimeoutError when its time is over."""
+        loop = asyncio.get_running_loop()
+        entry = _Entry[A, R](item, loop.time() + self._seconds, loop.create_future())
+        self._waiting.append(entry)
+        if self._task is None:
+            self._task = loop.create_task(self._run())
+        if self._seconds == float("inf"):
+            return await entry.result
+        timer = loop.call_at(entry.end, _settle, entry, TimeoutError())
+        try:
+            return await entry.result
+        finally:
+            timer.cancel()
+
+    async def aclose(self, seconds: float = 0.0) -> None:
+        """Handle what waits, for `seconds` at most; after that the callers are cancelled."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=seconds)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        batch: list[_Entry[A, R]] = []
+        try:
+            while True:
+                await asyncio.sleep(self._pause) if self._pause else None
+                batch = self._next()
+                if not batch:
+                    return
+                try:
+                    results = await self._handle([entry.item for entry in batch], batch[-1].end)
+                except Exception as error:  # noqa: BLE001 - each caller raises it
+                    results = [error] * len(batch)
+                for entry, result in zip(batch, results, strict=True):
+                    _settle(entry, result)
+        finally:
+            self._task = None
+            for entry in (*batch, *self._waiting):
+                entry.result.cancel()
+
+    def _next(self) -> "list[_Entry[A, R]]":
+        """What goes together next, without items whose callers have gone."""
+        waiting = [entry for entry in self._waiting if not entry.result.done()]
+        places = set(self._select([entry.item for entry in waiting])) if waiting else set()
+        self._waiting = [entry for place, entry in enumerate(waiting) if place not in places]
+        return [waiting[place] for place in sorted(places)]
+
+
+class _Entry(msgspec.Struct, Generic[A, R], frozen=True, eq=False):
+    item: A
+    end: float
+    result: "asyncio.Future[R]"
+
+
+def _settle(entry: _Entry[A, R], result: R | BaseException) -> None:
+    if entry.result.done():  # its caller has gone, or its time was over
+        return
+    if isinstance(result, BaseException):
+        entry.result.set_exception(result)
+    else:
+        entry.result.set_result(result)
