@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
 
 from limits import Limiter, Quota, RedisUnavailable
 from tests.limits.given import at, new, zero
@@ -142,27 +143,28 @@ async def test_a_process_that_is_late_itself_does_not_take_redis_for_away(limite
     assert limiter.reasons == []
 
 
-def _reset_before_the_next_write(limiter: Limiter) -> None:
-    """As by the server, after the look that the client takes at its connection before it uses it."""
-    connection: Any = limiter._redis._connection
-    send = connection.send_packed_command
+def _reset_before_the_next_write(patch: pytest.MonkeyPatch) -> None:
+    """As by the server, after the client has checked its connection and before it writes."""
+    send = AbstractConnection.send_packed_command
 
-    async def reset_and_send(*arguments: Any, **more: Any) -> None:
-        connection.send_packed_command = send
+    async def reset_and_send(connection: Any, *arguments: Any, **more: Any) -> None:
+        patch.undo()
         connection._writer.transport.abort()
-        await send(*arguments, **more)
+        await send(connection, *arguments, **more)
 
-    connection.send_packed_command = reset_and_send
+    patch.setattr(AbstractConnection, "send_packed_command", reset_and_send)
 
 
-def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(redis_url: str) -> None:
+def test_a_connection_that_was_reset_is_answered_locally_and_opened_again(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On uvloop, as services run, where a write to a closed connection is a RuntimeError."""
 
     async def work() -> None:
         limiter = Watched(redis_url)
         try:
             await limiter.until_redis_decides(10)
-            _reset_before_the_next_write(limiter)
+            _reset_before_the_next_write(monkeypatch)
             async with asyncio.timeout(BOUND):
                 assert (await limiter.admit(new(), Quota(), new())).local
             await limiter.until_redis_decides(10)

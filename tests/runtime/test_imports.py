@@ -92,7 +92,7 @@ _BUILT = "from model_demo.app import build; build()"
     ("made", "unloaded"),
     [
         ("import bus", {"aiohttp"}),
-        ("import limits", {"redis.cluster", "redis.commands", "opentelemetry.sdk", "psutil"}),
+        ("import limits", {"opentelemetry.sdk", "psutil"}),
         ("import orchestrator.models.anthropic", {"anthropic.resources.beta", "anthropic.lib.vertex"}),
         (_BUILT, {"pydantic", "attr", "attrs"}),
         ("from runtime.imports import defer; defer('bus'); import ops.up", {"psycopg", "nats", "structlog"}),

@@ -4,7 +4,6 @@
 this process. Redis is only a cache here: the month's truth is the log's usage, and slots are leases.
 """
 
-from limits import _redis  # noqa: F401 - before all that imports redis
 from limits.limiter import Limiter, RedisUnavailable
 from limits.quota import Admission, CountedMonth, KeptMonth, PlanLimits, Quota, RefusalCode
 

@@ -218,9 +218,9 @@ class Limiter:
                 self._unreleased[account_id, trace_id] = (tokens, ended_at)
 
     async def _tell_unreleased(self) -> None:
-        """Release what ended while Redis was away, and forget each once it was told.
+        """Release what ended while Redis was away, and forget each once Redis has it.
 
-        Raises ScriptsUnavailable.
+        Raises redis.RedisError, OSError or TimeoutError.
         """
         while self._unreleased:
             (account_id, trace_id), (tokens, ended_at) = next(iter(self._unreleased.items()))

@@ -5,11 +5,11 @@ not checked.
 """
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Literal
 
 from limits.quota import Admission, PlanLimits, Rate, RefusalCode, admission, interval_us
+from runtime.bounded import BoundedMap
 
 _ACCOUNTS = 10_000
 Bucket = Literal["reads", "writes"]
@@ -38,7 +38,7 @@ class LocalLimiter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._accounts: BoundedMap[str, _Account] = BoundedMap(_ACCOUNTS)
 
     def admit(self, account_id: str, limits: PlanLimits, trace_id: str, *, lease_s: float) -> Admission:
         """The decision, without waiting for anything; with a lease of 0 on the rate alone."""
@@ -94,8 +94,6 @@ class LocalLimiter:
     def _account(self, account_id: str) -> _Account:
         account = self._accounts.get(account_id)
         if account is None:
-            account = self._accounts[account_id] = _Account()
-            if len(self._accounts) > _ACCOUNTS:
-                self._accounts.popitem(last=False)
-        self._accounts.move_to_end(account_id)
+            account = _Account()
+            self._accounts.put(account_id, account)
         return account

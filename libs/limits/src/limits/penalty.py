@@ -6,8 +6,9 @@ loop could fill a core with them. Its loop is slowed down here; whoever keeps to
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+
+from runtime.bounded import BoundedMap
 
 WAIT_SECONDS = 0.5
 FREE_REFUSALS = 20
@@ -36,7 +37,7 @@ class Penalties:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused: OrderedDict[str, _Refused] = OrderedDict()
+        self._refused: BoundedMap[str, _Refused] = BoundedMap(_MOST)
 
     async def wait(self, who: str) -> None:
         """Return when they may be told that they are refused."""
@@ -53,10 +54,8 @@ class Penalties:
         now = self._clock()
         refused = self._refused.get(who)
         if refused is None:
-            refused = self._refused[who] = _Refused(now)
-            if len(self._refused) > _MOST:
-                self._refused.popitem(last=False)
-        self._refused.move_to_end(who)
+            refused = _Refused(now)
+            self._refused.put(who, refused)
         refused.level = max(0.0, refused.level - (now - refused.at) * PER_SECOND)
         refused.level = min(refused.level + 1.0, FREE_REFUSALS + 1.0)
         refused.at = now

@@ -3,7 +3,6 @@
 The README's table is the documentation of every control.
 """
 
-from collections import OrderedDict
 from typing import Annotated, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -12,6 +11,7 @@ from msgspec import Meta
 
 from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid
 from model_demo.wire.replies import StopReason
+from runtime.bounded import BoundedMap
 
 MODELS = ("demo-shop-1", "demo-echo", "demo-load")
 
@@ -105,17 +105,15 @@ class Attempts:
     """
 
     def __init__(self) -> None:
-        self._struck: OrderedDict[bytes, int] = OrderedDict()
+        self._struck: BoundedMap[bytes, int] = BoundedMap(_MOST_TURNS)
 
     def fault(self, controls: Controls, key: bytes) -> Fault | None:
         """The fault that strikes this attempt at the turn `key`, or none."""
         fault = controls.fault
         if fault is None or controls.times is None:
             return fault
-        struck = self._struck.pop(key, 0)
+        struck = self._struck.pop(key) or 0
         if struck >= controls.times:
             return None
-        self._struck[key] = struck + 1
-        if len(self._struck) > _MOST_TURNS:
-            self._struck.popitem(last=False)
+        self._struck.put(key, struck + 1)
         return fault

@@ -1,11 +1,11 @@
 """Whose conversation each is: only its first event says so, and followers need it for all of them."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from contracts import events
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log, LogEntry
+from runtime.bounded import BoundedMap
 
 MAX_KNOWN = 20_000
 NAMING = frozenset({"conversation_started.v1", "conversation_erased.v1"})
@@ -17,8 +17,7 @@ class Owners:
 
     def __init__(self, log: Log, max_known: int = MAX_KNOWN) -> None:
         self._log = log
-        self._max_known = max_known
-        self._accounts: OrderedDict[str, str] = OrderedDict()
+        self._accounts: BoundedMap[str, str] = BoundedMap(max_known)
 
     async def of(self, entries: Sequence[LogEntry]) -> dict[str, str]:
         """The account of each conversation in `entries`; one without a readable beginning is left out."""
@@ -26,14 +25,11 @@ class Owners:
             if entry.topic in NAMING:
                 self._learn(entry)
         wanted = {entry.conversation_id for entry in entries}
-        unknown = wanted - self._accounts.keys()
-        if unknown:
-            self._accounts |= await self._log.accounts_of(unknown)
-        found = {each: self._accounts[each] for each in wanted if each in self._accounts}
-        for conversation_id in found:
-            self._accounts.move_to_end(conversation_id)
-        while len(self._accounts) > self._max_known:
-            self._accounts.popitem(last=False)
+        found = {each: account for each in wanted if (account := self._accounts.get(each)) is not None}
+        if unknown := wanted - found.keys():
+            for conversation_id, account in (await self._log.accounts_of(unknown)).items():
+                found[conversation_id] = account
+                self._accounts.put(conversation_id, account)
         return found
 
     def _learn(self, entry: LogEntry) -> None:
@@ -42,4 +38,4 @@ class Owners:
         except UnreadableEvent:
             return
         if isinstance(event, events.ConversationStarted | events.ConversationErased):
-            self._accounts[entry.conversation_id] = event.account_id
+            self._accounts.put(entry.conversation_id, event.account_id)

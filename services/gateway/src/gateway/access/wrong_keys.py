@@ -7,9 +7,9 @@ not refused here is looked up at each request, so that a rotated one fails at on
 import hashlib
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+
+from runtime.bounded import BoundedMap
 
 REMEMBERED_SECONDS = 1.0
 """A key that is enabled again may be refused for as long."""
@@ -19,56 +19,44 @@ SECONDS_EACH = 1.0
 MOST_WAIT_SECONDS = 60.0
 _MOST = 10_000
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 
 class WrongKeys:
     """Of this process alone; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused: OrderedDict[bytes, float] = OrderedDict()
-        self._counted: OrderedDict[bytes, None] = OrderedDict()
-        self._full_at: OrderedDict[str, float] = OrderedDict()
+        self._refused: BoundedMap[bytes, float] = BoundedMap(_MOST)
+        self._counted: BoundedMap[bytes, bool] = BoundedMap(_MOST)
+        self._full_at: BoundedMap[str, float] = BoundedMap(_MOST)
 
     def was_refused(self, key: str) -> bool:
         """Whether this key was wrong within the last second."""
-        return self._clock() < self._refused.get(_digest(key), 0.0)
+        return self._clock() < (self._refused.get(_digest(key)) or 0.0)
 
     def wait(self, address: str, key: str) -> int | None:
         """The whole seconds until this address may try a key again, None for now.
 
         A key that has counted here is no guess and never waits: many callers may share an address.
         """
-        if _digest(key) in self._counted:
+        if self._counted.get(_digest(key)):
             return None
-        over = self._full_at.get(address, 0.0) - self._clock() - WRONG_AT_ONCE * SECONDS_EACH
+        over = (self._full_at.get(address) or 0.0) - self._clock() - WRONG_AT_ONCE * SECONDS_EACH
         return math.ceil(over) if over > 0 else None
 
     def was_right(self, key: str) -> None:
         """The key counts."""
-        _put(self._counted, _digest(key), None)
+        self._counted.put(_digest(key), True)
 
     def was_wrong(self, address: str, key: str) -> None:
         """The key does not count. One that did is no guess of this address."""
         digest, now = _digest(key), self._clock()
-        if digest in self._counted:
-            del self._counted[digest]
+        if self._counted.pop(digest):
             return
-        _put(self._refused, digest, now + REMEMBERED_SECONDS)
+        self._refused.put(digest, now + REMEMBERED_SECONDS)
         # GCRA, but for guesses that were under way together: they count after the bound too.
-        full_at = max(self._full_at.get(address, 0.0), now) + SECONDS_EACH
-        _put(self._full_at, address, min(full_at, now + WRONG_AT_ONCE * SECONDS_EACH + MOST_WAIT_SECONDS))
+        full_at = max(self._full_at.get(address) or 0.0, now) + SECONDS_EACH
+        self._full_at.put(address, min(full_at, now + WRONG_AT_ONCE * SECONDS_EACH + MOST_WAIT_SECONDS))
 
 
 def _digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
-
-
-def _put(kept: OrderedDict[K, V], name: K, value: V) -> None:
-    """As the newest of at most 10,000."""
-    kept[name] = value
-    kept.move_to_end(name)
-    if len(kept) > _MOST:
-        kept.popitem(last=False)

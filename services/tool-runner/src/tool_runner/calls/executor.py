@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 
 from contracts import messages
 from runtime import genai, logs, telemetry
+from runtime.bounded import BoundedMap
 from tool_runner.calls.output import error_output, rendered
 from tool_runner.faults import Kind, ToolFailed, ToolFault
 from tool_runner.redaction import redacted_json
@@ -47,7 +47,7 @@ class Executor:
         self._agents = agents
         self._servers = servers
         self._running: set[_Call] = set()
-        self._cancelled: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._cancelled: BoundedMap[tuple[str, str], bool] = BoundedMap(_CANCELLED)
         self._log = logs.get_logger("execute")
 
     def interrupt(self) -> None:
@@ -59,9 +59,7 @@ class Executor:
     def cancel(self, asked: messages.CancelRequested) -> None:
         """End the calls of a run that its caller has cancelled, and those that would begin later."""
         run = (asked.account_id, asked.trace_id)
-        self._cancelled[run] = None
-        if len(self._cancelled) > _CANCELLED:
-            self._cancelled.popitem(last=False)
+        self._cancelled.put(run, True)
         for call in self._running:
             if call.run == run:
                 call.end("cancelled")
@@ -156,7 +154,7 @@ class Executor:
         call = _Call((request.account_id, request.trace_id), asyncio.timeout(None))
         if self.interrupted:
             raise ToolFailed("stopped")
-        if call.run in self._cancelled:
+        if self._cancelled.get(call.run):
             raise ToolFailed("cancelled")
         self._running.add(call)
         try:
