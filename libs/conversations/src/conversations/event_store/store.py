@@ -1,5 +1,6 @@
 """The only writer of conversations: load one at its version, append events to it at that version."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
