@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-replay bench-growth bench-neighbours lock clean
+.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,7 +77,7 @@ hostile: $(READY) ## readers that never read, half-sent heads, idle sockets: liv
 	@$(BIN)/python -m tests.chaos.hostile
 
 BASELINES := .bench/venv
-bench: $(READY) $(BASELINES)/.ready ## measure the whole system beside hand-written baselines (15 min; .bench/bench.html)
+bench: $(READY) $(BASELINES)/.ready ## measure the complete system and hand-written baselines (15 min; .bench/bench.md)
 	@$(BIN)/python -m bench
 
 bench-quick: $(READY) $(BASELINES)/.ready ## the same with fewer scenarios and rounds, in three minutes
@@ -88,8 +88,8 @@ $(BASELINES)/.ready: bench/requirements.lock | $(READY)
 	@$(BIN)/uv pip install -q --python $(BASELINES)/bin/python --require-hashes --compile-bytecode -r $<
 	@touch $@
 
-bench-replay: $(READY) ## measure rebuilds against the library's runner, time travel and live lag
-	@$(BIN)/python -m bench.replay
+bench-protocols: $(READY) ## what short and long chats cost by each protocol, compared with form 1 (ten minutes)
+	@$(BIN)/python -m bench --protocols
 
 bench-growth: $(READY) ## how cost grows with what is stored, open streams and processes (ONLY=, LARGEST=), a quarter of an hour
 	@$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) --largest $(or $(LARGEST),100000)

@@ -1,4 +1,4 @@
-"""`python -m bench [--quick]`: each scenario with each subject in turn; tables, JSON, a page in `.bench/`."""
+"""`python -m bench [--quick | --protocols]`: each scenario with each subject in turn; tables and JSON."""
 
 import argparse
 import asyncio
@@ -19,12 +19,12 @@ from bench import usage
 from bench.counting.one_chat import costs
 from bench.counting.stack import counted_stack
 from bench.measuring import Measuring
-from bench.page import page
 from bench.processes import ROOT, Started, lean_upstream
+from bench.protocol_requests import PROTOCOLS
 from bench.report import Machine, Report, markdown, tables
-from bench.scenarios import AIOHTTP, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
+from bench.scenarios import AIOHTTP, ALL, BY_PROTOCOL, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
 from bench.show import show
-from bench.subjects import BASELINE_PYTHON, Subject, baseline, service
+from bench.subjects import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
 from ops.errors import StackError
 from runtime.web import raise_open_files
 
@@ -35,17 +35,18 @@ _WARM_UP = Chats(name="warm-up", chats=200, at_once=8)
 
 
 def main() -> None:
-    """Measure and print; what is wrong is one line on stderr."""
+    """Measure and print; an error is one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measures the service next to baselines."
     )
     parser.add_argument("--quick", action="store_true", help="fewer scenarios and rounds, in three minutes")
-    parser.add_argument("--only", default="", help="scenarios whose names hold this")
-    parser.add_argument("--rounds", type=int, default=9, help="at most so many of each")
+    parser.add_argument("--protocols", action="store_true", help="the service alone, by each protocol")
+    parser.add_argument("--only", default="", help="scenarios whose names contain this")
+    parser.add_argument("--rounds", type=int, help="of each scenario")
     given = parser.parse_args()
     chosen = tuple(
-        msgspec.structs.replace(each, rounds=min(each.rounds, given.rounds))
-        for each in (QUICK if given.quick else FULL)
+        msgspec.structs.replace(each, rounds=given.rounds or each.rounds)
+        for each in (BY_PROTOCOL if given.protocols else QUICK if given.quick else FULL)
         if given.only in each.name
     )
     raise_open_files()  # of what is started here too
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 async def _bench(console: Console, scenarios: tuple[Scenario, ...]) -> None:
-    if not BASELINE_PYTHON.exists():
+    if SDK in _names(scenarios) and not BASELINE_PYTHON.exists():
         raise StackError("the baselines are not installed: start it by `make bench`")
     report = Report(machine=_machine())
     try:
@@ -68,12 +69,13 @@ async def _bench(console: Console, scenarios: tuple[Scenario, ...]) -> None:
 async def _fill(report: Report, scenarios: tuple[Scenario, ...]) -> None:
     with _progress(scenarios) as step:
         step("counting one chat")
-        async with counted_stack() as counted:
-            report.counts = {kind: cost.counts for kind, cost in (await costs(counted)).items()}
+        if SERVICE in _names(scenarios):
+            async with counted_stack() as counted:
+                report.counts = {kind: cost.counts for kind, cost in (await costs(counted)).items()}
         step("starting the subjects")
-        async with lean_upstream() as upstream, _subjects(upstream, models(scenarios)) as subjects:
+        async with lean_upstream() as upstream, _subjects(upstream, scenarios) as subjects:
             await asyncio.sleep(_REST_SECONDS)
-            report.idle = {name: usage.memory(subject.pids) for name, subject in subjects.items()}
+            report.idle = {name: usage.memory(each.pids) for name, each in subjects.items() if name in ALL}
             await _measure(report, Measuring(upstream.pid), subjects, scenarios, step)
 
 
@@ -84,7 +86,7 @@ async def _measure(
     scenarios: tuple[Scenario, ...],
     step: Step,
 ) -> None:
-    """All subjects in each round, so that what else the machine does is in all of them."""
+    """All subjects in each round, so that other load of the machine is in all of them."""
     for subject in subjects.values():
         await measuring.measure(_WARM_UP, subject, 0)
     for scenario in scenarios:
@@ -96,18 +98,27 @@ async def _measure(
 
 
 @contextlib.asynccontextmanager
-async def _subjects(upstream: Started, asked: tuple[str, ...]) -> AsyncIterator[dict[str, Subject]]:
+async def _subjects(upstream: Started, scenarios: tuple[Scenario, ...]) -> AsyncIterator[dict[str, Subject]]:
+    """Those of the scenarios."""
+    names = _names(scenarios)
     async with (
-        baseline(SDK, upstream) as sdk,
-        baseline(AIOHTTP, upstream) as aiohttp,
-        service(upstream, tuple({*asked, _WARM_UP.model})) as ours,
+        contextlib.AsyncExitStack() as baselines,
+        service(upstream, tuple({*models(scenarios), _WARM_UP.model})) as ours,
     ):
-        yield {SERVICE: ours, SDK: sdk, AIOHTTP: aiohttp}
+        found: dict[str, Subject] = {SERVICE: ours} | {name: ByProtocol(name, ours) for name in PROTOCOLS}
+        for form in (SDK, AIOHTTP):
+            if form in names:
+                found[form] = await baselines.enter_async_context(baseline(form, upstream))
+        yield {name: found[name] for name in names}
+
+
+def _names(scenarios: tuple[Scenario, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for scenario in scenarios for name in scenario.subjects))
 
 
 @contextlib.contextmanager
 def _progress(scenarios: tuple[Scenario, ...]) -> Iterator[Step]:
-    """Says what is done now: a bar on a terminal, else a line each."""
+    """Shows the current step: a bar on a terminal, else a line each."""
     total = 2 + sum(each.rounds * len(each.subjects) for each in scenarios)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     console = Console(stderr=True)
@@ -141,12 +152,11 @@ def _print(console: Console, report: Report) -> None:
 
 
 def _keep(report: Report) -> Path:
-    """All of it as JSON, the page, and the tables in Markdown; returns the page's path."""
+    """Everything as JSON, and the tables in Markdown; returns the path of these."""
     OUTPUT.mkdir(exist_ok=True)
     (OUTPUT / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
-    (OUTPUT / "bench.md").write_text(markdown(tables(report)))
-    shown = OUTPUT / "bench.html"
-    shown.write_text(page(report))
+    shown = OUTPUT / "bench.md"
+    shown.write_text(markdown(tables(report)))
     return shown
 
 

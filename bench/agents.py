@@ -1,4 +1,4 @@
-"""Agents of the demo's account without limits, whose models `bench.upstream` plays."""
+"""Agents of the demo's account without limits, whose model provider is `bench.upstream`."""
 
 from administration.versions import create_agent
 from contracts.ids import new_id
@@ -11,7 +11,7 @@ from tests.harness import RunningStack
 
 
 def name_of(model: str) -> str:
-    """That of the agent of a model."""
+    """The name of a model's agent."""
     return f"Bench {model}"
 
 

@@ -1,11 +1,12 @@
-"""What a run found, and its tables: the same for the terminal, the page and the documentation. Pure."""
+"""What a run measured, and its tables: the same for the terminal and the documentation. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from bench.measuring import UPSTREAM, Measured
-from bench.scenarios import ALL, SERVICE
+from bench.protocol_requests import FORM1
+from bench.scenarios import AIOHTTP, ALL, SDK, SERVICE
 from bench.statistics import Spread, spread
 
 CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
@@ -13,7 +14,7 @@ _NOT_MEASURED = ("client", UPSTREAM)
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it ran."""
+    """The machine that it ran on."""
 
     cores: int
     python: str
@@ -22,7 +23,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """All of it, as it is kept in JSON. `idle`: MiB by process and subject; `counts` by kind of chat."""
+    """Everything, as stored in JSON. `idle`: MiB by process and subject; `counts` by kind of chat."""
 
     machine: Machine
     measured: list[Measured] = msgspec.field(default_factory=list)
@@ -58,10 +59,15 @@ def rounds(report: Report, scenario: str, subject: str) -> list[Measured]:
     return [each for each in report.measured if (each.scenario, each.subject) == (scenario, subject)]
 
 
-def ratio(report: Report, scenario: str, figure: str, subject: str) -> Spread | None:
-    """The service's figure in each round over that of a baseline in the same round."""
-    ours, theirs = (rounds(report, scenario, each) for each in (SERVICE, subject))
-    pairs = [(one.figures[figure], other.figures[figure]) for one, other in zip(ours, theirs, strict=False)]
+def subjects(report: Report) -> list[str]:
+    """In the order in which they were measured."""
+    return list(dict.fromkeys(each.subject for each in report.measured))
+
+
+def ratio(report: Report, scenario: str, figure: str, subject: str, over: str) -> Spread | None:
+    """A subject's figure in each round over that of another in the same round."""
+    of, by = (rounds(report, scenario, each) for each in (subject, over))
+    pairs = [(one.figures[figure], other.figures[figure]) for one, other in zip(of, by, strict=False)]
     values = [one / other for one, other in pairs if other]
     return spread(values) if values else None
 
@@ -83,16 +89,19 @@ def _streams(report: Report) -> Table:
 def _by_subject(
     report: Report, title: str, names: Iterable[str], figures: tuple[str, ...], compared: str
 ) -> Table:
-    """A row a scenario and subject; `service / it`: how the service's `compared` stands to the baseline's."""
+    """A row for each scenario and subject; the ratio is service to baseline, or protocol to form 1."""
+    by_protocol = FORM1 in subjects(report)
     rows: list[tuple[str, ...]] = []
     for name in names:
-        for subject in ALL:
+        for subject in subjects(report):
             if found := rounds(report, name, subject):
                 values = [_of(found, figure, with_range=figure == compared) for figure in figures]
-                against = ratio(report, name, compared, subject) if subject != SERVICE else None
+                pair = (subject, FORM1) if by_protocol else (SERVICE, subject)
+                against = ratio(report, name, compared, *pair) if subject not in (SERVICE, FORM1) else None
                 failed = sum(sum(each.failures.values()) for each in found)
                 rows.append((name, subject, *values, _range(against) if against else "", str(failed or "")))
-    return Table(title, ("", "", *figures, "service / it", "failed"), rows)
+    against_column = "it / form 1" if by_protocol else "service / it"
+    return Table(title, ("", "", *figures, against_column, "failed"), rows)
 
 
 def _of(found: Sequence[Measured], figure: str, *, with_range: bool) -> str:
@@ -144,10 +153,12 @@ def _by_process(report: Report, title: str, figure: str, units: str) -> Table:
     rows: list[tuple[str, ...]] = []
     columns: tuple[str, ...] = ()
     for name in scenarios(report, figure):
-        used = by_process(report, name, SERVICE, units)
-        if used:
-            columns = tuple(used)
-            rows.append((name, *(f"{seconds * scale:.2f}" for seconds in used.values())))
+        for subject in subjects(report):
+            used = by_process(report, name, subject, units) if subject not in (SDK, AIOHTTP) else {}
+            if used:
+                columns = tuple(used)
+                label = name if subject == SERVICE else f"{name}, {subject}"
+                rows.append((label, *(f"{seconds * scale:.2f}" for seconds in used.values())))
     return Table(title, ("", *columns), rows)
 
 

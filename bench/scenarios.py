@@ -1,6 +1,8 @@
-"""What is asked of each subject, as data; `bench.measuring` does it."""
+"""The scenarios that each subject is measured in, as data; `bench.measuring` runs them."""
 
 import msgspec
+
+from bench.protocol_requests import PROTOCOLS
 
 SERVICE, SDK, AIOHTTP = "service", "sdk", "aiohttp"
 ALL = (SERVICE, SDK, AIOHTTP)
@@ -9,7 +11,7 @@ TOOL = f"{SHORT}&tool=get_product"
 
 
 class Chats(msgspec.Struct, frozen=True, kw_only=True):
-    """So many chats one after the other, `at_once` side by side; each of `history` messages, where given."""
+    """`chats` in all, `at_once` of them concurrently; each after `history` messages, where given."""
 
     name: str
     chats: int
@@ -21,7 +23,7 @@ class Chats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Streams(msgspec.Struct, frozen=True, kw_only=True):
-    """Paced streams, all at once: a delta each `spacing_ms`. `memory`: it is read while they are open."""
+    """Concurrent paced streams: a delta each `spacing_ms`. `memory`: it is read while they are open."""
 
     name: str
     streams: int
@@ -82,7 +84,20 @@ QUICK: tuple[Scenario, ...] = (
 )
 """Less than three minutes."""
 
+_PROTOCOLS = tuple(PROTOCOLS)
+BY_PROTOCOL: tuple[Scenario, ...] = (
+    Chats(name="short, 32 at once", chats=400, at_once=32, subjects=_PROTOCOLS),
+    Chats(
+        name="long, 50 at once",
+        chats=50,
+        at_once=50,
+        model="lean?deltas=500&delay_ms=10",
+        subjects=_PROTOCOLS,
+    ),
+)
+"""The service alone, by each protocol in turn: ten minutes."""
+
 
 def models(scenarios: tuple[Scenario, ...]) -> tuple[str, ...]:
-    """Each model that they ask for, once."""
+    """Each model of the scenarios, once."""
     return tuple(dict.fromkeys(scenario.model for scenario in scenarios))

@@ -1,4 +1,4 @@
-"""Who is measured: the whole service, and baselines, each with a Postgres of its own of the same settings."""
+"""What is measured: the complete service, and baselines, each on its own Postgres with the same settings."""
 
 import contextlib
 import tempfile
@@ -10,9 +10,10 @@ from pathlib import Path
 import psycopg
 
 from bench import histories
-from bench.agents import make_agents
+from bench.agents import make_agents, name_of
 from bench.load import Load
 from bench.processes import ROOT, Started, serving
+from bench.protocol_requests import PROTOCOLS
 from bench.scenarios import SERVICE
 from bench.settling import settled
 from bench.usage import Pids
@@ -51,7 +52,7 @@ class Subject(ABC):
         """The id of a new conversation that has so many messages."""
 
     async def settle(self) -> None:  # noqa: B027 - a baseline has saved all when it answers
-        """Return when nothing is left to be done behind the answers."""
+        """Return when the work that follows the answers is done."""
 
 
 class Service(Subject):
@@ -94,6 +95,35 @@ class Service(Subject):
 
     async def settle(self, seconds: float = 120.0) -> None:
         await settled(self._stack.environment.database_url, seconds)
+
+
+class ByProtocol(Subject):
+    """The service, by one of its protocols."""
+
+    def __init__(self, name: str, of: Service) -> None:
+        self.name, self._of, self._request = name, of, PROTOCOLS[name]
+
+    @property
+    def pids(self) -> Pids:
+        return self._of.pids
+
+    def load(self, model: str, chats: int, at_once: int, conversation: str | None = None) -> Load:
+        own = self._of.load(model, chats, at_once, conversation)
+        key, agent = own.headers["X-Api-Key"], own.headers["X-Agent-Id"]
+        return Load(
+            url=self._of.environment.base_url + self._request.path.format(agent=agent),
+            headers=self._request.headers_for(key, agent),
+            bodies=tuple(self._request.body(name_of(model)) for _ in range(chats)),
+            chats=chats,
+            at_once=at_once,
+            done=self._request.done,
+        )
+
+    async def conversation(self, messages: int) -> str:
+        return await self._of.conversation(messages)
+
+    async def settle(self) -> None:
+        await self._of.settle()
 
 
 class Baseline(Subject):

@@ -3,7 +3,6 @@
 import pytest
 
 from bench.measuring import Measured
-from bench.page import page
 from bench.report import CPU_CHATS, Machine, Report, ratio, tables
 from bench.statistics import Spread
 
@@ -29,8 +28,10 @@ REPORT = Report(
 
 
 def test_a_ratio_is_taken_within_each_round() -> None:
-    assert ratio(REPORT, "8 at once", CPU_CHATS, "aiohttp") == Spread(median=1.0, low=0.5, high=2.0)
-    assert ratio(REPORT, "8 at once", CPU_CHATS, "sdk") is None
+    assert ratio(REPORT, "8 at once", CPU_CHATS, "service", "aiohttp") == Spread(
+        median=1.0, low=0.5, high=2.0
+    )
+    assert ratio(REPORT, "8 at once", CPU_CHATS, "service", "sdk") is None
 
 
 def test_the_client_and_the_provider_are_in_no_bill() -> None:
@@ -39,8 +40,9 @@ def test_the_client_and_the_provider_are_in_no_bill() -> None:
     assert by_process.rows == [("8 at once", "6.00")]
 
 
-def test_the_page_shows_every_table_and_loads_nothing() -> None:
-    shown = page(REPORT)
-    assert all(table.title in shown for table in tables(REPORT))
-    assert "http" not in shown.replace("aiohttp", "")
-    assert "<script" not in shown
+def test_a_protocol_is_compared_with_form_1() -> None:
+    pairs = (("form 1", 2.0), ("form 2", 1.0))
+    measured = [_measured(subject, 1, cpu) for subject, cpu in pairs]
+    (chats, *_) = tables(Report(machine=REPORT.machine, measured=measured))
+    assert chats.columns[-2] == "it / form 1"
+    assert [row[-2] for row in chats.rows] == ["", "0.5"]

@@ -1,1 +1,0 @@
-"""`make bench-replay`: what the log's readers can do, as a table of goals and results. Asserts nothing."""
