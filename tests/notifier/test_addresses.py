@@ -92,7 +92,7 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(
         [delivery] = await world.until(endpoint.id, lambda found: bool(found))
         said[port] = delivery.attempts[0].message
     assert said == {
-        8443: "The address may not be called: 127.0.0.1 is at an address that is not public.",
+        8443: "The address may not be called: 127.0.0.1 is not a public address.",
         8444: "The address may not be called: port 8444.",
     }
 

@@ -25,7 +25,7 @@ async def provider() -> AsyncIterator[ScriptedProvider]:
 
 
 @pytest.fixture
-def wire() -> Wire:
+async def wire() -> Wire:
     """The provider's wire that `caller` and `impatient` speak."""
     return AnthropicWire(Guard(()))
 

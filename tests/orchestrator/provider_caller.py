@@ -1,12 +1,11 @@
 """A client of a provider on its own, and what it sent on."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
 
-from orchestrator.models import Credentials, Later, Meter, Model, ModelCall, ModelFailure, Reply
+from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, Reply
 
 
 class Caller:
@@ -39,10 +38,7 @@ class Caller:
             await self.stream(**call)
         return caught.value
 
-    def _say(self, text: str) -> Later:
-        return partial(self._note, text)
-
-    async def _note(self, text: str) -> None:
+    async def _say(self, text: str) -> None:
         self.said.append(text)
         self.began.set()
 

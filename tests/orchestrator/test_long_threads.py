@@ -74,8 +74,8 @@ class DemoModel:
         if read > WINDOW:
             raise ModelFailure("context_too_long")
         meter.usage += Usage(input_tokens=read, output_tokens=written)
-        if on_text is not None and (later := on_text(text)) is not None:
-            await later()
+        if on_text is not None:
+            await on_text(text)
         return Reply(blocks=({"type": "text", "text": text},), stop_reason="end_turn")
 
     async def check(self, credentials: Credentials, call: ModelCall) -> None:

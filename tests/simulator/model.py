@@ -184,8 +184,8 @@ class SimModel:
                     if breaks is not None and said >= breaks:
                         raise _broken()
                     said += 1
-                    if on_text is not None and (later := on_text(piece)) is not None:
-                        await later()
+                    if on_text is not None:
+                        await on_text(piece)
                 await asyncio.sleep(0.005)
             except ModelFailure:
                 if said or breaks is None:

@@ -8,6 +8,6 @@ from orchestrator.models.streaming import Wire
 
 
 @pytest.fixture
-def wire() -> Wire:
+async def wire() -> Wire:
     """Instead of Anthropic's."""
     return OpenAIWire(Guard(()))

@@ -2,20 +2,14 @@
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from net_guard.guard import Guard, NotLookedUp, Unresolved
 
 CONNECT_SECONDS = 5.0
 _ADDRESSES_TRIED = 3
-
-SocketAddress: TypeAlias = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
-"""As `socket.getaddrinfo` has it."""
-
 
 _account: ContextVar[str | None] = ContextVar("account of a look-up", default=None)
 
@@ -58,18 +52,3 @@ async def judge_url(guard: Guard, url: str, account_id: str | None = None) -> No
     port = parts.port or (443 if parts.scheme == "https" else 80)
     with contextlib.suppress(Unresolved):
         await judged_addresses(guard, parts.hostname or "", port, account_id)
-
-
-def looked_up_by(guard: Guard) -> Callable[[str, int], Awaitable[list[SocketAddress]]]:
-    """A look-up for `runtime.http.client` that finds judged addresses alone."""
-
-    async def look_up(host: str, port: int) -> list[SocketAddress]:
-        return [_socket_address(each, port) for each in await judged_addresses(guard, host, port)]
-
-    return look_up
-
-
-def _socket_address(address: str, port: int) -> SocketAddress:
-    if ":" in address:
-        return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port, 0, 0)
-    return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, port)

@@ -75,7 +75,10 @@ class Guard:
         self._ports = frozenset(ports)
 
     def check(self, scheme: str, host: str, port: int | None, userinfo: bool = False) -> None:
-        """Judge a URL by its parts, as the HTTP client has taken it apart. Raises AddressRefused."""
+        """Judge a URL by its parts, as the HTTP client has taken it apart, and a host that is an address.
+
+        Raises AddressRefused.
+        """
         if scheme not in ("http", "https") or not host:
             raise AddressRefused("neither http nor https")
         if userinfo:
@@ -87,6 +90,8 @@ class Guard:
             raise AddressRefused("not https")
         if number not in self._ports:
             raise AddressRefused(f"port {number}")
+        if _is_literal(host) and not is_public(host):
+            raise AddressRefused(f"{host} is not a public address")
 
     def check_url(self, url: str) -> None:
         """Judge a URL as far as that goes without asking a name server. Raises AddressRefused, ValueError.
@@ -101,11 +106,10 @@ class Guard:
         if self._listed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
             return
         if _is_literal(host):
-            if not is_public(host):
-                raise AddressRefused(f"{host} is not a public address")
-        elif _ENDS_IN_A_NUMBER.search(host):
+            return
+        if _ENDS_IN_A_NUMBER.search(host):
             raise AddressRefused(f"{host} is no address")
-        elif "." not in host or host.endswith(_NOT_OF_THE_INTERNET):
+        if "." not in host or host.endswith(_NOT_OF_THE_INTERNET):
             raise AddressRefused(f"{host} is not a name of the Internet")
 
     async def addresses(self, host: str, port: int, account_id: str) -> list[str]:

@@ -7,17 +7,16 @@ import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 
-import httpx2
+import aiohttp
 import msgspec
+from yarl import URL
 
 from contracts.webhooks import Attempt, AttemptError
 from net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
-from net_guard.addresses import looked_up_by
+from net_guard.session import open_session
 from notifier.clock import Clock
 from notifier.schedule import LONGEST_WISH
 from notifier.signing import Signer
-from runtime.http.answer import Kept
-from runtime.http.client import HttpClient, Origin
 
 ATTEMPT_SECONDS = 15.0
 """Until the answer's status is there, from the look-up of the name on."""
@@ -30,18 +29,7 @@ _ANSWER_BYTES = 4096
 
 _GONE = 410
 
-_HEADERS = b"\r\n".join(
-    (
-        b"content-type: application/json",
-        b"user-agent: agentchat-webhooks/1",
-        b"accept-encoding: identity",
-        b"webhook-id: %b",
-        b"webhook-timestamp: %d",
-        b"webhook-signature: %b",
-        b"content-length: %d",
-        b"\r\n",
-    )
-)
+_HEADERS = {"content-type": "application/json", "user-agent": "agentchat-webhooks/1"}
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,21 +68,18 @@ class Courier:
     def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock) -> None:
         self._guard = guard
         self._clock = clock
-        self._http = HttpClient(
-            tls,
-            connect_seconds=ATTEMPT_SECONDS,
-            keepalive_seconds=_KEEPALIVE_SECONDS,
-            look_up=looked_up_by(guard),
-            any_encoding=True,
-        )
-        self._address: _Address | None = None
+        self._session = open_session(tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard)
 
     async def send(self, url: str, signers: Sequence[Signer], message_id: str, body: bytes) -> Answered:
         """Post a message, signed by each of `signers`. Whatever goes wrong is in the answer."""
         at, began = self._clock.now(), time.monotonic()
         id_, seconds = message_id.encode(), int(at.timestamp())
         signatures = b" ".join([signer.sign(id_, seconds, body) for signer in signers])
-        headers = _HEADERS % (id_, seconds, signatures, len(body))
+        headers = _HEADERS | {
+            "webhook-id": message_id,
+            "webhook-timestamp": str(seconds),
+            "webhook-signature": signatures.decode(),
+        }
         status, wish, failure = None, None, None
         try:
             status, retry_after = await self._post(url, headers, body)
@@ -115,23 +100,16 @@ class Courier:
         )
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._session.close()
 
-    async def _post(self, url: str, headers: bytes, body: bytes) -> tuple[int, str | None]:
+    async def _post(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str | None]:
         """The answer's status and its Retry-After."""
         try:
-            address = self._address_of(url)
-            self._guard.check(*address.judged)
-            async with (
-                asyncio.timeout(ATTEMPT_SECONDS) as limit,
-                self._http.call(address.origin, (address.head + headers, body)) as answer,
-            ):
-                limit.reschedule(None)
-                with contextlib.suppress(OSError):  # the status is all that counts
-                    async with asyncio.timeout(_BODY_SECONDS):
-                        await answer.each(Kept(_ANSWER_BYTES))
-                retry_after = (value for name, value in answer.headers if name == b"retry-after")
-                return answer.status, next(retry_after, b"").decode("latin-1") or None
+            target = URL(url)
+            has_user = "@" in target.raw_authority
+            self._guard.check(target.scheme, target.raw_host or "", target.explicit_port, userinfo=has_user)
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                answer = await self._session.post(target, data=body, headers=headers, allow_redirects=False)
         except TimeoutError:
             raise _Failure("timeout", f"No answer came within {ATTEMPT_SECONDS:.0f} s.") from None
         except AddressRefused as error:
@@ -141,15 +119,17 @@ class Courier:
             raise _Failure("unresolved", said, not_looked_up=True) from None
         except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
             raise _Failure("unresolved", "The name of the endpoint has no address.") from None
-        except (OSError, httpx2.InvalidURL):
+        except (aiohttp.ClientError, OSError, ValueError):
             said = "No connection with the endpoint came about, or it broke."
             raise _Failure("connection_failed", said) from None
-
-    def _address_of(self, url: str) -> "_Address":
-        """Raises httpx2.InvalidURL."""
-        if self._address is None or self._address.url != url:
-            self._address = _address_of(url)
-        return self._address
+        try:
+            if not answer.content.at_eof():
+                with contextlib.suppress(aiohttp.ClientError, OSError, asyncio.IncompleteReadError):
+                    async with asyncio.timeout(_BODY_SECONDS):
+                        await answer.content.readexactly(_ANSWER_BYTES)
+        finally:
+            answer.release()  # closes a connection whose answer was not read to its end
+        return answer.status, answer.headers.get("retry-after")
 
     def _wish_of(self, retry_after: str | None) -> float | None:
         """Seconds, or a date, as RFC 9110 has it."""
@@ -162,28 +142,6 @@ class Courier:
                 seconds = (parsedate_to_datetime(retry_after) - self._clock.now()).total_seconds()
             return min(max(seconds, 0.0), LONGEST_WISH)
         return None
-
-
-class _Address(msgspec.Struct, frozen=True):
-    """A URL as requests to it need it. `judged` is what the guard judges."""
-
-    url: str
-    judged: tuple[str, str, int | None, bool]
-    origin: Origin
-    head: bytes
-
-
-def _address_of(url: str) -> _Address:
-    """Raises httpx2.InvalidURL."""
-    found = httpx2.URL(url)
-    host = found.raw_host.decode("ascii")
-    is_secure = found.scheme == "https"
-    return _Address(
-        url=url,
-        judged=(found.scheme, host, found.port, bool(found.userinfo)),
-        origin=Origin(host, found.port or (443 if is_secure else 80), is_secure),
-        head=b"POST %b HTTP/1.1\r\nhost: %b\r\n" % (found.raw_path, found.netloc),
-    )
 
 
 def _failure_of(status: int) -> _Failure | None:

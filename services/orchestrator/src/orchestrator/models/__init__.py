@@ -1,8 +1,8 @@
 """Models behind a port: `port` says what a call is, each provider's folder makes it on its own wire.
 
 In the order of a call: `providers` (the table of them), `port`, `continuation` (going on with a cut reply),
-`streaming` (retries and the watch over a silent stream), with what the providers share: `sdk_wire`,
-`clients`, `sse`, `reply`, `tool_input`, `http_failures`; then `prefix`, what the log keeps of the prompt.
+`streaming` (retries and the watch over a silent stream), with what the providers share: `provider_http`,
+`sse`, `reply`, `tool_input`, `http_failures`; then `prefix`, what the log keeps of the prompt.
 """
 
 from orchestrator.models.port import (
@@ -15,12 +15,10 @@ from orchestrator.models.port import (
     Reply,
 )
 from orchestrator.models.providers import PROVIDERS, Models, defaults_of
-from runtime.http.answer import Later
 
 __all__ = [
     "PROVIDERS",
     "Credentials",
-    "Later",
     "Meter",
     "Model",
     "ModelCall",

@@ -4,7 +4,7 @@ The shapes of content blocks are those that the log keeps (`contracts.events.Mod
 thinking, tool_use and tool_result, as Anthropic's Messages API has them. A provider's folder translates them.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -12,10 +12,9 @@ import msgspec
 from contracts.text import short_line
 from contracts.values import ToolSpec, Usage
 from conversations.aggregate.history import Settled
-from runtime.http.answer import Later
 
-OnText = Callable[[str], Later | None]
-"""Takes the next piece of a reply's text, on the loop. What it returns is done before there is more."""
+OnText = Callable[[str], Awaitable[None]]
+"""Takes the next piece of a reply's text; there is no more of it before it returns."""
 
 StopReason = Literal[
     "end_turn",

@@ -6,16 +6,14 @@ A provider adds its `Wire`: how a call is sent, how the bytes of a reply are rea
 import asyncio
 import random
 import time
-from contextlib import AbstractAsyncContextManager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
-import httpx2
+import aiohttp
 
 from contracts.timings import CHECK_SECONDS
 from contracts.values import Usage
-from net_guard import AddressRefused
-from orchestrator.models.body import Body
 from orchestrator.models.estimates import with_estimates
 from orchestrator.models.port import (
     Credentials,
@@ -30,7 +28,6 @@ from orchestrator.models.port import (
 from orchestrator.models.reply import StreamedReply
 from orchestrator.models.sse import StreamBroken
 from runtime.cpu_budget import CpuBudget
-from runtime.http.answer import Later
 
 IDLE_SECONDS = 60.0
 """A stream is given up on which nothing has come for so long; a ping or a comment is a sign of life."""
@@ -54,25 +51,20 @@ MAX_TRIES = 3
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 _RETRY_BUDGET_SECONDS = 20.0
 _TAIL_SECONDS = 0.2
-_REFUSED = "The agent's base URL leads to an address that may not be called."
-_HTTP_FAULTS = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL)
-_FAULTS = (StreamBroken, RecursionError, OSError, *_HTTP_FAULTS)
+_FAULTS = (StreamBroken, RecursionError, OSError, aiohttp.ClientError)
+"""What reading a reply can raise."""
 
 
 class Wire(Protocol):
-    """What is a provider's own. `faults` are its SDK's errors, which `failure` translates."""
+    """What is a provider's own."""
 
-    @property
-    def faults(self) -> tuple[type[Exception], ...]: ...
-
-    def open(self, credentials: Credentials, call: ModelCall) -> AbstractAsyncContextManager[Body]:
-        """Send the call; inside, the body of the answer. Raises `faults`."""
+    def open(
+        self, credentials: Credentials, call: ModelCall
+    ) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+        """Send the call; inside, the body of the answer as it arrives. Raises ModelFailure."""
 
     def builder(self) -> StreamedReply:
         """For one stream."""
-
-    def failure(self, error: Exception) -> ModelFailure:
-        """What one of `faults` comes to."""
 
     def enforces(self, base_url: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
         """As `Model.enforces`."""
@@ -101,7 +93,6 @@ class StreamingModel:
     ) -> None:
         self._wire = wire
         self._loop = loop or loop_budget()
-        self._faults: tuple[type[Exception], ...] = (*wire.faults, *_FAULTS)
         self._idle_seconds = idle_seconds
         self._quiet_seconds = quiet_seconds
         self._last_seconds = last_seconds
@@ -140,13 +131,15 @@ class StreamingModel:
         builder = self._wire.builder()
         try:
             async with asyncio.timeout(CHECK_SECONDS), self._wire.open(credentials, call) as body:
-                await body.each(_Begun(builder))
-            if not builder.begun:
-                raise cut_short("no_event")
+                async for piece in body.iter_any():
+                    builder.feed(piece)
+                    if builder.begun:
+                        return
+            raise cut_short("no_event")
         except TimeoutError as error:
             raise timed_out("timeout") from error
-        except self._faults as error:
-            raise self._failure(error) from error
+        except _FAULTS as error:
+            raise _broken(error) from error
 
     async def _try(
         self, credentials: Credentials, call: ModelCall, builder: StreamedReply, sent: "_Sent"
@@ -155,31 +148,69 @@ class StreamingModel:
             async with asyncio.timeout(self._idle_seconds) as idle:
                 async with self._wire.open(credentials, call) as body:
                     watch = _Watch(idle, self._idle_seconds, self._quiet_seconds, self._last_seconds)
-                    await body.each(_Read(builder, sent, watch, self._loop, call.account_id))
-                    await body.rest(_TAIL_SECONDS)
+                    await self._read(body, builder, sent, watch, call.account_id)
+                    await _read_tail(body)
             return builder.whole()
-        except self._faults as error:
+        except _FAULTS as error:
             if builder.ended and not sent.under_way:  # whatever broke was of no interest
                 return builder.whole()
             if isinstance(error, TimeoutError):
                 raise timed_out("idle" if idle.expired() else "timeout") from error
-            raise self._failure(error) from error
+            raise _broken(error) from error
+
+    async def _read(
+        self,
+        body: aiohttp.StreamReader,
+        builder: StreamedReply,
+        sent: "_Sent",
+        watch: "_Watch",
+        account_id: str,
+    ) -> None:
+        """Read until the reply is complete, and pass its text on.
+
+        An account over its share of the loop waits, and so does its model server: aiohttp stops reading.
+        """
+        size = 0
+        async for piece in body.iter_any():
+            size += len(piece)
+            if size > MAX_REPLY_BYTES:
+                raise StreamBroken("a reply without an end")
+            for part in _slices(piece):
+                began = time.perf_counter()
+                text, moved = builder.feed(part)
+                watch.received(moved, builder.ended)
+                self._loop.spend(account_id, time.perf_counter() - began)
+                if text:
+                    await sent(text)
+                if (pause := self._loop.wait_seconds(account_id)) > 0 or len(piece) > SLICE_BYTES:
+                    await asyncio.sleep(max(pause, 0))
+                if builder.finished:
+                    return
 
     def _pause(self, number: int, retry_after: float | None) -> float:
         """Seconds before the next try: doubling, with jitter, and never sooner than the provider asks."""
         backoff = self._first_backoff_seconds * 2.0 ** (number - 1) * random.uniform(0.5, 1.5)  # noqa: S311
         return max(backoff, retry_after or 0.0)
 
-    def _failure(self, error: Exception) -> ModelFailure:
-        """What one of the wire's faults, or of _FAULTS, comes to."""
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, AddressRefused | httpx2.InvalidURL):
-                return ModelFailure("provider_error", _REFUSED, kind="address")
-            cause = cause.__cause__
-        if isinstance(error, self._wire.faults):
-            return self._wire.failure(error)
-        return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+
+def _broken(error: Exception) -> ModelFailure:
+    """What one of _FAULTS means."""
+    return cut_short("broken_stream" if isinstance(error, StreamBroken) else type(error).__name__)
+
+
+def _slices(piece: bytes) -> Iterator[bytes]:
+    if len(piece) <= SLICE_BYTES:
+        return iter((piece,))
+    return (piece[start : start + SLICE_BYTES] for start in range(0, len(piece), SLICE_BYTES))
+
+
+async def _read_tail(body: aiohttp.StreamReader) -> None:
+    """The next call can use a connection whose answer was read to its end."""
+    if not body.at_eof():
+        with suppress(*_FAULTS):
+            async with asyncio.timeout(_TAIL_SECONDS):
+                async for _ in body.iter_any():
+                    pass
 
 
 def _cost(builder: StreamedReply, call: ModelCall) -> Usage:
@@ -205,8 +236,8 @@ class _Watch:
         self._ended = False
         self._armed = self._moved = self._loop.time()
 
-    def heard(self, moved: bool, ended: bool) -> None:
-        """Something came. `moved`: it was more than pings; `ended`: the reply has told why it ended."""
+    def received(self, moved: bool, ended: bool) -> None:
+        """Something arrived. `moved`: it was more than pings; `ended`: it holds the stop reason."""
         now = self._loop.time()
         if moved:
             self._moved = now
@@ -220,92 +251,15 @@ class _Watch:
 
 
 class _Sent:
-    """Passes text on and remembers whether there was any; `under_way`: some has not been taken yet."""
+    """Passes text on and remembers whether there was any; `under_way`: `on_text` has not returned yet."""
 
     def __init__(self, on_text: OnText | None) -> None:
         self._on_text = on_text
         self.any = False
         self.under_way = False
 
-    def __call__(self, text: str) -> Later | None:
-        if self._on_text is None:
-            return None
-        self.any = self.under_way = True
-        later = self._on_text(text)
-        if later is not None:
-            return partial(self._taken, later)
-        self.under_way = False
-        return None
-
-    async def _taken(self, later: Later) -> None:
-        await later()
-        self.under_way = False
-
-
-class _Read:
-    """Takes the bytes of a reply, and passes its text on.
-
-    An account over its share of the loop waits, and so does its model server: nothing is read meanwhile.
-    """
-
-    def __init__(
-        self, builder: StreamedReply, sent: _Sent, watch: _Watch, loop: CpuBudget, account_id: str
-    ) -> None:
-        self._builder = builder
-        self._sent = sent
-        self._watch = watch
-        self._loop = loop
-        self._account_id = account_id
-        self._bytes = 0
-
-    @property
-    def done(self) -> bool:
-        """Whether the reply is whole."""
-        return self._builder.finished
-
-    def take(self, piece: bytes) -> Later | None:
-        """As `Taker.take`. Raises what `StreamedReply.feed` raises, and what takes the text."""
-        self._bytes += len(piece)
-        if self._bytes > MAX_REPLY_BYTES:
-            raise StreamBroken("a reply without an end")
-        if len(piece) > SLICE_BYTES:
-            return partial(self._take_slices, piece)
-        return self._take(piece)
-
-    def _take(self, piece: bytes) -> Later | None:
-        began = time.perf_counter()
-        text, moved = self._builder.feed(piece)
-        self._watch.heard(moved, self._builder.ended)
-        later = self._sent(text) if text else None
-        self._loop.spend(self._account_id, time.perf_counter() - began)
-        pause = self._loop.wait_seconds(self._account_id)
-        return later if pause <= 0 else partial(_both, later, pause)
-
-    async def _take_slices(self, piece: bytes) -> None:
-        for start in range(0, len(piece), SLICE_BYTES):
-            later = self._take(piece[start : start + SLICE_BYTES])
-            await (later() if later is not None else asyncio.sleep(0))
-            if self.done:
-                return
-
-
-async def _both(later: Later | None, pause: float) -> None:
-    if later is not None:
-        await later()
-    await asyncio.sleep(pause)
-
-
-class _Begun:
-    """Takes the bytes of a reply until it has begun."""
-
-    def __init__(self, builder: StreamedReply) -> None:
-        self._builder = builder
-
-    @property
-    def done(self) -> bool:
-        """Whether the provider has taken the call."""
-        return self._builder.begun
-
-    def take(self, piece: bytes) -> None:
-        """As `Taker.take`."""
-        self._builder.feed(piece)
+    async def __call__(self, text: str) -> None:
+        if self._on_text is not None:
+            self.any = self.under_way = True
+            await self._on_text(text)
+            self.under_way = False

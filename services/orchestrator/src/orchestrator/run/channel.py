@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -12,7 +11,6 @@ from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
-from orchestrator.models import Later
 from orchestrator.run.pace import Pace
 from orchestrator.run.resume import AlreadySent
 from runtime import failpoints
@@ -119,41 +117,29 @@ class TraceChannel:
         self.begin_round(0)
 
     async def say(self, text: str) -> None:
-        """Send the next piece of the round's text: whatever has come in since the last piece, as one."""
+        """Send the next piece of the round's text. What it waits for lets others run, or collects text that
+        arrives meanwhile.
+        """
         for start in range(0, len(text), _FRAME_CHARACTERS):
             piece = text[start : start + _FRAME_CHARACTERS]
             if not self._sink.is_open:
                 await self._sink.ready(self._delta(piece))
-            if (later := self._say(piece)) is not None:
-                await later()
-
-    def say_now(self, text: str) -> Later | None:
-        """As `say`, at once where it can be: else what is returned is to be done."""
-        if len(text) > _FRAME_CHARACTERS or not self._sink.is_open:
-            return partial(self.say, text)
-        return self._say(text) if text else None
+            delta = self._delta(piece)
+            self._seq += 1
+            self._last_sent = self._loop.time()
+            has_room = self._sink.send_frame(self._trace_id, delta)
+            self._parts.append(piece)
+            self._length += len(piece)
+            self._cuts.append(self._length)
+            failpoints.reach("orchestrator-said")
+            if (pause := self._pace.pause_after(self._last_sent)) or not has_room:
+                await asyncio.sleep(pause)
 
     def _delta(self, piece: str) -> frames.Delta:
         offset = self._before + self._length
         return frames.Delta(
             seq=self._seq + 1, attempt=self.attempt, round=self.round, text=piece, offset=offset
         )
-
-    def _say(self, piece: str) -> Later | None:
-        """Send a delta. What it returns is to be done before the next one: others get a turn, or what comes
-        meanwhile is collected.
-        """
-        delta = self._delta(piece)
-        self._seq += 1
-        self._last_sent = self._loop.time()
-        has_room = self._sink.send_frame(self._trace_id, delta)
-        self._parts.append(piece)
-        self._length += len(piece)
-        self._cuts.append(self._length)
-        failpoints.reach("orchestrator-said")
-        if pause := self._pace.pause_after(self._last_sent):
-            return partial(asyncio.sleep, pause)
-        return None if has_room else _leave_a_turn
 
     @property
     def said(self) -> str:
@@ -176,10 +162,6 @@ class TraceChannel:
         """To be called every second or so: a quiet run is heard of every `alive_seconds`."""
         if self._loop.time() - self._last_sent >= self._alive_seconds:
             await self.send(frames.Alive(seq=0, attempt=0))
-
-
-async def _leave_a_turn() -> None:
-    await asyncio.sleep(0)
 
 
 def _called(round_: int, call_id: str, name: str, given: dict[str, object]) -> frames.ToolCalled:

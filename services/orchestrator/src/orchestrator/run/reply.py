@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from orchestrator.models import Credentials, Later, Meter, Model, ModelCall, ModelFailure, OnText, Reply
+from orchestrator.models import Credentials, Meter, Model, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.continuation import Seam
 from orchestrator.output.output import OutputSpec
 from orchestrator.run import model_span
@@ -53,14 +53,14 @@ class Replies:
         sent = self._channel.said
         seam = Seam(sent)
 
-        def say(text: str) -> Later | None:
-            return self._channel.say_now(seam.join(text))
+        async def say(text: str) -> None:
+            await self._channel.say(seam.join(text))
 
         if sent:
             reply = await self._request(msgspec.structs.replace(call, already_sent=sent), say, meter)
             await self._channel.say(seam.rest())
         else:
-            reply = await self._request(call, self._channel.say_now, meter)
+            reply = await self._request(call, self._channel.say, meter)
         _refuse_unfit(reply)
         return reply
 

@@ -1,9 +1,7 @@
-"""Imports of the SDK what a call needs, which is half of it: 22 MiB less, and half a second of the start.
+"""Imports of the SDK what a call needs, which is less than half of it: 22 MiB less, half a second sooner.
 
 To be imported before any other module of this package.
 """
-
-import importlib
 
 from runtime.imports import defer
 
@@ -11,6 +9,3 @@ defer(
     *("anthropic", "anthropic.resources", "anthropic.lib.streaming", "anthropic.lib.tools"),
     *("anthropic.types", "anthropic.types.beta", "anthropic.types.organization", "anthropic.types.shared"),
 )
-# What the first call and the first failure would load, on the event loop.
-for _module in ("anthropic.resources.messages", "anthropic.types.shared.error_details"):
-    importlib.import_module(_module)

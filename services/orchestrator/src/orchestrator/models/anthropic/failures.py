@@ -1,10 +1,11 @@
-"""What can go wrong with a call of Anthropic's, told apart into our codes.
+"""What can go wrong with a call of Anthropic's, as our codes.
 
-Errors in the middle of a stream are told apart by their type: their status is 200
+Errors in the middle of a stream differ by their type: their status is 200
 (docs/change/reliability.md Models).
 """
 
-import anthropic
+from collections.abc import Mapping
+from typing import Any
 
 from orchestrator.models.anthropic.wire import WireError
 from orchestrator.models.http_failures import of_status
@@ -13,15 +14,12 @@ from orchestrator.models.port import ModelFailure, cut_short, timed_out
 _TOO_LONG = ("prompt is too long", "context window", "context limit", "too many tokens")
 
 
-def from_sdk(error: anthropic.AnthropicError) -> ModelFailure:
-    """What the SDK raises before a stream begins."""
-    if isinstance(error, anthropic.APIStatusError):
-        return _from_status(error)
-    if isinstance(error, anthropic.APITimeoutError):
-        return timed_out("connect_timeout")
-    if isinstance(error, anthropic.APIConnectionError):
-        return ModelFailure("provider_error", kind="connection", transient=True)
-    return ModelFailure("provider_error", kind=type(error).__name__)
+def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+    """An answer that is no success. `body` is its JSON, or text that is none."""
+    error = body.get("error") if isinstance(body, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    message = message if isinstance(message, str) else ""
+    return of_status(status, message, headers, too_long=_says_too_long(message))
 
 
 def from_error_event(error: WireError | None) -> ModelFailure:
@@ -40,11 +38,6 @@ def from_error_event(error: WireError | None) -> ModelFailure:
             return ModelFailure("context_too_long", kind=kind)
         case _:
             return ModelFailure("provider_error", kind=kind)
-
-
-def _from_status(error: anthropic.APIStatusError) -> ModelFailure:
-    said = error.api_message if isinstance(error.api_message, str) else ""  # whatever the server sent
-    return of_status(error.status_code, said, error.response.headers, too_long=_says_too_long(said))
 
 
 def _says_too_long(message: str) -> bool:

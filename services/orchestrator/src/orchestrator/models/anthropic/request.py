@@ -11,7 +11,8 @@ from orchestrator.models.anthropic.continuation import messages_of
 from orchestrator.models.port import ModelCall
 from orchestrator.models.schema import output_format
 
-_COMPACTING = {"anthropic-beta": "compact-2026-09-04"}
+_HEADERS = {"anthropic-version": "2026-10-21"}
+_COMPACTING = _HEADERS | {"anthropic-beta": "compact-2026-09-04"}
 _OURS = frozenset({"model", "messages", "stream", "system", "tools"})
 
 
@@ -47,9 +48,9 @@ def body_of(call: ModelCall) -> dict[str, Any]:
 
 
 def headers_of(call: ModelCall) -> dict[str, str]:
-    """What a call needs that asks for a summary of the provider's own, or begins with one."""
+    """The version of the API, and of the beta of summaries where a call requests or begins with one."""
     first = call.messages[0]["content"][0] if call.messages else {}
-    return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else {}
+    return _COMPACTING if call.compaction is not None or first.get("type") == "compaction" else _HEADERS
 
 
 def _json_of(message: dict[str, Any]) -> bytes:

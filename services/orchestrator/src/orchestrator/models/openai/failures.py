@@ -1,11 +1,10 @@
-"""What can go wrong with a call, told apart into our codes by status, error code, type and, last, words.
+"""What can go wrong with a call, as our codes, by status, error code, type and, last, words.
 
 Servers of this API agree on the statuses and on little else, so the tables hold what each is known to say.
 """
 
+from collections.abc import Mapping
 from typing import Any
-
-import openai
 
 from orchestrator.models.http_failures import of_status
 from orchestrator.models.port import ModelFailure, cut_short, timed_out
@@ -34,15 +33,9 @@ _BUSY = frozenset(
 _TIMEOUT = frozenset({"timeout", "timeout_error"})
 
 
-def from_sdk(error: openai.OpenAIError) -> ModelFailure:
-    """What the SDK raises before a stream begins."""
-    if isinstance(error, openai.APIStatusError):
-        return _from_status(error.status_code, error.body, dict(error.response.headers))
-    if isinstance(error, openai.APITimeoutError):
-        return timed_out("connect_timeout")
-    if isinstance(error, openai.APIConnectionError):
-        return ModelFailure("provider_error", kind="connection", transient=True)
-    return ModelFailure("provider_error", kind=type(error).__name__)
+def from_status(status: int, headers: Mapping[str, str], body: Any) -> ModelFailure:
+    """An answer that is no success. `body` is its JSON, or text that is none."""
+    return _from_status(status, body.get("error", body) if isinstance(body, dict) else body, headers)
 
 
 def from_error(error: Any) -> ModelFailure:
@@ -70,14 +63,14 @@ def unfinished(finish_reason: str) -> ModelFailure | None:
     return cut_short("finish_error") if finish_reason == "error" else None
 
 
-def _from_status(status: int, body: Any, headers: dict[str, str]) -> ModelFailure:
-    words, said = _words(body)
+def _from_status(status: int, error: Any, headers: Mapping[str, str]) -> ModelFailure:
+    words, said = _words(error)
     return _known(words, said, headers) or of_status(
         status, said, headers, too_long=status in (400, 413, 422) and _says_too_long(said)
     )
 
 
-def _known(words: frozenset[str], said: str, headers: dict[str, str]) -> ModelFailure | None:
+def _known(words: frozenset[str], said: str, headers: Mapping[str, str]) -> ModelFailure | None:
     """What a code or a type says more exactly than any status."""
     if words & _NO_CREDIT:
         return of_status(402, said, headers, too_long=False)

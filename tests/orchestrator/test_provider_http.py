@@ -1,0 +1,227 @@
+"""Calls of providers on the wire: the SDK's requests, where they go, and answers that break or never end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import anthropic
+import openai
+import pytest
+
+from contracts.values import ToolSpec
+from net_guard import Guard
+from orchestrator.models import Credentials, Meter, ModelCall
+from orchestrator.models.anthropic.client import AnthropicWire
+from orchestrator.models.openai.client import OpenAIWire
+from orchestrator.models.streaming import StreamingModel
+from tests.orchestrator import scripted_chat
+from tests.orchestrator.provider_caller import Caller, user
+from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, packed, says
+
+pytestmark = pytest.mark.requirement("MODEL-STREAM", "MODEL-ERRORS")
+
+OF_THE_CLIENT = {"accept-encoding", "connection", "content-length", "user-agent"} | {
+    f"x-stainless-{name}" for name in ("async", "read-timeout", "retry-count", "timeout")
+}
+"""Headers that depend on who sends, not on what."""
+
+NAME = "models.example"
+TOOL = ToolSpec(
+    name="find", server="s", tool="find", description="Finds “it”.", input_schema={"type": "object"}
+)
+
+
+@pytest.fixture(params=[(AnthropicWire, says("ok")), (OpenAIWire, scripted_chat.says("ok"))])
+def spoken(request: pytest.FixtureRequest) -> Any:
+    """A provider's wire, and an answer on it."""
+    return request.param
+
+
+@pytest.fixture
+async def client(spoken: tuple[Any, Answer], provider: ScriptedProvider) -> AsyncIterator[StreamingModel]:
+    """Agents may name the address NAME, which is the provider's."""
+    provider.will(spoken[1])
+
+    async def resolve(host: str, port: int, account_id: str) -> list[str]:
+        return {NAME: ["127.0.0.1"]}[host]
+
+    guard = Guard([f"{NAME}:{urlsplit(provider.url).port}"], resolve)
+    model = StreamingModel(spoken[0](guard), first_backoff_seconds=0.005)
+    yield model
+    await model.aclose()
+
+
+@pytest.fixture
+def either(client: StreamingModel, provider: ScriptedProvider) -> Caller:
+    """A caller of each provider in turn."""
+    return Caller(client, provider.url)
+
+
+async def test_a_request_is_the_one_that_the_sdk_sends(either: Caller, provider: ScriptedProvider) -> None:
+    base_url = f"{provider.url}/some where/v1"
+    either.credentials = Credentials(base_url, "sk-test")
+    await either.stream(
+        system="Sei kurz. \N{WAVING HAND SIGN}\u2028",
+        messages=[user("hi\x00\x7f"), {"role": "assistant", "content": [{"type": "text", "text": "Ja"}]}],
+        parameters={"temperature": 0.1, "top_p": 1e-07, "max_tokens": 2**40, "seed": None},
+        tools=(TOOL,),
+    )
+    ours = provider.calls[0]
+    if "anthropic-version" in ours.headers:
+        async with anthropic.AsyncAnthropic(api_key="sk-test", base_url=base_url) as sdk:
+            await sdk.messages.create(model="", max_tokens=0, messages=(), stream=True, extra_body=ours.body)
+    else:
+        async with openai.AsyncOpenAI(api_key="sk-test", base_url=base_url) as other:
+            await other.chat.completions.create(model="", messages=(), stream=True, extra_body=ours.body)
+    theirs = provider.calls[1]
+    assert (ours.line, ours.body) == (theirs.line, theirs.body)
+    assert {name: value for name, value in ours.headers.items() if name not in OF_THE_CLIENT} == {
+        name: value for name, value in theirs.headers.items() if name not in OF_THE_CLIENT
+    }
+
+
+async def test_the_query_of_an_address_stays_the_query(either: Caller, provider: ScriptedProvider) -> None:
+    either.credentials = Credentials(f"{provider.url}/v1/?tenant=a%20b&x=ü", "k")
+    await either.stream()
+    path, _, query = provider.calls[0].line.split(" ")[1].partition("?")
+    assert path in ("/v1/v1/messages", "/v1/chat/completions")
+    assert query == "tenant=a%20b&x=%C3%BC"
+
+
+async def test_a_body_of_megabytes_is_sent_whole(either: Caller, provider: ScriptedProvider) -> None:
+    await either.stream(system="x" * (3 << 20))
+    assert "x" * (3 << 20) in str(provider.calls[0].body)
+
+
+async def test_an_agents_own_address_is_judged_and_no_proxy_is_used(
+    either: Caller, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    port = urlsplit(provider.url).port
+    either.credentials = Credentials(f"http://{NAME}:{port}", "k", guarded=True)
+    await either.stream()
+    assert provider.calls[0].headers["host"] == f"{NAME}:{port}"
+
+
+@pytest.mark.requirement("MODEL-ADDRESS")
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:10.0.0.1]"]
+)
+async def test_an_agents_own_address_that_is_an_address_of_this_network_is_refused(
+    either: Caller, host: str
+) -> None:
+    either.credentials = Credentials(f"https://{host}", "k", guarded=True)
+    assert (await either.failure()).kind == "address"
+
+
+async def test_a_proxy_of_the_environment_is_used_for_other_hosts(
+    either: Caller, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", provider.url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    either.credentials = Credentials(f"http://{NAME}/v1", "k")
+    await either.stream()
+    assert provider.calls[0].line.startswith(f"POST http://{NAME}/v1/")
+
+
+@pytest.mark.parametrize(
+    ("url", "kind"),
+    [
+        ("http://127.0.0.1:1", "connection"),
+        ("http://nowhere.invalid", "connection"),
+        ("ftp://example.com", "connection"),
+        ("example.com", "connection"),
+        ("http://a b/", "connection"),
+        ("http://example.com:port/", "address"),
+    ],
+)
+async def test_an_address_that_leads_nowhere_is_a_failure(either: Caller, url: str, kind: str) -> None:
+    either.credentials = Credentials(url, "k")
+    failure = await either.failure()
+    assert (failure.code, failure.kind) == ("provider_error", kind)
+
+
+async def test_a_key_that_no_header_can_hold_is_not_sent(either: Caller, provider: ScriptedProvider) -> None:
+    """It could hold other headers."""
+    provider.calls.clear()
+    either.credentials = Credentials(provider.url, "sk\r\nx-admin: 1")
+    assert (await either.failure()).kind == "connection"
+    assert provider.calls == []
+
+
+async def is_no_http(exchange: Exchange) -> None:
+    exchange._writer.write(b"no HTTP\r\n\r\n")
+    exchange._writer.close()
+    await exchange.left.wait()
+
+
+async def ends_inside_its_body(exchange: Exchange) -> None:
+    await exchange.head(500, "application/json", content_length="9")
+    exchange.reset()
+
+
+@pytest.mark.parametrize("answer", [packed(200), packed(500), is_no_http, ends_inside_its_body])
+async def test_an_answer_that_is_broken_is_a_failure_that_may_pass(
+    caller: Caller, provider: ScriptedProvider, answer: Answer
+) -> None:
+    provider.will(answer)
+    failure = await caller.failure()
+    assert (failure.code, failure.transient) == ("provider_error", True)
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\nx: ", b"y"),
+        (b"HTTP/1.1 200 OK\r\n", b"x: y\r\n"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;x=", b"y"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: ", b"y"),
+    ],
+    ids=["line", "head", "interim", "extension", "trailer"],
+)
+async def test_an_answer_that_goes_on_without_end_and_without_a_body_is_given_up(
+    impatient: Caller, provider: ScriptedProvider, begin: bytes, more: bytes
+) -> None:
+    async def answer(exchange: Exchange) -> None:
+        exchange._writer.write(begin)
+        while True:
+            exchange._writer.write(more * 1024)
+            await exchange._writer.drain()
+            await asyncio.sleep(0)
+
+    provider.will(answer)
+    failure = await impatient.failure()
+    assert failure.code in ("provider_error", "provider_timeout")
+    await provider.calls[-1].until_left()
+
+
+async def test_a_provider_waits_for_a_reader_that_waits(caller: Caller, provider: ScriptedProvider) -> None:
+    waiting, sent = asyncio.Event(), 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.begin()
+        await exchange.block(type="text", text="Hel")
+        try:
+            while True:
+                async with asyncio.timeout(1.0):
+                    await exchange.raw(b": " + b"x" * 65534 + b"\n")
+                    sent += 65536
+        except TimeoutError:
+            waiting.set()
+        await exchange.left.wait()
+
+    async def on_text(_text: str) -> None:
+        await waiting.wait()
+        raise LookupError
+
+    provider.will(answer)
+    call = ModelCall(model="m", system="", messages=[user("hi")], parameters={})
+    async with asyncio.timeout(20):
+        with pytest.raises(LookupError):
+            await caller.client.stream(caller.credentials, call, on_text, Meter())
+    assert sent < 16 << 20
+    await provider.calls[0].until_left()
