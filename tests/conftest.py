@@ -194,7 +194,7 @@ async def stack(spans: Collector) -> AsyncIterator[RunningStack]:
 def _database(servers: Servers, template: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
-        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        owner.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     yield servers.database_url.rpartition("/")[0] + f"/{name}"
     with psycopg.connect(servers.database_url, autocommit=True) as owner:
         owner.execute(f"DROP DATABASE {name} WITH (FORCE)")

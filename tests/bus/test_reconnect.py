@@ -11,51 +11,52 @@ from nats.aio.transport import TcpTransport
 from bus import Bus, BusUnavailable
 from contracts import examples, frames, ids, messages, subjects
 from tests.bus.nats_server import NatsServer
-from tests.orchestrator.link import Link
+from tests.support.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.requirement("FOLLOW-AGAIN")
 
 
 @pytest.fixture
-def link() -> Link:
-    return Link(holds=True)
+async def link(shared_nats: NatsServer) -> AsyncIterator[Proxy]:
+    async with proxied(shared_nats.url) as (proxy, _):
+        yield proxy
 
 
 @pytest.fixture
-async def cut_off(shared_nats: NatsServer, link: Link) -> AsyncIterator[Bus]:
+async def cut_off(shared_nats: NatsServer, link: Proxy) -> AsyncIterator[Bus]:
     """A bus behind a link that the test cuts."""
-    async with link.to(shared_nats.url) as url, Bus.connect(url, name="cut-off") as bus:
+    async with Bus.connect(link.through(shared_nats.url), name="cut-off") as bus:
         yield bus
 
 
-async def lose(bus: Bus, link: Link) -> None:
-    link.cut()
+async def lose(bus: Bus, link: Proxy) -> None:
+    await link.set_mode("hold")
     async with asyncio.timeout(40):
         while bus._connection.client.is_connected:  # noqa: ASYNC110 - it tells only who reconnects
             await asyncio.sleep(0.01)
 
 
-async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Link) -> None:
+async def test_a_cancellation_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: asyncio.Queue[messages.CancelRequested] = asyncio.Queue()
     following = await cut_off.traces.follow_cancels(got.put_nowait)
     asked = messages.CancelRequested(trace_id=ids.new_id().replace("-", ""), account_id=examples.ACCOUNT)
     await lose(cut_off, link)
     await bus.traces.cancel(asked)
-    link.mend()
+    await link.set_mode("pass")
     async with asyncio.timeout(40):
         while await got.get() != asked:
             pass
     await following.close()
 
 
-async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Link) -> None:
+async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: asyncio.Queue[messages.ToolNews] = asyncio.Queue()
     trace_id = ids.new_id().replace("-", "")
     following = await cut_off.traces.follow_tool_results(trace_id, got.put_nowait)
     finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await lose(cut_off, link)
     await bus.traces.finish_tool(finished)
-    link.mend()
+    await link.set_mode("pass")
     async with asyncio.timeout(40):
         assert await got.get() == finished
     await following.close()
@@ -78,7 +79,7 @@ async def test_what_is_published_on_a_connection_that_just_broke_is_sent_on_the_
 
 
 async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
-    bus: Bus, cut_off: Bus, link: Link
+    bus: Bus, cut_off: Bus, link: Proxy
 ) -> None:
     client = cut_off._connection.client
     trace_ids = [ids.new_id().replace("-", "") for _ in range(3)]
@@ -89,7 +90,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
         await cut_off.traces.follow_trace(trace_id, got.put_nowait).close()
     following = cut_off.traces.follow_trace(trace_ids[0], got.put_nowait)
     assert client.pending_data_size == waiting, "a long outage would fill the memory"
-    link.mend()
+    await link.set_mode("pass")
     async with asyncio.timeout(40):
         await cut_off._connection.up.wait()
         while True:
@@ -104,7 +105,7 @@ async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(
     assert got.empty()
 
 
-async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Link) -> None:
+async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus, link: Proxy) -> None:
     got: list[messages.ToolNews] = []
     trace_id = ids.new_id().replace("-", "")
     closed = await cut_off.traces.follow_tool_results(trace_id, got.append)
@@ -114,7 +115,7 @@ async def test_what_is_followed_no_more_is_not_read_back(bus: Bus, cut_off: Bus,
     await closed.close()
     finished = messages.ToolFinished(trace_id=trace_id, call_id="a", output="{}", is_error=False, ms=1)
     await bus.traces.finish_tool(finished)
-    link.mend()
+    await link.set_mode("pass")
     async with asyncio.timeout(40):
         await open_one.get()
     await following.close()

@@ -11,10 +11,10 @@ from redis.exceptions import RedisError
 
 from tests.chaos.plan import Blow
 from tests.chaos.processes import Kept
-from tests.chaos.proxy import Mode
 from tests.chaos.records import Fault
 from tests.chaos.rig import Rig
 from tests.chaos.wall_clock import set_offset
+from tests.support.proxy import Mode
 
 _MODES: Mapping[str, Mode] = {mode: mode for mode in get_args(Mode)}
 _EAT_SECONDS = 15.0

@@ -35,10 +35,10 @@ from tests.chaos.plan import (
     WRITES,
 )
 from tests.chaos.processes import Kin
-from tests.chaos.proxy import Proxy
 from tests.chaos.tail import Tail
 from tests.chaos.tool_log import ToolLog, listed, server_key
 from tests.chaos.wall_clock import set_offset
+from tests.support.proxy import Proxy
 from tests.tool_runner.scripted import ScriptedServer
 
 _START_SECONDS = 60.0
@@ -108,9 +108,7 @@ async def running_rig(
         rig.model = ModelLog(wiring.model_log_port, f"http://{LOOPBACK}:{wiring.model_port}", rig.tail, clock)
         tool_server = ScriptedServer(rig.tools.on_call, listed())
         await tool_server.start()
-        rig.proxies = wiring.proxies | {
-            "tool-runner>tools": Proxy("tool-runner>tools", tools_port, tool_server.port)
-        }
+        rig.proxies = wiring.proxies | {"tool-runner>tools": Proxy(tool_server.port, tools_port)}
         async with contextlib.AsyncExitStack() as opened:
             for disk in mounted.values():
                 opened.callback(disk.close)
@@ -162,7 +160,7 @@ class _Wiring:
         if not self._links:
             return target
         if name not in self.proxies:
-            self.proxies[name] = Proxy(name, self._ports.free(), target)
+            self.proxies[name] = Proxy(target, self._ports.free())
         return self.proxies[name].port
 
 

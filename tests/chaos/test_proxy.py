@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.chaos.proxy import Proxy
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.requirement("CHAOS-FAULTS")
 _SECONDS = 2.0
@@ -27,7 +27,7 @@ async def echoing(prefix: bytes = b"") -> AsyncIterator[Proxy]:
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    proxy = Proxy("link", 0, server.sockets[0].getsockname()[1])
+    proxy = Proxy(server.sockets[0].getsockname()[1])
     await proxy.open()
     try:
         yield proxy
@@ -112,7 +112,7 @@ async def test_a_server_that_resets_a_connection_resets_its_client() -> None:
         writer.transport.abort()
 
     server = await asyncio.start_server(reset, "127.0.0.1", 0)
-    proxy = Proxy("link", 0, server.sockets[0].getsockname()[1])
+    proxy = Proxy(server.sockets[0].getsockname()[1])
     await proxy.open()
     async with connected(proxy) as client:
         with pytest.raises(ConnectionResetError):

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
-from psycopg.conninfo import conninfo_to_dict
 
 from contracts.events import Event
 from contracts.ids import new_id
@@ -20,10 +19,10 @@ from conversations.leases.leases import Lease, Leases
 from conversations.leases.waiting_line import WaitingLine
 from runtime.postgres import DatabaseUnavailable, Pool, connection
 from tests.blocking import until_blocked_by
-from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import ACCOUNT, answered, asked, began, said, started
 from tests.conversations.outages import away, there_for_long
 from tests.conversations.postgres_server import PostgresServer
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("LEASE")
 
@@ -191,17 +190,14 @@ async def test_of_two_requests_for_a_conversation_one_begins_its_run(
 async def test_one_whose_commit_was_not_acknowledged_has_begun_once_and_has_its_lease(
     migrated_database_url: str, pool: Pool, cut: bool
 ) -> None:
-    proxy, leases, request = EatingProxy(), Leases(pool, "one"), Asked()
-    server = str(conninfo_to_dict(migrated_database_url)["port"])
-    async with proxy.to(int(server)) as port:
-        url = migrated_database_url.replace(f":{server}/", f":{port}/")
-        async with open_store(url, _TOLD) as store:
-            await store.append(Conversation(conversation_id=new_id()), [began()])
-            proxy.eat(cut=cut)
-            begun = await request.begin(store, leases)
-            assert proxy.eaten == 1
-            assert begun is not None
-            assert await store.load(begun[0].conversation_id) == begun[0]
+    leases, request = Leases(pool, "one"), Asked()
+    async with proxied(migrated_database_url) as (proxy, url), open_store(url, _TOLD) as store:
+        await store.append(Conversation(conversation_id=new_id()), [began()])
+        await proxy.set_mode("eat" if cut else "mute")
+        begun = await request.begin(store, leases)
+        assert proxy.eaten == 1
+        assert begun is not None
+        assert await store.load(begun[0].conversation_id) == begun[0]
     assert begun[1].is_live
     assert await leases.renew() == set()
     assert await _lease_of(pool, request.trace_id) == (1, leases.worker, True)

@@ -10,7 +10,6 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.queries.find_run import find_run, load_run
 from runtime.postgres import Pool, acting_as, connection, open_pool
-from tests.conversations.counting_proxy import CountingProxy
 from tests.conversations.given import (
     ACCOUNT,
     AT,
@@ -24,6 +23,7 @@ from tests.conversations.given import (
     trace,
     turn,
 )
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("RUN-ALONE")
 
@@ -51,14 +51,13 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
     runs = [list(turn(each, large, large)) for each in (before, *behind)]
     runs.insert(1, list(turn(word, "Hello", "Hi")))
     await thread_of(store, *runs)
-    proxy = CountingProxy()
-    async with proxy.before(migrated_database_url) as url, open_pool(url) as pool:
+    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         found = await load_run(pool, trace(word))
         assert found is not None
         assert found[1].state == "completed"
         assert found[1].user_text == "Hello"
         assert found[1].text == "Hi"
-        assert 0 < proxy.sent < 50_000
+        assert 0 < proxy.received < 50_000
 
 
 async def test_a_run_is_read_from_its_message_until_its_own_end(store: ConversationStore, pool: Pool) -> None:

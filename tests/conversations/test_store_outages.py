@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from contracts.events import Event
 from contracts.ids import new_id
@@ -15,9 +14,9 @@ from conversations.database import APPEND_LOCK
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.event_store.writer import TRANSACTION
 from runtime.postgres import DatabaseUnavailable, connect_options
-from tests.conversations.eating_proxy import EatingProxy
 from tests.conversations.given import asked, began, started
 from tests.conversations.postgres_server import PostgresServer
+from tests.support.proxy import proxied
 
 BOUND_SECONDS = 30.0  # under 5.5 s where nothing else runs; without bounds, as long as the outage
 
@@ -31,17 +30,13 @@ def new_conversation() -> Conversation:
 async def test_an_append_whose_commit_was_not_acknowledged_is_stored_once(
     migrated_database_url: str, cut: bool
 ) -> None:
-    proxy = EatingProxy()
-    server = conninfo_to_dict(migrated_database_url)["port"]
-    async with proxy.to(int(str(server))) as port:
-        url = migrated_database_url.replace(f":{server}/", f":{port}/")
-        async with open_store(url) as store:
-            begun = await store.append(new_conversation(), [began()])
-            proxy.eat(cut=cut)
-            appended = await store.append(begun, [asked("a"), started("a")])
-            assert proxy.eaten == 1
-            assert appended.version == 3
-            assert await store.load(begun.conversation_id) == appended
+    async with proxied(migrated_database_url) as (proxy, url), open_store(url) as store:
+        begun = await store.append(new_conversation(), [began()])
+        await proxy.set_mode("eat" if cut else "mute")
+        appended = await store.append(begun, [asked("a"), started("a")])
+        assert proxy.eaten == 1
+        assert appended.version == 3
+        assert await store.load(begun.conversation_id) == appended
 
 
 @pytest.mark.requirement("EVENT-STORE-BOUND")

@@ -10,8 +10,8 @@ from contracts.ids import new_id
 from conversations.errors import WaiterLost, WaitingLineFull
 from conversations.leases.waiting_line import MAX_IN_CONVERSATION, WaitingLine
 from runtime.postgres import Pool, connection, open_pool
-from tests.conversations.counting_proxy import CountingProxy
 from tests.conversations.given import ACCOUNT, AT, LATER, trace
+from tests.support.proxy import proxied
 
 SECONDS = 40.0
 _SILENCE = 1.2
@@ -83,8 +83,7 @@ async def test_a_waiting_redelivery_at_the_same_worker_is_told_when_the_first_le
 
 @pytest.mark.requirement("CONV-BUSY-WAKE")
 async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
-    proxy = CountingProxy()
-    async with proxy.before(migrated_database_url) as url, open_pool(url) as pool:
+    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
         line = WaitingLine(pool, "one")
         conversation_ids = [new_id() for _ in range(5)]
         async with following(line, url):
@@ -93,9 +92,9 @@ async def test_waiting_polls_nothing(migrated_database_url: str) -> None:
             waits = [asyncio.create_task(line.until_first(trace(f"{n:02}"), _SILENCE)) for n in range(50)]
             await asyncio.wait(waits[:5])  # the first of each line
             await asyncio.sleep(_SILENCE / 3)
-            sent = proxy.sent
+            sent = proxy.received
             await asyncio.sleep(_SILENCE / 3)
-            assert proxy.sent == sent
+            assert proxy.received == sent
             assert [await each for each in waits] == [True] * 5 + [False] * 45
 
 

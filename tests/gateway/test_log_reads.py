@@ -12,7 +12,6 @@ from contracts import ids
 from contracts.messages import ChatRequested
 from conversations.event_store.store import open_store
 from runtime.postgres import connection, open_pool
-from tests.conversations.counting_proxy import CountingProxy
 from tests.gateway.client import Client, check_problem
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked
@@ -20,6 +19,7 @@ from tests.gateway.process import GatewayProcess
 from tests.gateway.stored import ended, write
 from tests.gateway.test_idempotency import claimed_for
 from tests.gateway.worker import Worker
+from tests.support.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.requirement("RUN-ALONE")
 
@@ -28,13 +28,14 @@ _FEW_BYTES = 50_000
 
 
 @pytest.fixture
-def proxy() -> CountingProxy:
-    return CountingProxy()
+async def proxy(migrated_database_url: str) -> AsyncIterator[Proxy]:
+    async with proxied(migrated_database_url) as (proxy, _):
+        yield proxy
 
 
 @pytest.fixture
 async def counted(
-    proxy: CountingProxy,
+    proxy: Proxy,
     migrated_database_url: str,
     environ: dict[str, str],
     accounts: Accounts,
@@ -42,13 +43,13 @@ async def counted(
     tmp_path: Path,
 ) -> AsyncIterator[Client]:
     """A caller whose requests carry an Idempotency-Key, at a gateway whose Postgres is behind the proxy."""
-    async with proxy.before(migrated_database_url) as url:
-        process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": url})
-        await process.start()
-        client = Client(http, process.url, accounts.free.key, accounts.free.agent)
-        client.headers["Idempotency-Key"] = ids.new_id()
-        yield client
-        await process.stop()
+    url = proxy.through(migrated_database_url)
+    process = GatewayProcess(tmp_path, {**environ, "AGENTCHAT_DATABASE_URL": url})
+    await process.start()
+    client = Client(http, process.url, accounts.free.key, accounts.free.agent)
+    client.headers["Idempotency-Key"] = ids.new_id()
+    yield client
+    await process.stop()
 
 
 async def grow(database_url: str, request: ChatRequested) -> None:
@@ -61,7 +62,7 @@ async def grow(database_url: str, request: ChatRequested) -> None:
 
 
 async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_it(
-    counted: Client, worker: Worker, proxy: CountingProxy, migrated_database_url: str
+    counted: Client, worker: Worker, proxy: Proxy, migrated_database_url: str
 ) -> None:
     message = ids.new_id()
     asking = asyncio.create_task(counted.chat(message))
@@ -70,22 +71,22 @@ async def test_a_run_is_repeated_cancelled_and_read_again_without_what_followed_
     assert (await asking).status_code == 200
     await grow(migrated_database_url, turn.request)
     trace_id = turn.request.trace_id
-    before = proxy.sent
+    before = proxy.received
     repeated = await counted.chat(message)
     assert repeated.json()["message"]["content"] == "Hello."
     assert repeated.headers["x-trace-id"] == trace_id
     check_problem(await counted.post(f"/v1/chat/{trace_id}/cancel", content=b""), 409, "run_ended")
     told = await counted.get(f"/v1/chat/{trace_id}/events")
     assert b"Hello." in told.content
-    assert 0 < proxy.sent - before < _FEW_BYTES
+    assert 0 < proxy.received - before < _FEW_BYTES
 
 
 async def test_a_request_that_is_published_again_does_not_read_what_its_thread_held_before(
-    counted: Client, worker: Worker, proxy: CountingProxy, accounts: Accounts, migrated_database_url: str
+    counted: Client, worker: Worker, proxy: Proxy, accounts: Accounts, migrated_database_url: str
 ) -> None:
     thread = asked(accounts)
     await grow(migrated_database_url, thread)
-    message, before = ids.new_id(), proxy.sent
+    message, before = ids.new_id(), proxy.received
     leaving = asyncio.create_task(counted.chat(message, conversation_id=thread.conversation_id))
     await worker.next(message)  # and is gone
     leaving.cancel()
@@ -96,4 +97,4 @@ async def test_a_request_that_is_published_again_does_not_read_what_its_thread_h
     assert again.request.attempt == 2
     await again.answer("Hello.")
     assert (await asking).json()["message"]["content"] == "Hello."
-    assert 0 < proxy.sent - before < _FEW_BYTES
+    assert 0 < proxy.received - before < _FEW_BYTES

@@ -19,7 +19,7 @@ from tests.gateway.client import Client, accepted, check_problem, raw, slow_sock
 from tests.gateway.conftest import Accounts
 from tests.gateway.process import GatewayProcess
 from tests.gateway.worker import Worker
-from tests.orchestrator.link import Link
+from tests.support.proxy import proxied
 
 T = TypeVar("T")
 NOBODY_TAKES = ("nobody", "nobody again", "nobody at all")
@@ -97,17 +97,16 @@ async def stand_in_line_unheard(
     http: httpx.AsyncClient, environ: dict[str, str], accounts: Accounts, worker: Worker, folder: Path
 ) -> httpx.Response:
     """While the request gets its place in line, its gateway has no NATS."""
-    link = Link()
-    async with link.to(environ["AGENTCHAT_NATS_URL"]) as url:
+    async with proxied(environ["AGENTCHAT_NATS_URL"]) as (link, url):
         process = GatewayProcess(folder, {**environ, "AGENTCHAT_NATS_URL": url})
         await process.start()
         client = Client(http, process.url, accounts.free.key, accounts.free.agent)
         waiting = asyncio.create_task(client.chat("unheard line"))
         turn = await worker.next("unheard line")
-        link.cut()
+        await link.set_mode("cut")
         await turn.say(frames.Queued(seq=0, attempt=turn.request.attempt))
         await turn.bus.ping()  # by then it is in TRACES
-        link.mend()
+        await link.set_mode("pass")
         done, _ = await asyncio.wait([waiting], timeout=17)
         assert not done
         await turn.answer("at last")

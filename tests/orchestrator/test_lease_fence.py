@@ -24,8 +24,8 @@ from orchestrator.timings import Timings
 from runtime.postgres import connection, open_pool
 from tests.conversations.outages import away, there_for_long
 from tests.orchestrator.given import SECONDS, World
-from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import Exchange, ScriptedProvider, holds, says
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("LEASE-FENCE")
 
@@ -84,16 +84,15 @@ async def test_a_stream_goes_on_at_the_next_worker_when_its_own_is_cut_off_from_
     world: World, provider: ScriptedProvider
 ) -> None:
     provider.will(_writes_on, says("The ", "end."))
-    link = Link()
     agent = await world.agent("demo-shop-1")
     async with (
-        link.to(world.settings.database_url) as url,
+        proxied(world.settings.database_url) as (link, url),
         # No slot of it is free for what comes later.
         world.worker("cut off", timings=_SHORT, database_url=url, run_slots=1),
     ):
         caller = await world.ask(agent)
         await caller.until_said("more more")
-        link.cut()
+        await link.set_mode("cut")
         await _until_free(world, caller.request.trace_id)
         said = len(caller.of(frames.Delta))
         async with world.worker("next", timings=_SHORT):
@@ -118,17 +117,19 @@ async def test_a_run_falls_silent_while_its_lease_is_in_doubt_and_goes_on_when_i
     gate = asyncio.Event()
 
     provider.will(holds(gate, "It has ", "shipped."))
-    link = Link()
-    async with link.to(world.settings.database_url) as url, world.worker(timings=timings, database_url=url):
+    async with (
+        proxied(world.settings.database_url) as (link, url),
+        world.worker(timings=timings, database_url=url),
+    ):
         caller = await world.ask(await world.agent())
         await caller.until_said("It has ")
-        link.cut()
+        await link.set_mode("cut")
         await _until_free(world, caller.request.trace_id)
         gate.set()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await caller.until_said("shipped.")
-        link.mend()
+        await link.set_mode("pass")
         completed = await caller.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
     assert completed.attempt == 1
@@ -188,11 +189,13 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
     world: World, provider: ScriptedProvider
 ) -> None:
     provider.will(says("one"), says("two"))
-    link = Link()
     agent = await world.agent()
     with capture_logs() as lines:
-        async with link.to(world.settings.database_url) as url, world.worker("cut off", database_url=url):
-            link.cut()
+        async with (
+            proxied(world.settings.database_url) as (link, url),
+            world.worker("cut off", database_url=url),
+        ):
+            await link.set_mode("cut")
             await _logged(lines, "store_unavailable")
             await _until_nobody_pulls(world)
             first = await world.ask(agent)
@@ -201,7 +204,7 @@ async def test_a_worker_cut_off_from_postgres_leaves_requests_to_others_until_it
             async with world.worker("another"):
                 await first.until(frames.Completed, seconds=40.0)
             second = await world.ask(agent)
-            link.mend()
+            await link.set_mode("pass")
             await second.until(frames.Completed, seconds=40.0)
 
 

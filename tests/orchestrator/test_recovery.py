@@ -14,10 +14,10 @@ from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
 from orchestrator.timings import Timings
 from tests.orchestrator.given import SECONDS, Listener, World
-from tests.orchestrator.link import Link
 from tests.orchestrator.scripted import ScriptedProvider, asks, breaks, holds, says
 from tests.orchestrator.test_tools import SHOP
 from tests.orchestrator.toolbox import Toolbox
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("RESUME")
 
@@ -239,20 +239,20 @@ async def test_a_tool_runner_that_starts_late_is_waited_for(world: World, provid
 @pytest.mark.requirement("EVENT-STORE-BOUND", "STREAM-CONCAT")
 async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: ScriptedProvider) -> None:
     """Reliability, row 20."""
-    link, gate = Link(), asyncio.Event()
+    gate = asyncio.Event()
 
     provider.will(holds(gate, "It has ", "shipped."))
     agent = await world.agent()
-    async with link.to(world.settings.database_url) as url, world.worker(database_url=url):
+    async with proxied(world.settings.database_url) as (link, url), world.worker(database_url=url):
         caller = await world.ask(agent)
         await caller.until_said("It has ")
-        link.cut()
+        await link.set_mode("cut")
         gate.set()
         meanwhile = await world.ask(agent)
         await caller.until_said("shipped.")
         await asyncio.sleep(1.5)  # so long is Postgres away
         assert caller.of(frames.Completed) == []
-        link.mend()
+        await link.set_mode("pass")
         completed = await caller.until(frames.Completed)
         await meanwhile.until(frames.Completed)
     assert completed.message.content == caller.text == "It has shipped."
@@ -263,17 +263,16 @@ async def test_a_run_outlasts_an_outage_of_postgres(world: World, provider: Scri
 async def test_a_run_cancelled_while_its_worker_was_cut_off_from_nats_is_cancelled(
     world: World, provider: ScriptedProvider
 ) -> None:
-    link = Link(holds=True)
     provider.will(breaks("It has", how="hang"))
     agent = await world.agent()
-    async with link.to(world.settings.nats_url) as url, world.worker(nats_url=url):
+    async with proxied(world.settings.nats_url) as (link, url), world.worker(nats_url=url):
         caller = await world.ask(agent)
         await caller.until_said("It has")
-        link.cut()
+        await link.set_mode("hold")
         await world.bus.traces.cancel(
             CancelRequested(trace_id=caller.request.trace_id, account_id=world.account_id)
         )
-        link.mend()
+        await link.set_mode("pass")
         assert (await caller.until(frames.Failed)).code == "cancelled"
 
 

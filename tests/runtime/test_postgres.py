@@ -2,14 +2,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
 
 from runtime import migrations
 from runtime.postgres import DatabaseUnavailable, Pool, connection, open_pool, ping
+from tests.support.proxy import Proxy, proxied
 
 pytestmark = pytest.mark.requirement("EVENT-STORE-BOUND")
 
@@ -22,12 +21,9 @@ async def role(database_url: str) -> None:
 
 
 @asynccontextmanager
-async def pool_through(proxy: Any, database_url: str, max_size: int) -> AsyncIterator[Pool]:
-    parts = urlsplit(database_url)
-    async with proxy.to(parts.port) as port:
-        through = database_url.replace(f":{parts.port}/", f":{port}/")
-        async with open_pool(through, max_size=max_size) as pool:
-            yield pool
+async def proxied_pool(database_url: str, max_size: int) -> AsyncIterator[tuple[Proxy, Pool]]:
+    async with proxied(database_url) as (proxy, through), open_pool(through, max_size=max_size) as pool:
+        yield proxy, pool
 
 
 async def answers(pool: Pool) -> bool:
@@ -65,21 +61,21 @@ async def test_a_commit_waits_for_the_disk_but_in_a_pool_for_what_is_done_again(
 
 
 async def test_a_call_to_a_frozen_postgres_fails_within_its_time_and_the_pool_recovers(
-    proxy: Any, database_url: str
+    database_url: str,
 ) -> None:
-    async with pool_through(proxy, database_url, max_size=2) as pool:
+    async with proxied_pool(database_url, max_size=2) as (proxy, pool):
         await until_it_answers(pool, 30)
-        proxy.freeze()
+        await proxy.set_mode("freeze")
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool, seconds=1.0) as conn:
                 await conn.execute("SELECT 1")
         assert time.monotonic() - began < 20
-        proxy.thaw()
+        await proxy.set_mode("pass")
         await until_it_answers(pool, 30)
 
 
-async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(proxy: Any, database_url: str) -> None:
+async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(database_url: str) -> None:
     async def call(pool: Pool) -> float:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
@@ -87,17 +83,17 @@ async def test_every_caller_of_a_frozen_postgres_is_let_go_in_time(proxy: Any, d
                 await conn.execute("SELECT 1")
         return time.monotonic() - began
 
-    async with pool_through(proxy, database_url, max_size=2) as pool:
+    async with proxied_pool(database_url, max_size=2) as (proxy, pool):
         await until_it_answers(pool, 30)
-        proxy.freeze()
+        await proxy.set_mode("freeze")
         assert max(await asyncio.gather(*(call(pool) for _ in range(20)))) < 20
-        proxy.thaw()
+        await proxy.set_mode("pass")
 
 
-async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(proxy: Any, database_url: str) -> None:
-    async with pool_through(proxy, database_url, max_size=1) as pool:
+async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(database_url: str) -> None:
+    async with proxied_pool(database_url, max_size=1) as (proxy, pool):
         await until_it_answers(pool, 30)
-        proxy.freeze()
+        await proxy.set_mode("freeze")
 
         async def call() -> None:
             async with connection(pool, seconds=1.0) as conn:
@@ -108,7 +104,7 @@ async def test_a_cancelled_caller_of_a_frozen_postgres_is_let_go(proxy: Any, dat
         caller.cancel()
         done, _ = await asyncio.wait([caller], timeout=15)
         assert done
-        proxy.thaw()
+        await proxy.set_mode("pass")
         await until_it_answers(pool, 30)
 
 
@@ -148,16 +144,14 @@ async def test_errors_of_the_statement_itself_pass_through(database_url: str) ->
         assert await answers(pool)
 
 
-async def test_a_pool_opens_without_postgres_and_finds_it_later(proxy: Any, database_url: str) -> None:
-    target = urlsplit(database_url).port
-    async with proxy.to(target) as port:
+async def test_a_pool_opens_without_postgres_and_finds_it_later(database_url: str) -> None:
+    async with proxied(database_url) as (proxy, through):
         pass
-    through = database_url.replace(f":{target}/", f":{port}/")
     async with open_pool(through) as pool:
         began = time.monotonic()
         with pytest.raises(DatabaseUnavailable):
             async with connection(pool, seconds=0.5) as conn:
                 await conn.execute("SELECT 1")
         assert time.monotonic() - began < 20
-        async with proxy.to(target, port):
+        async with Proxy(proxy.target, proxy.port):
             await until_it_answers(pool, 30)

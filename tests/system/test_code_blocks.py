@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.harness import RunningStack
+from tests.system.calling import Caller
 
 pytestmark = pytest.mark.requirement("LAYOUT")
 
@@ -100,8 +101,12 @@ async def test_the_shell_blocks_of_a_page_run(page: str, reader: dict[str, str],
 @pytest.mark.parametrize(
     "block", [each for each in BLOCKS if each.language == "python" and each.is_run], ids=str
 )
-async def test_a_python_block_runs(block: Block, reader: dict[str, str], tmp_path: Path) -> None:
-    await _run(tmp_path, reader, sys.executable, "-c", block.text)
+async def test_a_python_block_runs(
+    block: Block, reader: dict[str, str], tmp_path: Path, stack: RunningStack, caller: Caller
+) -> None:
+    await caller.chat("Hello.")  # so that the log is not empty
+    log = {"AGENTCHAT_DATABASE_URL": stack.environment.database_url}
+    await _run(tmp_path, reader | log, sys.executable, "-c", block.text)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)

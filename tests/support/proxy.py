@@ -1,12 +1,14 @@
-"""A TCP proxy for one link, which can be made to fail in the ways in which a network does."""
+"""A TCP proxy that can be made to fail in the ways in which a network does, and that counts bytes."""
 
 import asyncio
 import contextlib
 import socket
 import struct
-from typing import Literal
+from collections.abc import AsyncIterator
+from typing import Literal, Self
+from urllib.parse import urlsplit, urlunsplit
 
-Mode = Literal["pass", "refuse", "freeze", "reset", "one_way", "delay", "eat"]
+Mode = Literal["pass", "refuse", "cut", "hold", "freeze", "reset", "one_way", "delay", "eat", "mute"]
 
 _DELAY_SECONDS = 0.2
 _CHUNK = 65536
@@ -16,15 +18,17 @@ _COMMITTED = (b"COMMIT\0", b"appended_conversation\0")
 
 
 class Proxy:
-    """Listens on `port` for one side of a link and connects to `target` for it; both on loopback."""
+    """Listens on `port` and connects to `target` for each connection; both on loopback."""
 
-    def __init__(self, name: str, port: int, target: int) -> None:
-        self.name = name
-        self.port = port
+    def __init__(self, target: int, port: int = 0) -> None:
         self.target = target
+        self.port = port
         self.eaten = 0
+        """How many answers did not arrive in the modes `eat` and `mute`."""
         self.used = 0
         """How many connections there were."""
+        self.received = 0
+        """Bytes from the target."""
         self._mode: Mode = "pass"
         self._flows = asyncio.Event()
         self._flows.set()
@@ -40,6 +44,19 @@ class Proxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def through(self, url: str) -> str:
+        """The target's address, by way of this proxy."""
+        parts = urlsplit(url)
+        user, at, _ = parts.netloc.rpartition("@")
+        return urlunsplit(parts._replace(netloc=f"{user}{at}127.0.0.1:{self.port}"))
+
     async def close(self) -> None:
         self._stop_listening()
         self._reset()
@@ -50,17 +67,19 @@ class Proxy:
     async def set_mode(self, mode: Mode) -> int:
         """Fail from now on in this way, until `pass`; returns how many connections were open.
 
-        `refuse`: open connections are reset, and nothing listens. `freeze`: nothing passes, and nothing is
-        lost. `one_way`: the answers do not pass. `delay`: all comes 0.2 s late. `reset`: open connections
-        are reset, once. `eat`: the answer to the next commit is swallowed, and its connection is reset.
+        `refuse`: open connections are reset, and nothing listens. `cut`: they are reset, and so are new ones.
+        `hold`: they are reset, and new ones wait. `freeze`: nothing passes, and nothing is lost. `one_way`:
+        the answers do not pass. `delay`: everything comes 0.2 s late. `reset`: open connections are reset,
+        once. `eat`: the answer to the next commit is lost, and its connection is reset. `mute`: it is lost,
+        and nothing comes after it.
         """
         connected = self.connected
         self._mode = "pass" if mode == "reset" else mode
-        if mode == "freeze":
+        if mode in ("freeze", "hold"):
             self._flows.clear()
         elif mode == "pass":
             self._flows.set()
-        if mode in ("refuse", "reset"):
+        if mode in ("refuse", "cut", "hold", "reset"):
             self._reset()
         if mode == "refuse":
             self._stop_listening()
@@ -91,6 +110,9 @@ class Proxy:
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used += 1
         await self._flows.wait()
+        if self._mode == "cut":
+            _abort(writer)
+            return
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
@@ -118,9 +140,11 @@ class Proxy:
         try:
             while data := await reader.read(_CHUNK):
                 await self._hold(forward=forward)
-                if self._eats(data, connection, forward=forward):
-                    return
-                writer.write(data)
+                if not forward:
+                    self.received += len(data)
+                    self._lose_commit(data, connection)
+                if forward or not connection.is_mute:
+                    writer.write(data)
                 await writer.drain()
             writer.write_eof()
         except OSError:
@@ -133,14 +157,15 @@ class Proxy:
             await asyncio.sleep(0.02)
         await self._flows.wait()
 
-    def _eats(self, data: bytes, connection: "_Connection", *, forward: bool) -> bool:
-        """Whether this was the answer to a commit that is not to arrive (frontend/backend protocol 3.0)."""
-        if forward or self._mode != "eat" or not any(word in data for word in _COMMITTED):
-            return False
-        self._mode = "pass"
+    def _lose_commit(self, data: bytes, connection: "_Connection") -> None:
+        """If this is the answer to a commit that is to be lost (frontend/backend protocol 3.0)."""
+        if self._mode not in ("eat", "mute") or not any(word in data for word in _COMMITTED):
+            return
         self.eaten += 1
-        connection.reset()
-        return True
+        connection.is_mute = True
+        if self._mode == "eat":
+            connection.reset()
+        self._mode = "pass"
 
 
 class _Connection:
@@ -148,6 +173,8 @@ class _Connection:
 
     def __init__(self, near: asyncio.StreamWriter, far: asyncio.StreamWriter) -> None:
         self._ends = (near, far)
+        self.is_mute = False
+        """Nothing arrives from the target any more."""
 
     def reset(self) -> None:
         for end in self._ends:
@@ -164,3 +191,10 @@ def _abort(writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORTS)
     writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[tuple[Proxy, str]]:
+    """A proxy for the server at this address, and the address by way of it."""
+    async with Proxy(urlsplit(url).port or 0) as proxy:
+        yield proxy, proxy.through(url)
