@@ -74,7 +74,9 @@ async def test_no_connection_in_time_is_a_timeout_and_leaves_none() -> None:
 
     async with (
         await asyncio.start_server(silent, "127.0.0.1") as listening,
-        open_session(ssl.create_default_context(), keepalive_seconds=60, connect_seconds=0.1) as session,
+        open_session(
+            ssl.create_default_context(), keepalive_seconds=60, timeout=aiohttp.ClientTimeout(connect=0.1)
+        ) as session,
     ):
         with pytest.raises(TimeoutError):
             await get(session, f"https://localhost:{listening.sockets[0].getsockname()[1]}/")

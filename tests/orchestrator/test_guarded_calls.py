@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from net_guard import Guard
-from net_guard.transport import MAX_ERROR_BYTES
 from orchestrator.models import Credentials, Model, anthropic, openai
+from orchestrator.models.provider_http import MAX_ERROR_BYTES
 from tests.orchestrator import scripted_chat
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, says

@@ -1,5 +1,5 @@
-"""Which addresses of others may be called: `guard` judges them, `network` connects to the judged ones alone,
-`transport` is an HTTP client's way there.
+"""Which addresses of others may be called: `guard` judges them, `addresses` looks them up, and sessions of
+`session` connect to the judged ones alone.
 """
 
 from net_guard.guard import AddressRefused, Guard, NotLookedUp, Resolver, Unresolved, is_public

@@ -90,8 +90,11 @@ class Guard:
             raise AddressRefused("not https")
         if number not in self._ports:
             raise AddressRefused(f"port {number}")
-        if _is_literal(host) and not is_public(host):
-            raise AddressRefused(f"{host} is not a public address")
+        if _is_literal(host):
+            if not is_public(host):
+                raise AddressRefused(f"{host} is not a public address")
+        elif _ENDS_IN_A_NUMBER.search(host.rstrip(".")):
+            raise AddressRefused(f"{host} is no address")
 
     def check_url(self, url: str) -> None:
         """Judge a URL as far as that goes without asking a name server. Raises AddressRefused, ValueError.
@@ -105,11 +108,7 @@ class Guard:
         self.check(parts.scheme, host, parts.port, userinfo=parts.username is not None)
         if self._listed(host, parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)):
             return
-        if _is_literal(host):
-            return
-        if _ENDS_IN_A_NUMBER.search(host):
-            raise AddressRefused(f"{host} is no address")
-        if "." not in host or host.endswith(_NOT_OF_THE_INTERNET):
+        if not _is_literal(host) and ("." not in host or host.endswith(_NOT_OF_THE_INTERNET)):
             raise AddressRefused(f"{host} is not a name of the Internet")
 
     async def addresses(self, host: str, port: int, account_id: str) -> list[str]:

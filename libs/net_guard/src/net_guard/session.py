@@ -5,6 +5,7 @@ import ssl
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from net_guard.addresses import judged_addresses
 from net_guard.guard import Guard
@@ -14,39 +15,53 @@ def open_session(
     tls: ssl.SSLContext,
     *,
     keepalive_seconds: float,
-    connect_seconds: float | None = None,
+    timeout: aiohttp.ClientTimeout = aiohttp.ClientTimeout(),  # noqa: B008 - a frozen value without limits
+    connections: int = 0,
     guard: Guard | None = None,
+    account_id: str | None = None,
 ) -> aiohttp.ClientSession:
     """Keeps no cookie, reads no setting of the environment, neither requests nor expands compressed answers.
 
-    Callers refuse redirects by `allow_redirects=False`, and bound the number of requests: a session has as
-    many connections as requests. With a guard they judge each URL by `Guard.check` before they request it.
+    Callers refuse redirects by `allow_redirects=False`, and with a guard judge each URL by `judge` first.
+    `connections` 0: as many as there are requests. `account_id`: as in `judged_addresses`.
     aiohttp's bounds of an answer's head hold: 8,190 bytes a line, 128 headers.
     """
     connector = aiohttp.TCPConnector(
-        limit=0,
+        limit=connections,
         ssl=tls,
         keepalive_timeout=keepalive_seconds,
         use_dns_cache=False,
-        resolver=aiohttp.ThreadedResolver() if guard is None else _GuardedResolver(guard),
+        resolver=aiohttp.ThreadedResolver() if guard is None else _GuardedResolver(guard, account_id),
     )
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},
         auto_decompress=False,
-        timeout=aiohttp.ClientTimeout(total=None, connect=connect_seconds),
+        timeout=timeout,
     )
+
+
+def judge(guard: Guard, url: URL) -> None:
+    """Judge a URL that a session with the guard is to request. Raises AddressRefused."""
+    has_user = "@" in url.raw_authority
+    guard.check(url.scheme, url.raw_host or "", url.explicit_port, userinfo=has_user)
+
+
+def is_compressed(answer: aiohttp.ClientResponse) -> bool:
+    """Whether its body is, though that was not requested."""
+    return answer.headers.get("content-encoding", "identity").strip().lower() != "identity"
 
 
 class _GuardedResolver(AbstractResolver):
     """Finds the judged addresses of a name, and the connection goes to one of these.
 
-    aiohttp does not look up a host that is an address itself; `Guard.check` judges that one.
+    aiohttp does not look up a host that is an address itself; `judge` judges that one.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: Guard, account_id: str | None) -> None:
         self._guard = guard
+        self._account_id = account_id
 
     async def resolve(
         self,
@@ -63,7 +78,7 @@ class _GuardedResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for address in await judged_addresses(self._guard, host, port)
+            for address in await judged_addresses(self._guard, host, port, self._account_id)
         ]
 
     async def close(self) -> None:

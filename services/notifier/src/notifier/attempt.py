@@ -13,7 +13,7 @@ from yarl import URL
 
 from contracts.webhooks import Attempt, AttemptError
 from net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
-from net_guard.session import open_session
+from net_guard.session import judge, open_session
 from notifier.clock import Clock
 from notifier.schedule import LONGEST_WISH
 from notifier.signing import Signer
@@ -106,8 +106,7 @@ class Courier:
         """The answer's status and its Retry-After."""
         try:
             target = URL(url)
-            has_user = "@" in target.raw_authority
-            self._guard.check(target.scheme, target.raw_host or "", target.explicit_port, userinfo=has_user)
+            judge(self._guard, target)
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 answer = await self._session.post(target, data=body, headers=headers, allow_redirects=False)
         except TimeoutError:

@@ -18,7 +18,7 @@ import msgspec
 from yarl import URL
 
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.session import open_session
+from net_guard.session import is_compressed, judge, open_session
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
 from orchestrator.models.sse import StreamBroken
 from runtime.bounded import BoundedMap
@@ -26,7 +26,7 @@ from runtime.bounded import BoundedMap
 MAX_ERROR_BYTES = 1024 * 1024
 """Of the body of an answer that is no success; the rest is not read."""
 
-_CONNECT_SECONDS = 5.0
+_TIMEOUT = aiohttp.ClientTimeout(connect=5.0)
 _KEEPALIVE_SECONDS = 60.0
 _DESTINATIONS = 256
 _SENT_AT_ONCE = 1024 * 1024
@@ -64,9 +64,7 @@ class ProviderWire(ABC):
     def __init__(self, guard: Guard) -> None:
         tls = httpx2.create_ssl_context()
         self._guard = guard
-        session = partial(
-            open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, connect_seconds=_CONNECT_SECONDS
-        )
+        session = partial(open_session, tls, keepalive_seconds=_KEEPALIVE_SECONDS, timeout=_TIMEOUT)
         self._unguarded, self._guarded = session(), session(guard=guard)
         self._sdk_http = httpx2.AsyncClient(verify=tls, trust_env=False)  # for the SDKs; it sends nothing
         self._destinations: BoundedMap[Credentials, Destination] = BoundedMap(_DESTINATIONS)
@@ -78,7 +76,7 @@ class ProviderWire(ABC):
         try:
             if not 200 <= answer.status < 300:
                 raise self._status_failure(answer.status, answer.headers, await _error_body(answer))
-            if _is_compressed(answer):
+            if is_compressed(answer):
                 raise StreamBroken("the answer is compressed, which was not requested")
             yield answer.content
         finally:
@@ -138,8 +136,7 @@ class ProviderWire(ABC):
         path, mark, query = base.raw_path.partition(b"?")
         url = URL(str(base.copy_with(raw_path=path.rstrip(b"/") + self.path + mark + query)), encoded=True)
         if credentials.guarded:
-            has_user = "@" in url.raw_authority
-            self._guard.check(url.scheme, url.raw_host or "", url.explicit_port, userinfo=has_user)
+            judge(self._guard, url)
         client = self._client(credentials, self._sdk_http)
         # Not `default_headers`: these hold what the environment of the process says, which is no agent's.
         headers = {
@@ -168,13 +165,9 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def _is_compressed(answer: aiohttp.ClientResponse) -> bool:
-    return answer.headers.get("content-encoding", "identity").strip().lower() != "identity"
-
-
 async def _error_body(answer: aiohttp.ClientResponse) -> Any:
     """Its JSON, or its text. A compressed one could expand without end: it is left out."""
-    if _is_compressed(answer):
+    if is_compressed(answer):
         return ""
     body = bytearray()
     async for piece in answer.content.iter_any():

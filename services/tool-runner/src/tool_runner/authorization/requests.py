@@ -5,11 +5,13 @@ import ssl
 from collections.abc import Callable
 from typing import ParamSpec
 
+import aiohttp
 import httpx2
 
 from net_guard import AddressRefused, Guard
-from net_guard.transport import GuardedTransport
+from net_guard.session import is_compressed, open_session
 from tool_runner.faults import ToolFailed
+from tool_runner.http.network import ERRORS, send
 
 REQUEST_SECONDS = 6.0
 _BYTES = 256 * 1024
@@ -35,7 +37,7 @@ class AuthorizationHttp:
 
     def __init__(self, guard: Guard, tls: ssl.SSLContext) -> None:
         self.guard = guard
-        self._transport = GuardedTransport(guard, tls, keepalive_seconds=_KEEPALIVE_SECONDS)
+        self._session = open_session(tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard)
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
         """The whole answer, whatever its status; a redirect is one. Raises ToolFailed."""
@@ -47,32 +49,39 @@ class AuthorizationHttp:
 
     async def aclose(self) -> None:
         """Close every connection."""
-        await self._transport.aclose()
+        await self._session.close()
 
     async def _send(self, request: httpx2.Request, most: int) -> httpx2.Response:
-        request.headers["user-agent"] = _USER_AGENT
+        request.headers |= {"user-agent": _USER_AGENT, "accept-encoding": "identity"}
         host = request.url.host
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                answer = await self._transport.handle_async_request(request)
+                answer = await send(self._session, self.guard, request)
                 try:
                     body = await _body(answer, most) if most else b""
                 finally:
-                    await answer.aclose()
+                    answer.release()
         except TimeoutError as error:
             raise ToolFailed("timeout", f"no answer of {host}") from error
-        except httpx2.TransportError as error:
-            if isinstance(error.__cause__, AddressRefused):
-                raise ToolFailed("address", f"{host}: {error.__cause__}") from error
-            raise ToolFailed("unreachable", f"{host}: {error}"[:200]) from error
-        read = [(name, value) for name, value in answer.headers.multi_items() if name in _READ]
-        return httpx2.Response(answer.status_code, headers=read, content=body, request=request)
+        except AddressRefused as error:
+            raise ToolFailed("address", f"{host}: {error}") from error
+        except ERRORS as error:
+            raise ToolFailed("unreachable", f"{host}: {type(error).__name__}") from error
+        read = [(name, value) for name, value in answer.headers.items() if name.lower() in _READ]
+        return httpx2.Response(answer.status, headers=read, content=body, request=request)
 
 
-async def _body(answer: httpx2.Response, most: int) -> bytes:
-    """Raises ToolFailed where it is larger than `most` bytes."""
+async def _body(answer: aiohttp.ClientResponse, most: int) -> bytes:
+    """A compressed one could expand without end: of an error it is left out.
+
+    Raises ToolFailed where it is larger than `most` bytes, ClientError for a success that is compressed.
+    """
+    if is_compressed(answer):
+        if answer.ok:
+            raise aiohttp.ClientPayloadError("compressed, which was not requested")
+        return b""
     body = b""
-    async for part in answer.aiter_raw():
+    async for part in answer.content.iter_any():
         body += part
         if len(body) > most:
             raise ToolFailed("oversized", "an authorization server's answer")

@@ -2,17 +2,16 @@
 of what would make its JSON unreadable.
 """
 
-import contextlib
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
+import aiohttp
 import httpx2
 
-from net_guard.network import ERRORS
 from runtime.fair_slots import KeySlots
 from tool_runner.faults import ToolFault
 from tool_runner.http.call_budget import CallBudget, TooLarge
-from tool_runner.http.network import fault_of
+from tool_runner.http.network import ERRORS, fault_of
 from tool_runner.http.surrogates import LoneSurrogates
 
 _STEP = 64 * 1024
@@ -26,15 +25,15 @@ class BoundedBody(httpx2.AsyncByteStream):
     """
 
     def __init__(
-        self, raw: AsyncIterable[bytes], exchange: CallBudget, large: KeySlots, encoding: str
+        self, answer: aiohttp.ClientResponse, exchange: CallBudget, large: KeySlots, encoding: str
     ) -> None:
-        self._raw = raw
+        self._answer = answer
         self._exchange = exchange
         self._large = large
         self._decode = _decoder(encoding)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks = aiter(self._raw)
+        chunks = aiter(self._answer.content.iter_any())
         surrogates = LoneSurrogates()
         try:
             while (chunk := await self._next(chunks)) is not None:
@@ -50,10 +49,7 @@ class BoundedBody(httpx2.AsyncByteStream):
             raise self._failed(fault_of(error)) from error
 
     async def aclose(self) -> None:
-        close = getattr(self._raw, "aclose", None)
-        if close is not None:
-            with contextlib.suppress(*ERRORS):
-                await close()
+        self._answer.release()
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
         async with self._exchange.reading():

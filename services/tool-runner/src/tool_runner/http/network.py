@@ -1,32 +1,50 @@
-"""What went wrong on the way to a tool server."""
+"""Requests on a session that connects to judged addresses alone, and what goes wrong with them as faults."""
 
-import ssl
+import aiohttp
+import httpx2
+from yarl import URL
 
-import httpcore2
-
-from net_guard import AddressRefused, Unresolved
+from net_guard import AddressRefused, Guard, Unresolved
+from net_guard.session import judge
 from tool_runner.faults import ToolFault
+
+ERRORS = (AddressRefused, Unresolved, aiohttp.ClientError, OSError, ValueError)
+"""What sending a request and reading its answer can raise, TimeoutError among them."""
+
+
+async def send(
+    session: aiohttp.ClientSession, guard: Guard, request: httpx2.Request
+) -> aiohttp.ClientResponse:
+    """Send a request of the MCP client or of ours; the answer as soon as its head is here. Raises ERRORS."""
+    try:
+        url = URL(str(request.url), encoded=True)
+    except ValueError as error:
+        raise AddressRefused("no address") from error
+    judge(guard, url)
+    return await session.request(
+        request.method,
+        url,
+        headers=request.headers.multi_items(),
+        data=request.content or None,
+        allow_redirects=False,
+    )
 
 
 def fault_of(error: BaseException) -> ToolFault:
-    """What one of ERRORS means."""
+    """What one of ERRORS means. The addresses that a name has are in no fault: clients are shown it."""
     match error:
         case AddressRefused():
             return ToolFault("address", f"{error}; AGENTCHAT_MCP_ALLOW lists addresses of one's own")
-        case httpcore2.ConnectError() if _is_of_tls(error):
-            return ToolFault("certificate", _line(error))
-        case Unresolved() | httpcore2.ConnectError() | httpcore2.ConnectTimeout():
+        case aiohttp.ClientSSLError():
+            return ToolFault("certificate", _line(error.__cause__ or error))
+        case Unresolved():
             return ToolFault("unreachable", _line(error))
-        case TimeoutError() | httpcore2.TimeoutException():
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return ToolFault("unreachable", "no connection")
+        case TimeoutError():
             return ToolFault("timeout", _line(error))
         case _:
-            return ToolFault("broken", f"{type(error).__name__} {_line(error)}".strip())
-
-
-def _is_of_tls(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, ssl.SSLError):
-        error = error.__cause__ or error.__context__  # the pool raises it "from None"
-    return error is not None
+            return ToolFault("broken", type(error).__name__)
 
 
 def _line(error: BaseException) -> str:

@@ -8,23 +8,22 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import Sequence
 
-import httpcore2
+import aiohttp
 import httpx2
 import msgspec
 
 from net_guard import Guard
 from net_guard.addresses import CONNECT_SECONDS
-from net_guard.network import ERRORS, GuardedBackend
-from net_guard.transport import judged
+from net_guard.session import open_session
 from runtime.fair_slots import KeySlots
 from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.http.body import BoundedBody
 from tool_runner.http.call_budget import CallBudget, current
-from tool_runner.http.network import fault_of
+from tool_runner.http.network import ERRORS, fault_of, send
 from tool_runner.redaction import secrets_of
 
 # Under the 5 s after which common servers close an idle connection: a call must not meet a closing one.
@@ -59,12 +58,13 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         self._guard = guard
         self._large = large
         self._notices: set[asyncio.Task[None]] = set()
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=_CONNECTIONS,
-            max_keepalive_connections=_CONNECTIONS,
-            keepalive_expiry=_KEEPALIVE_SECONDS,
-            network_backend=GuardedBackend(guard, account_id),
+        self._session = open_session(
+            tls,
+            keepalive_seconds=_KEEPALIVE_SECONDS,
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS),
+            connections=_CONNECTIONS,
+            guard=guard,
+            account_id=account_id,
         )
 
     @property
@@ -107,8 +107,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
         """Close every connection."""
         for notice in tuple(self._notices):
             notice.cancel()
-        with contextlib.suppress(*ERRORS):
-            await self._pool.aclose()
+        await self._session.close()
 
     async def _answer(self, request: httpx2.Request, sent: _Sent, exchange: CallBudget) -> httpx2.Response:
         url = request.url
@@ -117,13 +116,13 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             # A server that does not take the token has not looked at the message: it may be sent again.
             refused = request.headers["authorization"].removeprefix("Bearer ")
             if (token := await self._tokens.instead_of(refused)) is not None:
-                await response.aclose()
+                response.release()
                 request.headers["authorization"] = f"Bearer {token}"
                 response = await self._response(request)
         scope: str | None = None
         if response.status == 403 and self._tokens is not None:
             response, scope = await self._with_wider_scope(request, response, self._tokens)
-        received = httpx2.Headers(response.headers)
+        received = _headers(response)
         fault = _judged(sent, response.status, _media_type(received))
         if scope is not None:
             fault = ToolFault("scope", f"the tool server wants the scope {scope}")
@@ -135,19 +134,18 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             exchange.answered()
         else:
             exchange.fail(fault)
-        assert isinstance(response.stream, AsyncIterable)
         return httpx2.Response(
             response.status,
             headers=_kept(url, response.status, received),
-            stream=BoundedBody(response.stream, exchange, self._large, received.get("content-encoding", "")),
+            stream=BoundedBody(response, exchange, self._large, received.get("content-encoding", "")),
         )
 
     async def _with_wider_scope(
-        self, request: httpx2.Request, response: httpcore2.Response, tokens: AccessTokens
-    ) -> tuple[httpcore2.Response, str | None]:
+        self, request: httpx2.Request, response: aiohttp.ClientResponse, tokens: AccessTokens
+    ) -> tuple[aiohttp.ClientResponse, str | None]:
         """The answer, and the scope that it still wants. Sent again once: nothing was done for want of it."""
         for first in (True, False):
-            headers = httpx2.Headers(response.headers)
+            headers = _headers(response)
             scope = wanted_scope(response.status, headers, secrets_of(request.headers))
             if scope is None:
                 break
@@ -155,7 +153,7 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             token = await tokens.wider(refused, scope, ask=first)
             if token is None:
                 break
-            await response.aclose()
+            response.release()
             request.headers["authorization"] = f"Bearer {token}"
             response = await self._response(request)
         return response, scope
@@ -174,9 +172,8 @@ class ToolServerTransport(httpx2.AsyncBaseTransport):
             return True
         return False
 
-    async def _response(self, request: httpx2.Request) -> httpcore2.Response:
-        timeout = {"timeout": {"connect": CONNECT_SECONDS}}
-        return await self._pool.handle_async_request(judged(self._guard, request, request.content, timeout))
+    async def _response(self, request: httpx2.Request) -> aiohttp.ClientResponse:
+        return await send(self._session, self._guard, request)
 
     def _post_aside(self, request: httpx2.Request) -> None:
         async def post() -> None:
@@ -209,6 +206,10 @@ def _judged(sent: _Sent, status: int, media_type: str) -> ToolFault | None:
     if sent.method and sent.id is not None and (status != 200 or media_type not in _ANSWERS):
         return ToolFault("protocol", f"HTTP {status}, {media_type[:100] or 'no content type'}")
     return None
+
+
+def _headers(response: aiohttp.ClientResponse) -> httpx2.Headers:
+    return httpx2.Headers(list(response.headers.items()))
 
 
 def _kept(url: httpx2.URL, status: int, received: httpx2.Headers) -> dict[str, str]:
