@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 
 import nats
 import pytest
-from nats.aio.transport import TcpTransport
 
 from bus import Bus, BusUnavailable
-from contracts import examples, frames, ids, messages, subjects
+from contracts import examples, frames, ids, messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied
 
@@ -60,22 +59,6 @@ async def test_a_tool_result_during_a_reconnect_is_received(bus: Bus, cut_off: B
     async with asyncio.timeout(40):
         assert await got.get() == finished
     await following.close()
-
-
-async def test_what_is_published_on_a_connection_that_just_broke_is_sent_on_the_next(
-    bus: Bus, cut_off: Bus, shared_nats: NatsServer
-) -> None:
-    client = await nats.connect(shared_nats.url)
-    heard = await client.subscribe("chat.traces.*")
-    await client.request("$JS.API.INFO")
-    trace_id = ids.new_id().replace("-", "")
-    transport = cut_off._connection.client._transport
-    assert isinstance(transport, TcpTransport)
-    assert transport._io_writer is not None
-    transport._io_writer.transport.abort()
-    assert cut_off.traces.send_frame(trace_id, examples.FRAME_EXAMPLES[0])
-    assert (await heard.next_msg(timeout=40)).subject == subjects.trace(trace_id)
-    await client.close()
 
 
 async def test_what_is_followed_for_a_while_during_an_outage_leaves_nothing(

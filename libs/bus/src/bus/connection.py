@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TypeVar
 
 import nats.errors
+import nats.js.errors
+from nats.aio.msg import Msg
 
-from bus import headers, users
-from bus.client import PENDING_BYTES, DirectClient, Reply
+from bus import users
+from bus.client import PENDING_BYTES, DirectClient
 from bus.errors import BusUnavailable
 from runtime import logs
 
@@ -17,7 +20,12 @@ RECONNECT_SECONDS = 0.25
 PING_SECONDS = 2
 PINGS_UNANSWERED = 2
 _WATCH_SECONDS = 2.0
-_NO_RESPONDERS = 503
+_SILENT_LOOKS = 5
+"""An attempt to connect takes 6 s at most, and reports its error."""
+
+_ANSWERS = (nats.errors.NoRespondersError, nats.js.errors.NoStreamResponseError, nats.js.errors.APIError)
+
+T = TypeVar("T")
 
 
 class Connection:
@@ -27,6 +35,7 @@ class Connection:
         self.client = DirectClient()
         self.user: str | None = None
         self._last_error: Exception | None = None
+        self._shows_life = False
         self.up = asyncio.Event()
         self._on_lost = on_lost
         self._closing = False
@@ -51,8 +60,8 @@ class Connection:
                     max_outstanding_pings=PINGS_UNANSWERED,
                     pending_size=PENDING_BYTES,
                     flush_timeout=1.0,
+                    skip_subject_validation=True,  # they are our own
                 )
-                self.client.open_inbox()
         except TimeoutError as error:
             reason = f": {self._last_error}" if self._last_error else ""
             raise BusUnavailable(f"no NATS server in {CONNECT_SECONDS:.0f} s{reason}") from error
@@ -65,28 +74,41 @@ class Connection:
             async with asyncio.timeout(2.0):
                 await self.client.close()
 
-    async def request(self, subject: str, payload: bytes, *, seconds: float, block: bytes = b"") -> Reply:
-        """One request, with a header block or none, and its reply.
+    async def call(self, what: str, work: Callable[[], Awaitable[T]], *, seconds: float) -> T:
+        """The result of `work`, a call of the client, begun when that is connected.
 
-        Raises NoRespondersError, and BusUnavailable for all else.
+        Raises what the server answered (NoRespondersError, NoStreamResponseError, APIError), and
+        BusUnavailable for all else.
         """
         try:
             async with asyncio.timeout(seconds):
                 await self.wait_up()
-                reply = await self.client.ask(subject, payload, headers=block)
+                return await work()
+        except _ANSWERS:
+            raise
         except (nats.errors.Error, OSError, TimeoutError) as error:
-            raise BusUnavailable(f"no answer on {subject}: {error}") from error
-        if headers.status(reply[1]) == _NO_RESPONDERS:
-            raise nats.errors.NoRespondersError
-        return reply
+            raise BusUnavailable(f"no answer on {what}: {error}") from error
 
-    async def publish(self, subject: str, payload: bytes, *, block: bytes = b"", reply: str = "") -> None:
+    async def request(
+        self, subject: str, payload: bytes, *, seconds: float, headers: Mapping[str, str] | None = None
+    ) -> Msg:
+        """One request and its reply. Raises NoRespondersError, and BusUnavailable for all else."""
+        given = dict(headers) if headers else None
+        return await self.call(
+            subject,
+            lambda: self.client.request(subject, payload, timeout=seconds, headers=given),
+            seconds=seconds,
+        )
+
+    async def publish(
+        self, subject: str, payload: bytes, *, headers: Mapping[str, str] | None = None, reply: str = ""
+    ) -> None:
         """Publish without an acknowledgement; while disconnected it waits in the buffer.
 
         Raises BusUnavailable when the buffer is full.
         """
         try:
-            await self.client.publish_soon(subject, payload, headers=block, reply=reply)
+            await self.client.publish(subject, payload, reply, dict(headers) if headers else None)
         except (nats.errors.Error, OSError) as error:
             raise BusUnavailable(f"cannot publish on {subject}: {error}") from error
 
@@ -103,14 +125,17 @@ class Connection:
 
     async def watch(self) -> None:
         """Report the client lost when it will not reconnect by itself (docs/change/reliability.md NATS)."""
-        while not self.client.is_stuck:  # noqa: ASYNC110 - nats-py has no event for it
+        silent = 0
+        while silent < _SILENT_LOOKS and not self.client.is_closed:
+            self._shows_life = False
             await asyncio.sleep(_WATCH_SECONDS)
+            silent = silent + 1 if self.client.is_reconnecting and not self._shows_life else 0
         self._log.error("nats_lost")
         if self._on_lost is not None:
             self._on_lost()
 
     async def _failed(self, error: Exception) -> None:
-        self._last_error = error
+        self._last_error, self._shows_life = error, True
         refused = "permissions violation" in str(error).lower()
         (self._log.error if refused else self._log.debug)("nats_error", error=repr(error))
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import msgspec
 
-from bus import follow, headers
+from bus import follow
 from bus.connection import Connection
 from bus.errors import BusUnavailable, FeedConflict
 from bus.jetstream import JetStream
@@ -70,8 +70,7 @@ class Feed:
                 "Nats-Msg-Id": end.message_id(event.position),
                 _EXPECTED_LAST_SEQUENCE: str(end.sequence + place),
             }
-            block = headers.block(stated)
-            await self._connection.publish(event.subject, self._payload(event), block=block)
+            await self._connection.publish(event.subject, self._payload(event), headers=stated)
         last, before = events[-1], end.sequence + len(events) - 1
         sequence = await self.publish_event(
             last.subject,

@@ -1,7 +1,5 @@
 """The header block of a NATS message, in and out (NATS protocol, ADR-4)."""
 
-from collections.abc import Mapping
-
 from opentelemetry import trace
 
 _VERSION = b"NATS/1.0"
@@ -30,18 +28,6 @@ def status(block: bytes | None) -> int:
 def description(block: bytes | None) -> str:
     """The reason phrase of a status."""
     return (block or b"")[13:].partition(b"\r\n")[0].decode("utf-8", "replace")
-
-
-def block(given: Mapping[str, str]) -> bytes:
-    """The header block that says so; b"" where there is nothing to say."""
-    if not given:
-        return b""
-    lines = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in given.items())
-    return b"%b\r\n%b\r\n" % (_VERSION, lines.encode())
-
-
-def _one_line(value: str) -> str:
-    return value.replace("\r", " ").replace("\n", " ")
 
 
 def traceparent_block() -> bytes:

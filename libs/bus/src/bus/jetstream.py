@@ -1,15 +1,20 @@
-"""JetStream's API as far as the bus needs it: acknowledged publishing, direct gets, provisioning.
+"""JetStream: acknowledged publishing, direct gets, provisioning.
+
+By nats-py's context where that has the call. It has no direct get of many messages or of the last one by a
+wildcard, no deletion without overwriting, and forgets fields of a configuration that it does not know.
 
 Sources: NATS docs, "JetStream wire API"; ADR-31 (direct get, also of many messages).
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 import nats.errors
+import nats.js.errors
 
 from bus import headers, provisioning, users
 from bus.connection import Connection
@@ -33,17 +38,6 @@ class ApiError(msgspec.Struct):
     description: str = ""
 
 
-class _PublishReply(msgspec.Struct):
-    seq: int = 0
-    duplicate: bool = False
-    error: ApiError | None = None
-
-
-class _State(msgspec.Struct):
-    messages: int = 0
-    last_seq: int = 0
-
-
 class _Delivered(msgspec.Struct):
     stream_seq: int
 
@@ -52,17 +46,14 @@ class ApiReply(msgspec.Struct):
     """A reply of the management API, as far as it is used.
 
     Of a consumer: `num_pending` messages were never delivered; `delivered` is the last that was; `ts` is the
-    server's time. Of the account: how many `streams` and `consumers` it has.
+    server's time.
     """
 
     error: ApiError | None = None
-    state: _State | None = None
     config: dict[str, Any] | None = None
     num_pending: int = 0
     delivered: _Delivered | None = None
     ts: str = ""
-    streams: int = 0
-    consumers: int = 0
 
 
 class StoredMessage(msgspec.Struct, frozen=True):
@@ -79,6 +70,7 @@ class JetStream:
 
     def __init__(self, connection: Connection, replicas: int = 1) -> None:
         self._connection = connection
+        self._context = connection.client.jetstream(timeout=API_SECONDS)
         self._replicas = replicas
         self._log = logs.get_logger("bus")
 
@@ -100,22 +92,23 @@ class JetStream:
 
         Raises BusUnavailable, or FeedConflict where `more` expects another last message.
         """
-        block = headers.block(telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})}))
+        stated = telemetry.inject({"Nats-Msg-Id": message_id, **(more or {})})
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        while (left := end - now()) > 0:
+        while (left := min(_TRY_SECONDS, end - now())) > 0:
+            publish = partial(self._context.publish, subject, payload, left, headers=stated)
             try:
-                data, _ = await self._connection.request(
-                    subject, payload, seconds=min(_TRY_SECONDS, left), block=block
-                )
-            except nats.errors.NoRespondersError:
+                return (await self._connection.call(subject, publish, seconds=left)).seq
+            except nats.js.errors.NoStreamResponseError:
                 with contextlib.suppress(BusUnavailable, TimeoutError):
                     async with asyncio.timeout_at(end):
                         await self.provision()
+            except nats.js.errors.APIError as error:
+                if error.err_code in _WRONG_LAST:
+                    raise FeedConflict(int(stated.get("Nats-Expected-Last-Sequence", "0"))) from error
+                raise BusUnavailable(f"JetStream refused: {error.description}") from error
             except BusUnavailable:
                 self._log.debug("publish_repeated", subject=subject)
-            else:
-                return _sequence(data, more)
             await asyncio.sleep(_RETRY_SECONDS)
         raise BusUnavailable(f"no acknowledgement on {subject}")
 
@@ -123,10 +116,10 @@ class JetStream:
         """One call of the management API, such as `STREAM.INFO.EVENTS`."""
         payload = b"" if body is None else msgspec.json.encode(body)
         try:
-            data, _ = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
+            reply = await self._connection.request(f"$JS.API.{operation}", payload, seconds=seconds)
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable("JetStream is not there") from error
-        return msgspec.json.decode(data, type=ApiReply)
+        return msgspec.json.decode(reply.data, type=ApiReply)
 
     async def provision(self) -> None:
         """Create what is missing of streams and consumers, and restore what is ours; see `provisioning`.
@@ -138,15 +131,13 @@ class JetStream:
 
     async def counts(self) -> tuple[int, int]:
         """How many streams and consumers there are."""
-        reply = await self.call("INFO")
-        self.check(reply, "the account's state")
-        return reply.streams, reply.consumers
+        found = await self._ask("the account's state", self._context.account_info)
+        return found.streams, found.consumers
 
     async def state(self, stream: str) -> tuple[int, int]:
         """(sequence of the last message ever stored in `stream`, how many messages it holds)."""
-        reply = await self.call(f"STREAM.INFO.{stream}")
-        self.check(reply, stream)
-        return (reply.state.last_seq, reply.state.messages) if reply.state else (0, 0)
+        state = (await self._ask(stream, partial(self._context.stream_info, stream))).state
+        return state.last_seq, state.messages
 
     async def last_message(self, stream: str, subject: str) -> StoredMessage | None:
         """The newest message on `subject` (wildcards allowed) that `stream` holds."""
@@ -164,7 +155,7 @@ class JetStream:
 
     async def purge(self, stream: str, subject: str) -> None:
         """Remove all messages on `subject` (wildcards allowed)."""
-        self.check(await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}), f"to purge {subject}")
+        await self._ask(f"to purge {subject}", partial(self._context.purge_stream, stream, subject=subject))
 
     async def next_message(self, stream: str, subject: str, start: int) -> StoredMessage | None:
         """The first message on `subject` (wildcards allowed) from sequence `start` on."""
@@ -191,7 +182,7 @@ class JetStream:
         def receive(_subject: str, _reply: str, data: bytes, block: bytes | None) -> None:
             status = headers.status(block)
             if not status:
-                got.append(_stored(data, block))
+                got.append(_stored(data, headers.parse(block)))
             elif not ended.done():
                 ended.set_result(status)
 
@@ -202,9 +193,7 @@ class JetStream:
         try:
             async with asyncio.timeout(API_SECONDS):
                 await self._connection.wait_up()
-                await client.publish_soon(
-                    f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), reply=inbox
-                )
+                await client.publish(f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(request), inbox)
                 status = await ended
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise BusUnavailable(f"{stream} cannot be read") from error
@@ -216,17 +205,24 @@ class JetStream:
 
     async def _direct_get(self, stream: str, body: dict[str, Any]) -> StoredMessage | None:
         try:
-            data, block = await self._connection.request(
+            reply = await self._connection.request(
                 f"$JS.API.DIRECT.GET.{stream}", msgspec.json.encode(body), seconds=API_SECONDS
             )
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable(f"{stream} is not there") from error
-        status = headers.status(block)
-        if status == _NOT_FOUND:
+        found = reply.headers or {}
+        status = found.get("Status")
+        if status is None:
+            return _stored(reply.data, {name.lower(): value for name, value in found.items()})
+        if status == str(_NOT_FOUND):
             return None
-        if status:
-            raise BusUnavailable(f"{stream} cannot be read: {status} {headers.description(block)}")
-        return _stored(data, block)
+        raise BusUnavailable(f"{stream} cannot be read: {status} {found.get('Description')}")
+
+    async def _ask(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._connection.call(what, work, seconds=API_SECONDS)
+        except nats.js.errors.APIError as error:
+            raise BusUnavailable(f"JetStream refused {what}: {error.description}") from error
 
     def check(self, reply: ApiReply, what: str) -> None:
         """Raises BusUnavailable for a refusal, which says that `what` was refused."""
@@ -239,19 +235,9 @@ _END_OF_BATCH = 204
 _NOT_FOUND = 404
 
 
-def _stored(data: bytes, block: bytes | None) -> StoredMessage:
-    found = headers.parse(block)
+def _stored(data: bytes, found: dict[str, str]) -> StoredMessage:
     return StoredMessage(found["nats-subject"], int(found["nats-sequence"]), found, data)
 
 
 def _pending(message: StoredMessage) -> int:
     return int(message.headers.get("nats-num-pending", "0"))
-
-
-def _sequence(data: bytes, more: dict[str, str] | None) -> int:
-    reply = msgspec.json.decode(data, type=_PublishReply)
-    if reply.error is None:
-        return reply.seq
-    if reply.error.err_code in _WRONG_LAST:
-        raise FeedConflict(int((more or {}).get("Nats-Expected-Last-Sequence", "0")))
-    raise BusUnavailable(f"JetStream refused: {reply.error.description}")

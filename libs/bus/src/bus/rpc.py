@@ -35,7 +35,7 @@ class Rpc:
             with telemetry.tracer().start_as_current_span(
                 f"serve {subject}", context=telemetry.extract(headers.parse(block))
             ):
-                failed = b""
+                failed = None
                 try:
                     body = await handle(data)
                 except Exception as error:
@@ -43,9 +43,9 @@ class Rpc:
                         log.warning("request_declined", reason=str(error))
                     else:
                         log.exception("serve_failed")
-                    body, failed = b"", headers.block({FAILED_HEADER: type(error).__name__})
+                    body, failed = b"", {FAILED_HEADER: type(error).__name__}
                 try:
-                    await self._connection.publish(reply, body, block=failed)
+                    await self._connection.publish(reply, body, headers=failed)
                 except BusUnavailable as error:
                     log.warning("reply_lost", reason=str(error))
 
@@ -63,15 +63,14 @@ class Rpc:
         Raises BusUnavailable where nobody serves, the server failed, or time is up.
         """
         try:
-            block = headers.block(telemetry.inject({}))
-            data, answered = await self._connection.request(
-                subject, wire.encode(message), seconds=timeout, block=block
+            answer = await self._connection.request(
+                subject, wire.encode(message), seconds=timeout, headers=telemetry.inject({})
             )
         except nats.errors.NoRespondersError as error:
             raise BusUnavailable(f"nobody serves {subject}") from error
-        if failed := headers.parse(answered).get(FAILED_HEADER.lower()):
+        if failed := (answer.headers or {}).get(FAILED_HEADER):
             raise BusUnavailable(f"{subject} failed: {failed}")
         try:
-            return wire.decode_message(reply, data)
+            return wire.decode_message(reply, answer.data)
         except msgspec.DecodeError as error:
             raise BusUnavailable(f"{subject} answered with something else") from error

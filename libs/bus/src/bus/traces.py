@@ -11,7 +11,7 @@ import msgspec
 import nats.errors
 
 from bus import headers
-from bus.client import Receive
+from bus.client import PENDING_BYTES, Receive
 from bus.connection import Connection
 from bus.errors import BusUnavailable
 from bus.jetstream import JetStream
@@ -57,7 +57,7 @@ class Traces:
         sent = client.publish_now(subjects.trace(trace_id), wire.encode(frame), headers=block)
         if not sent:
             self._note_dropped(trace_id, frame)
-        return not (sent and client.is_half_full)
+        return not (sent and client.pending_data_size > PENDING_BYTES // 2)
 
     def _note_dropped(self, trace_id: str, frame: frames.Frame) -> None:
         """Count it, and warn at once, then every 10 s at most."""
