@@ -6,7 +6,7 @@
 
 All else is nats-py's: requests, JetStream's calls, flushing, pings and reconnecting. The short path overrides
 one private method of nats-py 2.16, `_process_msg`, and uses the fields `_sid`, `_subs`, `_pending`,
-`_pending_data_size` and `_flush_queue`. What it saves is measured in docs/decisions/bus.md (91).
+`_pending_data_size` and `_flush_queue`. What it saves is measured in docs/decisions/bus.md (94).
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 import time
 
+from runtime.bounded import BoundedMap
+
 _KEPT = 1000
 
 
@@ -11,18 +13,16 @@ class CpuBudget:
     def __init__(self, share: float, burst: float) -> None:
         self._share = share
         self._burst = burst
-        self._spent: dict[str, tuple[float, float]] = {}  # what is left of it, and when
+        self._spent: BoundedMap[str, tuple[float, float]] = BoundedMap(_KEPT)  # what is left of it, and when
 
     def spend(self, account_id: str, seconds: float) -> None:
         """Count what has been taken."""
-        self._spent[account_id] = (self._left(account_id) + seconds, time.monotonic())
-        if len(self._spent) > _KEPT:
-            self._spent = {name: spent for name, spent in self._spent.items() if self._left(name) > 0}
+        self._spent.put(account_id, (self._left(account_id) + seconds, time.monotonic()))
 
     def wait_seconds(self, account_id: str) -> float:
         """How long until the account may go on; 0 for now."""
         return max(0.0, (self._left(account_id) - self._burst) / self._share)
 
     def _left(self, account_id: str) -> float:
-        spent, at = self._spent.get(account_id, (0.0, 0.0))
+        spent, at = self._spent.get(account_id) or (0.0, 0.0)
         return max(0.0, spent - (time.monotonic() - at) * self._share)
