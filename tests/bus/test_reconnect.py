@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import nats
 import pytest
 
-from bus import Bus, BusUnavailable
+from bus import Bus, BusUnavailable, connection
 from contracts import examples, frames, ids, messages
 from tests.bus.nats_server import NatsServer
 from tests.support.proxy import Proxy, proxied
@@ -124,3 +124,21 @@ async def test_a_cancellation_that_could_not_be_looked_up_is_heard_once_it_can_b
             assert await got.get() == asked
         await following.close()
     await client.close()
+
+
+async def test_a_client_that_no_longer_tries_to_reconnect_is_lost(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_WATCH_SECONDS", 0.5)
+    lost = asyncio.Event()
+    async with Bus.connect(nats_server.url, name="test", on_lost=lost.set) as bus:
+        client = bus._connection.client
+        await nats_server.kill()
+        async with asyncio.timeout(40):
+            while not client.is_reconnecting:  # noqa: ASYNC110 - it reports only who reconnects
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(3.0)  # it is not lost while it tries
+            assert not lost.is_set()
+            assert client._reconnection_task is not None
+            client._reconnection_task.cancel()
+            await lost.wait()
