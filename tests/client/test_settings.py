@@ -132,11 +132,15 @@ def test_threads_share_a_blocking_client(serve: Serve) -> None:
     assert len({request.headers["idempotency-key"] for request in server.requests}) == 8
 
 
-async def test_the_blocking_client_works_within_a_running_loop(serve: Serve) -> None:
+def test_the_blocking_client_works_within_a_running_loop(serve: Serve) -> None:
     """As in a notebook. A stream that is dropped half read leaves nothing to the loop."""
     server = serve(as_json(REPLY), chunks(lines(*FORM_2)))
-    with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client:
-        client.chat("Hello")
-        with client.stream("Hello", form=2) as stream:
-            next(stream)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    async def chat_and_stream() -> None:
+        with AgentChat(KEY, base_url=server.url, agent_id=AGENT) as client:
+            client.chat("Hello")
+            with client.stream("Hello", form=2) as stream:
+                next(stream)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(chat_and_stream())

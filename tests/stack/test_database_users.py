@@ -98,8 +98,10 @@ def test_no_service_may_change_events_or_tables_or_become_their_owner(
 def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     with psycopg.connect(server.url(port)) as owner:
-        rows = owner.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        assert {name for (name,) in rows} == set(access.TABLES)
+        tables_and_views = owner.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+        ).fetchall()
+        assert {name for (name,) in tables_and_views} == set(access.TABLES)
     for service in SERVICES:
         url = acting_as(server.url(port, role_of(service)), service)
         readable = {table for table in access.TABLES if _refusal(url, f"TABLE {table}") is None}

@@ -55,7 +55,7 @@ DO $$ DECLARE given text; BEGIN FOR given IN
     SELECT format(CASE relkind WHEN 'S' THEN 'SEQUENCE %s' WHEN 'c' THEN 'TYPE %s' ELSE 'TABLE %s' END,
                   oid::regclass)
       FROM pg_class WHERE relowner = 10 AND relnamespace IN (SELECT oid FROM own_schemas)
-       AND relkind IN ('r', 'S', 'c')
+       AND relkind IN ('r', 'v', 'S', 'c')
        AND NOT EXISTS (SELECT FROM part WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
                         AND relkind = 'S')
     UNION ALL
