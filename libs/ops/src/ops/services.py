@@ -210,7 +210,7 @@ class Services:
             env=self._inherited | env,
             log=self._folder.log(name),
             probe=probe,
-            version=metadata.version(f"agentchat-{module.partition('.')[0].replace('_', '-')}"),
+            version=metadata.version("agentchat"),
             after=(*self._wiring.after, PREPARE) if after is None else after,
             stop_rank=rank,
         )

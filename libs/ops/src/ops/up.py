@@ -119,7 +119,7 @@ def banner(folder: RunFolder, environment: Environment, seconds: float) -> str:
 Agent Chat Service is up ({seconds:.1f} s).
 
   chat API     {", ".join(environment.gateway_urls)}
-  try it out   {environment.base_url}/docs, or .venv/bin/agentchat chat
+  try it out   {environment.base_url}/docs, or {_shown(Path(sys.argv[0]))} chat
   tool server  {environment.mcp_base_url}/api/mcp
   keys, URLs   {_shown(folder.demo_env)}
   logs         {_shown(folder.logs)}/

@@ -10,16 +10,12 @@ from pathlib import Path
 
 from ops.errors import SetupError
 
-_DEPLOY = Path(__file__).resolve().parents[5] / "deploy"
 _POSTGRES_MAJOR = 18
 
 
 def settings_file(name: str) -> Path:
-    """A file of `deploy/`, which embedded servers and containers share."""
-    path = _DEPLOY / name
-    if not path.is_file():
-        raise SetupError(f"{path} is missing: the stack runs from a checkout of the source tree")
-    return path
+    """A settings file of `deploy/`, which embedded servers and containers share; wheels have a copy here."""
+    return Path(__file__).with_name(name).resolve()
 
 
 def nats_server() -> Path:

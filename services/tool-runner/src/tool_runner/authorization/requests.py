@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import ParamSpec
 
 import aiohttp
@@ -16,7 +17,7 @@ from tool_runner.http.network import ERRORS, send
 REQUEST_SECONDS = 6.0
 _BYTES = 256 * 1024
 _KEEPALIVE_SECONDS = 4.0
-_USER_AGENT = "agent-chat-service/0.1.0"
+_USER_AGENT = f"agent-chat-service/{version('agentchat-tool-runner')}"
 _Given = ParamSpec("_Given")
 _READ = ("www-authenticate", "location")
 """The headers of an answer that count; others, such as a charset that is none, can only do harm."""

@@ -6,6 +6,7 @@ The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import httpx2
@@ -31,7 +32,7 @@ from tool_runner.tools.tool import MAX_TOOLS
 OPEN_SECONDS = 8.0
 _CLOSE_SECONDS = 2.0
 _PAGES = 20
-_CLIENT = mcp_types.Implementation(name="agent-chat-service", version="0.1.0")
+_CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
 _MAX_AGE_SECONDS = 3600.0
 # A server may have a call made again with its state alone: that it does at once, and not for ever.
 _STATE_ONLY_LEGS = 10
