@@ -35,8 +35,8 @@ async def _unchecked(
     request = mcp_types.ListToolsRequest(params=params)
     data = request.model_dump(by_alias=True, mode="json", exclude_none=True)
     options: CallOptions = {"timeout": seconds}
-    session._stamp(data, options)
-    return await session._dispatcher.send_raw_request(data["method"], data.get("params"), options)
+    session._stamp(data, options)  # noqa: SLF001 - see above
+    return await session._dispatcher.send_raw_request(data["method"], data.get("params"), options)  # noqa: SLF001
 
 
 def _judged(raw: dict[str, Any]) -> tuple[list[Entry], str | None]:

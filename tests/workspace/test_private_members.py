@@ -1,0 +1,85 @@
+"""Our classes use no private members that they inherit from libraries, but for these.
+
+Private members of other objects are refused by the linter (SLF001).
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.requirement("LAYOUT")
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {
+    # A message by the short path takes half of nats-py's CPU time: docs/decisions/bus.md, 94.
+    "bus.client.DirectClient": {
+        "_flush_queue",
+        "_pending",
+        "_pending_data_size",
+        "_process_msg",
+        "_sid",
+        "_subs",
+    },
+    # What nats-py reads of each subscription when it connects again.
+    "bus.client.DirectSubscription": {
+        "_id",
+        "_max_msgs",
+        "_message_iterator",
+        "_pending_next_msgs_calls",
+        "_queue",
+        "_received",
+        "_subject",
+        "_wait_for_msgs_task",
+    },
+    # Strict reading of HTTP: uvicorn has no public seam before its parser.
+    "gateway.http.protocol.StrictProtocol": {"_start_asgi_task", "_unset_keepalive_if_required"},
+}
+_OF_PYTHON = {"_abc_impl", "_is_protocol"}
+
+
+def _modules() -> Iterator[str]:
+    for source in ROOT.glob("*/*/src"):
+        for path in source.rglob("*.py"):
+            if path.stem != "__main__":
+                yield ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = sorted(_modules())
+_NOT_LIBRARIES = {name.partition(".")[0] for name in MODULES} | sys.stdlib_module_names
+
+
+def _private(source: str) -> set[str]:
+    return set(re.findall(r"self\.(_[a-z]\w*)", source))
+
+
+def _is_of_a_library(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] not in _NOT_LIBRARIES
+
+
+def _used_of_libraries(cls: type) -> set[str]:
+    theirs: set[str] = set()
+    for base in filter(_is_of_a_library, cls.__mro__):
+        theirs |= set(vars(base))
+        try:
+            theirs |= _private(inspect.getsource(base))
+        except (OSError, TypeError):
+            continue  # compiled
+    ours = _private(inspect.getsource(cls)) | set(vars(cls))
+    return {name for name in ours & theirs if re.match(r"_[a-z]", name)} - _OF_PYTHON
+
+
+def _classes(module: str) -> Iterator[type]:
+    for cls in vars(importlib.import_module(module)).values():
+        if inspect.isclass(cls) and cls.__module__ == module and not hasattr(cls, "__struct_fields__"):
+            yield cls
+
+
+def test_classes_use_no_private_members_of_the_libraries_that_they_inherit_from() -> None:
+    classes = [cls for name in MODULES for cls in _classes(name)]
+    used = {f"{cls.__module__}.{cls.__qualname__}": _used_of_libraries(cls) for cls in classes}
+    assert {name: members for name, members in used.items() if members} == ALLOWED
