@@ -91,3 +91,15 @@ def test_a_member_declares_what_it_imports(member: Path) -> None:
     used = {_distribution(name) for name in foreign}
     assert used - declared - extras == set(), "imported, not declared"
     assert declared - used - NOT_IMPORTED.keys() == set(), "declared, not imported"
+
+
+def test_a_release_is_one_version_of_all_members() -> None:
+    """Else `pip install agentchat==X` would take the newest of its libraries."""
+    versions = {table["project"]["version"] for table in MEMBERS.values()}
+    named = {
+        str(requirement.specifier)
+        for table in MEMBERS.values()
+        for requirement in map(Requirement, table["project"]["dependencies"])
+        if requirement.name in OURS.values()
+    }
+    assert {f"=={version}" for version in versions} == named
