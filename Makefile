@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NAMES := agentchat $(foreach m,$(MEMBERS),agentchat-$(notdir $(m)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist lock clean
+.PHONY: help setup run test test-strict check format docs site simulate fuzz chaos recovery redelivered step-matrix soak drain hostile bench bench-quick bench-counts bench-growth bench-protocols bench-neighbours dist tree lock clean
 
 help: ## list every target
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,7 +106,10 @@ dist: $(READY) ## build the wheels in dist/ (DIST=), for `pip install --find-lin
 	@for member in $(MEMBERS); do \
 	  $(BIN)/uv build -q --wheel --no-build-isolation --python $(BIN)/python -o $(DIST) $$member || exit 1; done
 
-lock: $(READY) ## resolve requirements.lock anew from the members' pyproject.toml files
+tree: ## count lines, short files and repeated file names
+	@python3 deploy/measure_tree.py
+
+lock: $(READY) ## resolve requirements.lock again from the members' pyproject.toml files
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	  --no-emit-index-url --no-emit-find-links $(NAMES:%=--no-emit-package %) \
 	  pyproject.toml --group dev $(MEMBERS:%=%/pyproject.toml) -o requirements.lock
