@@ -15,16 +15,16 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import usage
+from bench import process_usage
+from bench.bench_processes import ROOT, Started, lean_upstream
+from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import costs
-from bench.counting.stack import counted_stack
+from bench.measured_systems import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
 from bench.measuring import Measuring
-from bench.processes import ROOT, Started, lean_upstream
 from bench.protocol_requests import PROTOCOLS
 from bench.report import Machine, Report, markdown, tables
 from bench.scenarios import AIOHTTP, ALL, BY_PROTOCOL, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
-from bench.show import show
-from bench.subjects import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
+from bench.show_tables import show
 from ops.errors import StackError
 from runtime.web import raise_open_files
 
@@ -75,7 +75,9 @@ async def _fill(report: Report, scenarios: tuple[Scenario, ...]) -> None:
         step("starting the subjects")
         async with lean_upstream() as upstream, _subjects(upstream, scenarios) as subjects:
             await asyncio.sleep(_REST_SECONDS)
-            report.idle = {name: usage.memory(each.pids) for name, each in subjects.items() if name in ALL}
+            report.idle = {
+                name: process_usage.memory(each.pids) for name, each in subjects.items() if name in ALL
+            }
             await _measure(report, Measuring(upstream.pid), subjects, scenarios, step)
 
 

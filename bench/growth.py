@@ -17,15 +17,15 @@ import httpx
 import psycopg
 from rich.console import Console
 
-from bench import histories, usage
+from bench import histories, process_usage
+from bench.bench_processes import ROOT, Started, lean_upstream
 from bench.load import run
+from bench.measured_systems import Service, service
 from bench.measuring import Measuring, paced
-from bench.processes import ROOT, Started, lean_upstream
 from bench.report import CPU_CHATS, Table, markdown
 from bench.scenarios import SERVICE, SHORT, TOOL, Chats, Streams
 from bench.settling import last_position
-from bench.show import show
-from bench.subjects import Service, service
+from bench.show_tables import show
 from ops import demo
 from ops.settings import Counts
 from runtime.web import raise_open_files
@@ -130,7 +130,7 @@ async def _row(subject: Service, measuring: Measuring) -> tuple[str, ...]:
     await measuring.measure(_BUSY, subject, 0)  # fills the caches
     alone = await measuring.measure(_ALONE, subject, 1)
     busy = await measuring.measure(_BUSY, subject, 1)
-    memory = sum(size for name, size in usage.memory(subject.pids).items() if name != "postgres")
+    memory = sum(size for name, size in process_usage.memory(subject.pids).items() if name != "postgres")
     page = await _page_seconds(subject)
     first, cpu = alone.figures["first p50 ms"], busy.figures[CPU_CHATS]
     return f"{first:.1f}", f"{cpu:.2f}", f"{page * 1e3:.1f}", f"{memory:.0f}"
@@ -161,15 +161,15 @@ async def _streams(rows: Rows, upstream: Started, given: argparse.Namespace) -> 
         for count in (each for each in _STREAMS if each <= given.streams):
             wanted = _waiting(count)
             await subject.settle()
-            idle, before = usage.memory(subject.pids), usage.cpu_seconds(subject.pids)
+            idle, before = process_usage.memory(subject.pids), process_usage.cpu_seconds(subject.pids)
             began = time.monotonic()
             load = paced(subject.load(wanted.model, count, count), wanted)
             loading = asyncio.create_task(run(load, processes=2))
             await asyncio.sleep((wanted.ramp + wanted.seconds) / 2)
-            held = usage.memory(subject.pids)
+            held = process_usage.memory(subject.pids)
             failed = sum((await loading).failures.values())
             seconds = time.monotonic() - began
-            cpu = usage.since(before, usage.cpu_seconds(subject.pids))
+            cpu = process_usage.since(before, process_usage.cpu_seconds(subject.pids))
             for name in sorted(held, key=lambda name: -held[name]):
                 more = (held[name] - idle.get(name, 0.0)) * 1024 / count
                 cells = (f"{held[name]:.0f}", f"{more:.0f}", f"{cpu[name] / seconds * 100:.1f}")
@@ -189,7 +189,7 @@ async def _shapes(rows: Rows, upstream: Started, _given: argparse.Namespace) -> 
             measuring = Measuring(upstream.pid)
             await measuring.measure(_WARM_UP, subject, 0)
             found = [(await measuring.measure(each, subject, 1)).figures for each in (_CROWDED, _TOOLS)]
-            memory = sum(usage.memory(subject.pids).values())
+            memory = sum(process_usage.memory(subject.pids).values())
         rows.add(
             "Throughput by processes, 64 at once",
             columns,
@@ -211,9 +211,12 @@ async def _projector_alone(rows: Rows, subject: Service) -> None:
         loaded = await run(subject.load(_BEHIND.model, _BEHIND.chats, _BEHIND.at_once))
     finally:
         os.kill(projector, signal.SIGCONT)
-    began, before = time.monotonic(), usage.cpu_seconds(subject.pids)
+    began, before = time.monotonic(), process_usage.cpu_seconds(subject.pids)
     await subject.settle()
-    seconds, cpu = time.monotonic() - began, usage.since(before, usage.cpu_seconds(subject.pids))
+    seconds, cpu = (
+        time.monotonic() - began,
+        process_usage.since(before, process_usage.cpu_seconds(subject.pids)),
+    )
     chats, stored = len(loaded.firsts), await last_position(subject.environment.database_url) - events
     rows.add(
         "The projector, catching up alone",

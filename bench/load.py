@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import uvloop
 
+from bench.bench_processes import ROOT
 from bench.client import DONE, Connection, Reply, request
-from bench.processes import ROOT
 from bench.statistics import share
 from runtime.web import raise_open_files
 

@@ -18,14 +18,14 @@ from rich.console import Console
 
 from bench import histories
 from bench.attacks import ATTACKS, FAST, Attacked
+from bench.bench_processes import ROOT, Started, lean_upstream
 from bench.client import Connection, request
-from bench.processes import ROOT, Started, lean_upstream
+from bench.measured_systems import Service, service
 from bench.report import Table
 from bench.scenarios import SHORT
 from bench.settling import settled
-from bench.show import show
+from bench.show_tables import show
 from bench.statistics import share
-from bench.subjects import Service, service
 from contracts import events
 from contracts.ids import new_id
 from contracts.values import Usage

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from administration import Admin, plans
-from administration.values import NewPlan, PlanChanges
+from administration import Admin, admin_plans
+from administration.admin_values import NewPlan, PlanChanges
 from contracts.admin_errors import Conflict
 from directory.plans import Plan
 from directory.secrets import Sealer
@@ -20,6 +20,6 @@ async def put_plan(pool: Pool, plan: Plan) -> None:
     """Have there be this plan, whatever its numbers were."""
     numbers = msgspec.structs.asdict(plan)
     try:
-        await plans.create(administrator(pool), NewPlan(**numbers))
+        await admin_plans.create(administrator(pool), NewPlan(**numbers))
     except Conflict:
-        await plans.change(administrator(pool), numbers.pop("name"), PlanChanges(**numbers))
+        await admin_plans.change(administrator(pool), numbers.pop("name"), PlanChanges(**numbers))

@@ -15,18 +15,18 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bus.users import PROVISIONER
-from ops import environment, record, secrets
+from ops import environment, folder_secrets, record
 from ops.environment import Environment
 from ops.errors import NotRunningError, StartError
 from ops.folder import RunFolder
+from ops.folder_secrets import Secrets
 from ops.ports import Ports
 from ops.probes import NOT_READY
 from ops.process import wrapped
-from ops.report import Report, tail
-from ops.secrets import Secrets
 from ops.servers import nats
 from ops.settings import Counts
 from ops.stack import Servers, describe_servers
+from ops.stack_report import Report, tail
 from ops.supervisor import Supervisor
 
 _START_SECONDS = 120.0
@@ -87,7 +87,7 @@ class RunningStack:
     @property
     def provisioner_url(self) -> str:
         """NATS for the one who may change streams and consumers."""
-        kept = secrets.keep(self.folder.secrets)
+        kept = folder_secrets.keep(self.folder.secrets)
         port = urlsplit(self.environment.nats_url).port or 0
         return nats.url(port, kept.servers_key, PROVISIONER)
 

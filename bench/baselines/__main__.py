@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
 
-from bench.baselines.providers import Messages, Stream, with_aiohttp, with_sdk
-from bench.baselines.store import Store
+from bench.baselines.baseline_store import Store
+from bench.baselines.provider_calls import Messages, Stream, with_aiohttp, with_sdk
 
 _FORMS = {"sdk": with_sdk, "aiohttp": with_aiohttp}
 _encode = msgspec.json.Encoder().encode

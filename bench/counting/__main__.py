@@ -5,10 +5,10 @@ import sys
 
 from rich.console import Console
 
+from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
-from bench.counting.stack import counted_stack
 from bench.report import counts_table
-from bench.show import show
+from bench.show_tables import show
 from ops.errors import StackError
 
 

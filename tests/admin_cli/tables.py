@@ -16,13 +16,13 @@ from unittest.mock import patch
 
 import msgspec
 
-from administration import values
-from administration.usage import MonthUsage
-from administration.usage import VerifiedUsage as VerifiedUsage
+from administration import admin_values
+from administration.admin_usage import MonthUsage
+from administration.admin_usage import VerifiedUsage as VerifiedUsage
 from contracts import http
 from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
 from contracts.values import Decider, Source
-from conversations.projections.usage import UsageLine
+from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
 from directory.agents import AgentSettings
@@ -30,9 +30,9 @@ from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
-from ops.admin import usage
-from ops.admin.answers import show_answer, show_lines
-from ops.replay import read_models, what_if_show
+from ops.admin import usage_command
+from ops.admin.printed_answers import show_answer, show_lines
+from ops.replay import rebuild_command, what_if_show
 from ops.replay.what_if_compare import Compared, Figures
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -52,12 +52,12 @@ _ACCOUNT, _AGENT_ID, _TRACE = _id(1), _id(2), "5b60e6dd03d707a16841739c7dbe0a72"
 _NAME, _MODEL = "Alder & Finch, the shop's assistant for orders and returns", "claude-sonnet-4-5-20250929"
 _SETTINGS = msgspec.structs.asdict(AgentSettings(name=_NAME, model=_MODEL))
 _IDENTITY = {"id": _AGENT_ID, "account_id": _ACCOUNT, "version": 13, "disabled": False}
-_AGENT = values.Agent(
-    **_SETTINGS | _IDENTITY | {"provider_key": values.SecretHint(set=True, last4="abcd")},
+_AGENT = admin_values.Agent(
+    **_SETTINGS | _IDENTITY | {"provider_key": admin_values.SecretHint(set=True, last4="abcd")},
     created_at=_AT,
     changed_at=_AT,
 )
-_SERVER = values.ShownServer(
+_SERVER = admin_values.ShownServer(
     name="shop",
     url="https://tools.alder-finch.example/a/rather/long/path/to/api/mcp",
     header_names=("Authorization",),
@@ -110,7 +110,7 @@ _CHECK = AgentCheck(
     ),
     provider=ProviderCheck(ok=True, code="ok", ms=345),
 )
-_AUDIT = values.AuditRow(
+_AUDIT = admin_values.AuditRow(
     id=1,
     at=_AT,
     actor="ada@laptop",
@@ -155,13 +155,13 @@ def _what_if(*, priced: bool) -> None:
 
 TABLES: dict[str, Callable[[], object]] = {
     "accounts": _listed(
-        values.Account,
-        values.Account(id=_ACCOUNT, name=_LONG, plan="Enterprise", disabled=False, created_at=_AT),
+        admin_values.Account,
+        admin_values.Account(id=_ACCOUNT, name=_LONG, plan="Enterprise", disabled=False, created_at=_AT),
     ),
     "plans": _listed(Plan, _plan("Pro", 50_000_000), _plan("load", None)),
     "keys": _listed(
-        values.Key,
-        values.Key(
+        admin_values.Key,
+        admin_values.Key(
             id=_id(6),
             account_id=_ACCOUNT,
             name="web shop, production",
@@ -173,16 +173,16 @@ TABLES: dict[str, Callable[[], object]] = {
             revoked_at=None,
         ),
     ),
-    "agents": _listed(values.Agent, _AGENT),
+    "agents": _listed(admin_values.Agent, _AGENT),
     "agent-versions": _listed(
-        values.AgentVersion,
-        values.AgentVersion(version=13, current=True, created_at=_AT, name=_NAME, model=_MODEL),
+        admin_values.AgentVersion,
+        admin_values.AgentVersion(version=13, current=True, created_at=_AT, name=_NAME, model=_MODEL),
     ),
-    "mcp-servers": _listed(values.ShownServer, _SERVER),
+    "mcp-servers": _listed(admin_values.ShownServer, _SERVER),
     "agent-check": lambda: show_answer(AgentCheck, _CHECK, json_too=False),
     "knowledge-bases": _listed(
-        values.KnowledgeBase,
-        values.KnowledgeBase(
+        admin_values.KnowledgeBase,
+        admin_values.KnowledgeBase(
             id=_id(7),
             account_id=_ACCOUNT,
             name="The shop's policies",
@@ -194,8 +194,8 @@ TABLES: dict[str, Callable[[], object]] = {
         ),
     ),
     "documents": _listed(
-        values.Document,
-        values.Document(
+        admin_values.Document,
+        admin_values.Document(
             id=_id(8),
             knowledge_base_id=_id(7),
             name="policies/returns-and-exchanges.md",
@@ -234,7 +234,7 @@ TABLES: dict[str, Callable[[], object]] = {
             metadata={"customer": "C-77"},
         ),
     ),
-    "audit": _listed(values.AuditRow, _AUDIT),
+    "audit": _listed(admin_values.AuditRow, _AUDIT),
     "usage": _listed(
         MonthUsage,
         MonthUsage(
@@ -251,7 +251,7 @@ TABLES: dict[str, Callable[[], object]] = {
         ),
     ),
     "usage-of-account": lambda: show_lines([_LINE]),
-    "usage-verified": lambda: usage.show_verified(
+    "usage-verified": lambda: usage_command.show_verified(
         [
             VerifiedUsage(
                 account_id=_ACCOUNT,
@@ -265,7 +265,7 @@ TABLES: dict[str, Callable[[], object]] = {
             )
         ]
     ),
-    "read-models": lambda: read_models.show_verified(
+    "read-models": lambda: rebuild_command.show_verified(
         [
             VerifiedReadModel(
                 name="conversations",

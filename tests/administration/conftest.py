@@ -2,8 +2,8 @@
 
 import pytest
 
-from administration import Admin, accounts
-from administration.values import Account, NewAccount
+from administration import Admin, admin_accounts
+from administration.admin_values import Account, NewAccount
 from directory.secrets import Sealer
 from runtime.postgres import Pool
 
@@ -17,4 +17,4 @@ def admin(pool: Pool) -> Admin:
 
 @pytest.fixture
 async def account(admin: Admin) -> Account:
-    return await accounts.create(admin, NewAccount(name="Acme", plan="Pro"))
+    return await admin_accounts.create(admin, NewAccount(name="Acme", plan="Pro"))

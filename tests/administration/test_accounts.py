@@ -2,8 +2,8 @@
 
 import pytest
 
-from administration import Admin, accounts, audit, conversations, keys, plans
-from administration.values import (
+from administration import Admin, admin_accounts, admin_audit, admin_conversations, admin_keys, admin_plans
+from administration.admin_values import (
     Account,
     AccountChanges,
     KeyChanges,
@@ -17,7 +17,7 @@ from contracts.admin_errors import Conflict, Invalid, NotFound, Unavailable
 from contracts.ids import new_id
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
-from conversations.projections import conversations as threads
+from conversations.projections import conversations_table as threads
 from conversations.projections.follower import Follower
 from runtime.postgres import Pool
 
@@ -27,11 +27,11 @@ pytestmark = pytest.mark.requirement("ADMIN-API")
 @pytest.mark.requirement("ADMIN-AUDIT")
 async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, account: Account) -> None:
     changes = AccountChanges(name="Acme 2", plan="Starter")
-    await accounts.change(admin, account.id, changes)
-    await accounts.change(admin, account.id, changes)  # changes nothing
-    await accounts.change(admin, account.id, AccountChanges(disabled=True))
-    await accounts.change(admin, account.id, AccountChanges(disabled=True))
-    rows = (await audit.page(admin, subject=account.id)).items[::-1]
+    await admin_accounts.change(admin, account.id, changes)
+    await admin_accounts.change(admin, account.id, changes)  # changes nothing
+    await admin_accounts.change(admin, account.id, AccountChanges(disabled=True))
+    await admin_accounts.change(admin, account.id, AccountChanges(disabled=True))
+    rows = (await admin_audit.page(admin, subject=account.id)).items[::-1]
     assert [(row.action, row.actor) for row in rows] == [
         ("create", "ada@cli"),
         ("change", "ada@cli"),
@@ -40,21 +40,21 @@ async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, accou
     assert rows[1].before["plan"] == "Pro"
     assert rows[1].after["plan"] == "Starter"
     assert rows[1].at.utcoffset() is not None
-    issued = await keys.create(admin, account.id, NewKey(name="one"))
-    rotated = await keys.rotate(admin, issued.id)
-    await keys.change(admin, issued.id, KeyChanges(name="two"))
-    await keys.revoke(admin, issued.id)
-    await keys.revoke(admin, issued.id)
-    told = (await audit.page(admin, subject=issued.id)).items
+    issued = await admin_keys.create(admin, account.id, NewKey(name="one"))
+    rotated = await admin_keys.rotate(admin, issued.id)
+    await admin_keys.change(admin, issued.id, KeyChanges(name="two"))
+    await admin_keys.revoke(admin, issued.id)
+    await admin_keys.revoke(admin, issued.id)
+    told = (await admin_audit.page(admin, subject=issued.id)).items
     assert [row.action for row in told] == ["revoke", "change", "rotate", "create"]
     for secret in (issued.key, rotated.key):
         assert secret not in str(told)
         assert secret not in repr((issued, rotated))
-    await plans.create(admin, NewPlan(name="Once", concurrent_runs=1))
-    await plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
-    await plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
-    await plans.delete(admin, "Once")
-    told = (await audit.page(admin, kind="plan", subject="Once")).items
+    await admin_plans.create(admin, NewPlan(name="Once", concurrent_runs=1))
+    await admin_plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
+    await admin_plans.change(admin, "Once", PlanChanges(concurrent_runs=None))
+    await admin_plans.delete(admin, "Once")
+    told = (await admin_audit.page(admin, kind="plan", subject="Once")).items
     assert [(row.action, row.before, row.after)[:1] for row in told] == [
         ("delete",),
         ("change",),
@@ -66,30 +66,30 @@ async def test_every_change_leaves_one_row_and_none_a_secret(admin: Admin, accou
 
 async def test_structs_that_a_program_made_are_checked_too(admin: Admin, account: Account) -> None:
     with pytest.raises(Invalid, match=r"^name: must be text of length >= 1"):
-        await accounts.create(admin, NewAccount(name=""))
+        await admin_accounts.create(admin, NewAccount(name=""))
     with pytest.raises(Invalid, match=r"^concurrent_runs: "):
-        await plans.create(admin, NewPlan(name="Odd", concurrent_runs=-1))
+        await admin_plans.create(admin, NewPlan(name="Odd", concurrent_runs=-1))
     with pytest.raises(Invalid, match="there is no such plan; there are Enterprise, Pro, Starter, Unlimited"):
-        await accounts.change(admin, account.id, AccountChanges(plan="Gold"))
+        await admin_accounts.change(admin, account.id, AccountChanges(plan="Gold"))
     for limit in (0, 101):
         with pytest.raises(Invalid, match="limit"):
-            await accounts.page(admin, limit=limit)
+            await admin_accounts.page(admin, limit=limit)
 
 
 async def test_an_id_of_ones_own_makes_a_set_up_repeatable(admin: Admin) -> None:
     own = new_id()
-    made = await accounts.create(admin, NewAccount(name="Mine", id=own.upper()))
+    made = await admin_accounts.create(admin, NewAccount(name="Mine", id=own.upper()))
     assert made.id == own
     with pytest.raises(Conflict, match="exists already"):
-        await accounts.create(admin, NewAccount(name="Mine", id=own))
+        await admin_accounts.create(admin, NewAccount(name="Mine", id=own))
 
 
 async def test_pages_of_accounts_hold_each_one_once(admin: Admin) -> None:
-    made = {(await accounts.create(admin, NewAccount(name=f"N{n}"))).id for n in range(5)}
+    made = {(await admin_accounts.create(admin, NewAccount(name=f"N{n}"))).id for n in range(5)}
     seen: list[str] = []
     after = None
     while True:
-        page = await accounts.page(admin, after=after, limit=3)
+        page = await admin_accounts.page(admin, after=after, limit=3)
         seen += [each.id for each in page.items]
         after = page.after
         if after is None:
@@ -100,18 +100,18 @@ async def test_pages_of_accounts_hold_each_one_once(admin: Admin) -> None:
 
 @pytest.mark.requirement("ADMIN-DISABLE", "ADMIN-AUDIT")
 async def test_a_key_is_disabled_and_enabled_until_it_is_revoked(admin: Admin, account: Account) -> None:
-    issued = await keys.create(admin, account.id, NewKey(name="one"))
-    changed = await keys.change(admin, issued.id, KeyChanges(name="two", disabled=True))
+    issued = await admin_keys.create(admin, account.id, NewKey(name="one"))
+    changed = await admin_keys.change(admin, issued.id, KeyChanges(name="two", disabled=True))
     assert changed.name == "two"
     assert changed.disabled is True
-    await keys.change(admin, issued.id, KeyChanges(disabled=True))  # changes nothing
-    assert (await keys.page(admin, account.id)).items == (changed,)
-    assert not (await keys.change(admin, issued.id, KeyChanges(disabled=False))).disabled
-    await keys.revoke(admin, issued.id)
+    await admin_keys.change(admin, issued.id, KeyChanges(disabled=True))  # changes nothing
+    assert (await admin_keys.page(admin, account.id)).items == (changed,)
+    assert not (await admin_keys.change(admin, issued.id, KeyChanges(disabled=False))).disabled
+    await admin_keys.revoke(admin, issued.id)
     with pytest.raises(Conflict, match="the key is revoked"):
-        await keys.change(admin, issued.id, KeyChanges(name="three", disabled=False))
-    assert (await keys.get(admin, issued.id)).name == "two"
-    rows = (await audit.page(admin, subject=issued.id)).items[::-1]
+        await admin_keys.change(admin, issued.id, KeyChanges(name="three", disabled=False))
+    assert (await admin_keys.get(admin, issued.id)).name == "two"
+    rows = (await admin_audit.page(admin, subject=issued.id)).items[::-1]
     assert [row.action for row in rows] == ["create", "change", "disable", "enable", "revoke"]
     assert rows[2].before == {"disabled": False}
     assert rows[2].after == {"disabled": True}
@@ -127,13 +127,13 @@ async def test_conversations_are_not_left_behind(
         await opened.append(await opened.load(thread), [started])
     await Follower(pool, Log(pool), [threads.PROJECTION]).step()
     with pytest.raises(Conflict, match="still has 1 conversation"):
-        await accounts.delete(admin, account.id)
+        await admin_accounts.delete(admin, account.id)
     with pytest.raises(Unavailable, match="bus"):
-        await accounts.delete(admin, account.id, force=True)
-    assert (await accounts.get(admin, account.id)).disabled  # begun, and a repeat goes on
-    assert (await conversations.delete(admin, thread.upper(), dry_run=True)).id == thread
+        await admin_accounts.delete(admin, account.id, force=True)
+    assert (await admin_accounts.get(admin, account.id)).disabled  # begun, and a repeat goes on
+    assert (await admin_conversations.delete(admin, thread.upper(), dry_run=True)).id == thread
     with pytest.raises(Unavailable, match="bus"):
-        await conversations.delete(admin, thread)
+        await admin_conversations.delete(admin, thread)
     for unknown in (new_id(), "x"):
         with pytest.raises(NotFound, match="no such conversation"):
-            await conversations.delete(admin, unknown)
+            await admin_conversations.delete(admin, unknown)

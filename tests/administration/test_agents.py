@@ -7,8 +7,15 @@ import httpx2
 import msgspec
 import pytest
 
-from administration import Admin, accounts, agents, audit, knowledge, mcp_servers
-from administration.values import (
+from administration import (
+    Admin,
+    admin_accounts,
+    admin_agents,
+    admin_audit,
+    admin_knowledge,
+    admin_mcp_servers,
+)
+from administration.admin_values import (
     Account,
     NewAccount,
     NewAgent,
@@ -23,8 +30,8 @@ from contracts.messages import CheckTools
 from contracts.values import Usage
 from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
-from conversations.projections import conversations as threads
-from conversations.projections import open_runs, runs
+from conversations.projections import conversations_table as threads
+from conversations.projections import open_runs_table, runs_table
 from conversations.projections.follower import Follower
 from directory.agent_draft import AgentChanges
 from directory.agents import McpServer, Retrieval, load_agent, provider_key
@@ -33,9 +40,9 @@ from net_guard import Guard, Resolver
 from runtime.postgres import Pool
 from tests.administration.conftest import SEALER
 from tests.tool_runner.scripted import Call, serving
-from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
-from tool_runner.tools.checking import Checking
+from tool_runner.tools.server_check import Checking
 
 pytestmark = pytest.mark.requirement("AGENT-VERSIONS")
 
@@ -45,7 +52,7 @@ SHOP = McpServer(name="shop", url="https://shop.example/mcp", headers=HEADERS)
 
 async def make(admin: Admin, account: Account, **more: object) -> str:
     given = {"name": "Shop", "model": "m", "provider_key": "canary-provider-key", "mcp_servers": (SHOP,)}
-    made = await agents.create(admin, NewAgent(account_id=account.id, **given | more))  # type: ignore[arg-type]
+    made = await admin_agents.create(admin, NewAgent(account_id=account.id, **given | more))  # type: ignore[arg-type]
     return str(made.id)
 
 
@@ -53,14 +60,15 @@ async def test_changes_at_the_same_time_are_versions_one_after_the_other(
     admin: Admin, account: Account
 ) -> None:
     agent = await make(admin, account)
-    renamed = [agents.change(admin, agent, AgentChanges(name=f"Shop {n}")) for n in range(6)]
+    renamed = [admin_agents.change(admin, agent, AgentChanges(name=f"Shop {n}")) for n in range(6)]
     added = [
-        mcp_servers.add(admin, agent, McpServer(name=f"s{n}", url="https://s.example")) for n in range(6)
+        admin_mcp_servers.add(admin, agent, McpServer(name=f"s{n}", url="https://s.example"))
+        for n in range(6)
     ]
     await asyncio.gather(*renamed, *added)
-    versions = (await agents.versions(admin, agent)).items
+    versions = (await admin_agents.versions(admin, agent)).items
     assert [each.version for each in versions] == list(range(13, 0, -1))
-    names = {server.name for server in await mcp_servers.all(admin, agent)}
+    names = {server.name for server in await admin_mcp_servers.all(admin, agent)}
     assert names == {"shop", *(f"s{n}" for n in range(6))}
 
 
@@ -69,40 +77,40 @@ async def test_a_restored_version_answers_with_its_own_secrets(
 ) -> None:
     agent = await make(admin, account)
     changes = AgentChanges(provider_key="canary-second-key", mcp_servers=(), system_prompt="Other.")
-    await agents.change(admin, agent, changes)
-    restored = await agents.restore(admin, agent, 1)
+    await admin_agents.change(admin, agent, changes)
+    restored = await admin_agents.restore(admin, agent, 1)
     assert restored.version == 3
     assert await provider_key(pool, SEALER, account.id, agent, 3) == "canary-provider-key"
     config = await load_agent(pool, account.id, agent, sealer=SEALER)
     assert config is not None
     assert config.mcp_servers == (SHOP,)
     with pytest.raises(NotFound, match="no such version: 9"):
-        await agents.restore(admin, agent, 9)
+        await admin_agents.restore(admin, agent, 9)
 
 
 async def test_a_version_that_looked_where_nothing_is_any_more_is_not_restored(
     admin: Admin, account: Account
 ) -> None:
-    base = await knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
+    base = await admin_knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
     agent = await make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id))
-    told = await knowledge.delete(admin, base.id, dry_run=True)
+    told = await admin_knowledge.delete(admin, base.id, dry_run=True)
     assert told.needs_force is True
     assert told.goes == ()
     assert [(use.kind, use.names) for use in told.used_by] == [("agents", ("Shop",))]
-    await knowledge.delete(admin, base.id, force=True)
-    assert (await agents.get(admin, agent)).retrieval is None
+    await admin_knowledge.delete(admin, base.id, force=True)
+    assert (await admin_agents.get(admin, agent)).retrieval is None
     with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
-        await agents.restore(admin, agent, 1)
+        await admin_agents.restore(admin, agent, 1)
 
 
 @pytest.mark.requirement("ADMIN-AUDIT")
 async def test_what_is_shown_and_logged_holds_no_secret(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
-    await mcp_servers.change(admin, agent, "shop", ServerChanges(headers={"X-Key": "canary-two"}))
-    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
-    await agents.change(admin, agent, AgentChanges(provider_key="canary-three-is-long"))
-    shown = [await agents.get(admin, agent, version) for version in (1, 2, 3, 4)]
-    rows = (await audit.page(admin, subject=agent)).items
+    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(headers={"X-Key": "canary-two"}))
+    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    await admin_agents.change(admin, agent, AgentChanges(provider_key="canary-three-is-long"))
+    shown = [await admin_agents.get(admin, agent, version) for version in (1, 2, 3, 4)]
+    rows = (await admin_audit.page(admin, subject=agent)).items
     assert "canary" not in str((shown, rows))
     assert "canary" not in msgspec.json.encode((shown, rows)).decode()
     assert shown[3].provider_key.last4 == "long"
@@ -135,8 +143,8 @@ async def test_a_server_that_a_url_is_changed_to_does_not_get_the_headers_of_the
         assert await works(1)
         assert {call.headers["authorization"] for call in first.seen} == {HEADERS["Authorization"]}
         with pytest.raises(Invalid, match=r"^headers: must be given again"):
-            await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url))
-        await mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url, headers={}))
+            await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url))
+        await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=second.url, headers={}))
         assert await works(2)
         assert second.seen
         assert not [call for call in second.seen if "authorization" in call.headers]
@@ -148,11 +156,11 @@ async def _unasked(_call: Call) -> None:
 
 async def test_a_disabled_server_is_offered_to_no_model(admin: Admin, account: Account, pool: Pool) -> None:
     agent = await make(admin, account)
-    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
+    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=True))
     offered = AgentServers(pool, SEALER)
     assert [server.name for server in await offered.servers(account.id, agent, 1)] == ["shop"]
     assert await offered.servers(account.id, agent, 2) == ()
-    await mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=False))
+    await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(disabled=False))
     assert await offered.servers(account.id, agent, 3) == (SHOP,)
 
 
@@ -162,7 +170,7 @@ async def test_an_agent_made_again_under_its_id_has_no_servers_of_the_one_before
     offered = AgentServers(pool, SEALER)
     agent = await make(admin, account)
     assert await offered.servers(account.id, agent, 1) == (SHOP,)
-    await agents.delete(admin, agent)
+    await admin_agents.delete(admin, agent)
     await make(admin, account, id=agent, mcp_servers=())
     assert await offered.servers(account.id, agent, 1) == ()
 
@@ -172,37 +180,37 @@ async def test_under_another_secret_key_headers_are_not_lost_unseen(
 ) -> None:
     agent = await make(admin, account)
     other = Admin(pool=pool, sealer=Sealer(b"o" * 32), actor="ada@cli")
-    shown = await agents.get(other, agent)
+    shown = await admin_agents.get(other, agent)
     assert shown.provider_key.set is True
     assert shown.provider_key.last4 is None
     assert shown.mcp_servers[0].header_names is None
     with pytest.raises(Conflict, match="another secret key"):
-        await mcp_servers.add(other, agent, McpServer(name="more", url="https://m.example"))
-    await agents.change(other, agent, AgentChanges(name="Renamed"))
-    assert (await agents.get(admin, agent)).mcp_servers[0].header_names == ("Authorization",)
-    await agents.change(other, agent, AgentChanges(mcp_servers=(SHOP,)))
-    assert (await agents.get(other, agent)).mcp_servers[0].header_names == ("Authorization",)
+        await admin_mcp_servers.add(other, agent, McpServer(name="more", url="https://m.example"))
+    await admin_agents.change(other, agent, AgentChanges(name="Renamed"))
+    assert (await admin_agents.get(admin, agent)).mcp_servers[0].header_names == ("Authorization",)
+    await admin_agents.change(other, agent, AgentChanges(mcp_servers=(SHOP,)))
+    assert (await admin_agents.get(other, agent)).mcp_servers[0].header_names == ("Authorization",)
 
 
 async def test_an_agent_takes_only_a_knowledge_base_of_its_account(admin: Admin, account: Account) -> None:
-    stranger = await accounts.create(admin, NewAccount(name="Other"))
-    base = await knowledge.create(admin, NewKnowledgeBase(account_id=stranger.id, name="Theirs"))
+    stranger = await admin_accounts.create(admin, NewAccount(name="Other"))
+    base = await admin_knowledge.create(admin, NewKnowledgeBase(account_id=stranger.id, name="Theirs"))
     looks = Retrieval(knowledge_base_id=base.id)
     with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
         await make(admin, account, retrieval=looks)
     agent = await make(admin, account)
     with pytest.raises(Invalid, match=r"^retrieval\.knowledge_base_id: "):
-        await agents.change(admin, agent, AgentChanges(retrieval=looks))
-    assert (await agents.get(admin, agent)).version == 1
+        await admin_agents.change(admin, agent, AgentChanges(retrieval=looks))
+    assert (await admin_agents.get(admin, agent)).version == 1
 
 
 @pytest.mark.requirement("ADMIN-ORPHANS")
 async def test_a_knowledge_base_never_goes_while_an_agent_comes_to_it(admin: Admin, account: Account) -> None:
     for _ in range(8):
-        base = await knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
+        base = await admin_knowledge.create(admin, NewKnowledgeBase(account_id=account.id, name="Policies"))
         made, gone = await asyncio.gather(
             make(admin, account, retrieval=Retrieval(knowledge_base_id=base.id)),
-            knowledge.delete(admin, base.id),
+            admin_knowledge.delete(admin, base.id),
             return_exceptions=True,
         )
         outcomes = (isinstance(made, Invalid), isinstance(gone, Conflict))
@@ -226,9 +234,9 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
             ended = events.RunCancelled(trace_id=its, at=at, usage=Usage())
             said: list[events.Event] = [started, asked, ended] if thread == over else [started, asked]
             await opened.append(await opened.load(thread), said)
-    projections = [threads.PROJECTION, open_runs.PROJECTION]
+    projections = [threads.PROJECTION, open_runs_table.PROJECTION]
     await Follower(pool, Log(pool), projections).step()
-    told = await agents.delete(admin, agent, dry_run=True)
+    told = await admin_agents.delete(admin, agent, dry_run=True)
     assert told.needs_force is True
     assert [use.kind for use in told.goes] == ["versions"]
     running, conversations = told.used_by
@@ -239,13 +247,13 @@ async def test_an_agent_with_runs_and_conversations_goes_by_force_alone(
     assert conversations.count == 2
     assert set(conversations.names) == {over, under_way}
     with pytest.raises(Conflict, match="has 1 open run and 2 conversations; force") as refused:
-        await agents.delete(admin, agent)
+        await admin_agents.delete(admin, agent)
     assert refused.value.uses == told.used_by
-    assert (await agents.get(admin, agent)).id == agent
-    assert (await agents.delete(admin, other)).used_by == ()
-    assert (await agents.delete(admin, agent, force=True)).used_by == told.used_by
+    assert (await admin_agents.get(admin, agent)).id == agent
+    assert (await admin_agents.delete(admin, other)).used_by == ()
+    assert (await admin_agents.delete(admin, agent, force=True)).used_by == told.used_by
     with pytest.raises(NotFound):
-        await agents.get(admin, agent)
+        await admin_agents.get(admin, agent)
 
 
 @pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-API")
@@ -263,8 +271,10 @@ async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
     ]
     async with open_store(migrated_database_url) as opened:
         await opened.append(await opened.load(thread), said)
-    await Follower(pool, Log(pool), [threads.PROJECTION, open_runs.PROJECTION, runs.PROJECTION]).step()
-    (used,) = (await agents.delete(admin, agent, dry_run=True)).used_by
+    await Follower(
+        pool, Log(pool), [threads.PROJECTION, open_runs_table.PROJECTION, runs_table.PROJECTION]
+    ).step()
+    (used,) = (await admin_agents.delete(admin, agent, dry_run=True)).used_by
     assert used.kind == "conversations"
     assert used.count == 1
     assert used.names == (thread,)
@@ -272,7 +282,7 @@ async def test_an_agent_that_answers_what_no_list_shows_is_in_use(
 
 async def test_a_check_needs_a_bus(admin: Admin, account: Account) -> None:
     with pytest.raises(Unavailable, match="bus"):
-        await agents.check(admin, await make(admin, account))
+        await admin_agents.check(admin, await make(admin, account))
 
 
 @pytest.mark.requirement("MODEL-ADDRESS")
@@ -285,14 +295,14 @@ async def test_an_agent_is_saved_only_with_a_base_url_that_may_be_called(
     agent = await make(admin, account, base_url="https://models.example")
     for url in ("https://169.254.169.254", "https://localhost", "http://models.example", "https://[::"):
         with pytest.raises(Invalid, match="base_url"):
-            await agents.change(admin, agent, AgentChanges(base_url=url, provider_key="new"))
+            await admin_agents.change(admin, agent, AgentChanges(base_url=url, provider_key="new"))
     listing = Admin(pool=pool, sealer=SEALER, actor="ada@cli", model_hosts=Guard(("127.0.0.1:*",)))
-    moved = await agents.change(listing, agent, AgentChanges(base_url=local, provider_key=None))
+    moved = await admin_agents.change(listing, agent, AgentChanges(base_url=local, provider_key=None))
     assert moved.base_url == local
     assert moved.version == 2
-    await agents.change(admin, agent, AgentChanges(base_url=None))
+    await admin_agents.change(admin, agent, AgentChanges(base_url=None))
     with pytest.raises(Invalid, match="base_url"):
-        await agents.restore(admin, agent, 2)
+        await admin_agents.restore(admin, agent, 2)
 
 
 @pytest.mark.requirement("TOOLS-GUARD")
@@ -305,13 +315,13 @@ async def test_a_tool_server_is_saved_only_with_an_address_that_may_be_called(
         await make(admin, account, mcp_servers=(local,))
     agent = await make(admin, account)
     with pytest.raises(Invalid, match=rf"url: {reason}"):
-        await mcp_servers.add(admin, agent, msgspec.structs.replace(local, name="local"))
+        await admin_mcp_servers.add(admin, agent, msgspec.structs.replace(local, name="local"))
     with pytest.raises(Invalid, match=rf"url: {reason}"):
-        await mcp_servers.change(admin, agent, "shop", ServerChanges(url=local.url, headers={}))
+        await admin_mcp_servers.change(admin, agent, "shop", ServerChanges(url=local.url, headers={}))
     with pytest.raises(Invalid, match=rf"mcp_servers\[0\].url: {reason}"):
-        await agents.change(admin, agent, AgentChanges(mcp_servers=(local,)))
+        await admin_agents.change(admin, agent, AgentChanges(mcp_servers=(local,)))
     listing = msgspec.structs.replace(admin, tool_hosts=Guard(("127.0.0.1:*",)))
-    changed = await mcp_servers.change(listing, agent, "shop", ServerChanges(url=local.url, headers={}))
+    changed = await admin_mcp_servers.change(listing, agent, "shop", ServerChanges(url=local.url, headers={}))
     assert changed.url == local.url
 
 
@@ -323,25 +333,27 @@ async def test_names_are_resolved_when_an_address_is_saved(admin: Admin, account
     agent = await make(admin, account, base_url="https://models.example")
     inside = msgspec.structs.replace(admin, tool_hosts=Guard((), inner), model_hosts=Guard((), inner))
     with pytest.raises(Invalid, match=r"^url: may not be called: s\.example is at an address that"):
-        await mcp_servers.add(inside, agent, McpServer(name="s", url="https://s.example"))
+        await admin_mcp_servers.add(inside, agent, McpServer(name="s", url="https://s.example"))
     with pytest.raises(Invalid, match=r"mcp_servers\[0\].url: may not be called"):
-        await agents.change(inside, agent, AgentChanges(mcp_servers=(SHOP,)))
+        await admin_agents.change(inside, agent, AgentChanges(mcp_servers=(SHOP,)))
     with pytest.raises(Invalid, match="base_url: may not be called"):
-        await agents.change(inside, agent, AgentChanges(base_url="https://m.example", provider_key="new"))
+        await admin_agents.change(
+            inside, agent, AgentChanges(base_url="https://m.example", provider_key="new")
+        )
     with pytest.raises(Invalid, match="may not be called"):
-        await agents.restore(inside, agent, 1)
+        await admin_agents.restore(inside, agent, 1)
 
 
 @pytest.mark.requirement("MODEL-ADDRESS")
 async def test_a_key_is_given_again_where_it_would_go_elsewhere(admin: Admin, account: Account) -> None:
     agent = await make(admin, account)
     with pytest.raises(Invalid, match="provider_key"):
-        await agents.change(admin, agent, AgentChanges(base_url="https://models.example"))
-    moved = await agents.change(
+        await admin_agents.change(admin, agent, AgentChanges(base_url="https://models.example"))
+    moved = await admin_agents.change(
         admin, agent, AgentChanges(base_url="https://models.example", provider_key="sk-other-0123456789ab")
     )
     assert moved.provider == "anthropic"
     assert moved.base_url == "https://models.example"
     assert moved.provider_key.last4 == "89ab"
     with pytest.raises(Invalid, match="provider"):
-        await agents.change(admin, agent, AgentChanges(provider="nobody"))
+        await admin_agents.change(admin, agent, AgentChanges(provider="nobody"))

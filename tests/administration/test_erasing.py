@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, accounts
-from administration.values import Account
+from administration import Admin, admin_accounts
+from administration.admin_values import Account
 from bus import Bus
 from contracts import events, subjects, wire
 from contracts.admin_errors import Conflict, NotFound, Unavailable
@@ -15,7 +15,7 @@ from contracts.ids import new_id, new_unlisted_id
 from contracts.messages import EraseAnswered, EraseConversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
-from conversations.projections import conversations as threads
+from conversations.projections import conversations_table as threads
 from conversations.projections.follower import Follower
 from runtime.postgres import Pool, connection
 
@@ -88,17 +88,17 @@ async def test_what_the_log_does_not_have_ends_the_deletion_and_is_named(
     strays = sorted([await listed(pool, account, f"2026-11-22T09:30:00.{n:03}Z") for n in range(101)])
     async with asyncio.timeout(30):
         with pytest.raises(Unavailable, match="the log does not have") as refused:
-            await accounts.delete(admin, account.id, force=True)
+            await admin_accounts.delete(admin, account.id, force=True)
     assert all(stray in str(refused.value) for stray in strays[:5])
     assert set(held) < set(played.asked)
     for thread in held:
         assert (await Log(pool).conversation(thread)).erased
-    assert (await accounts.get(admin, account.id)).disabled
+    assert (await admin_accounts.get(admin, account.id)).disabled
     async with connection(pool) as conn:  # as the read model is without them, once it was rebuilt
         await conn.execute("DELETE FROM conversations WHERE conversation_id = ANY(%s)", [strays])
-    await accounts.delete(admin, account.id, force=True)
+    await admin_accounts.delete(admin, account.id, force=True)
     with pytest.raises(NotFound):
-        await accounts.get(admin, account.id)
+        await admin_accounts.get(admin, account.id)
 
 
 @pytest.mark.requirement("ADMIN-ORPHANS", "OPENAI-API")
@@ -112,6 +112,6 @@ async def test_conversations_that_no_list_shows_go_with_their_account(
         await store.append(await store.load(unlisted), [started])
     async with asyncio.timeout(30):
         with pytest.raises(Conflict, match="conversation"):
-            await accounts.delete(admin, account.id)
-        await accounts.delete(admin, account.id, force=True)
+            await admin_accounts.delete(admin, account.id)
+        await admin_accounts.delete(admin, account.id, force=True)
     assert (await Log(pool).conversation(unlisted)).erased

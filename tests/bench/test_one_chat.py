@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
-from bench.counting.stack import counted_stack
 
 pytestmark = [pytest.mark.requirement("CHAT-COST"), pytest.mark.timeout(240)]
 

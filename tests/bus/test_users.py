@@ -21,7 +21,7 @@ from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers import nats as server
 from ops.servers import valkey
-from ops.servers.files import nats_server, settings_file
+from ops.servers.server_files import nats_server, settings_file
 from ops.supervisor import Supervisor
 from tests.harness import Quiet
 

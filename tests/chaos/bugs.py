@@ -27,7 +27,7 @@ def _patch(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 
 
 def _one_key_for_all() -> None:
-    from orchestrator.run import attempt
+    from orchestrator.run import run_attempt
 
     kept: list[Any] = []
 
@@ -38,7 +38,7 @@ def _one_key_for_all() -> None:
 
         return credentials_of
 
-    _patch(attempt, "credentials_of", first_key)
+    _patch(run_attempt, "credentials_of", first_key)
 
 
 def _no_memory() -> None:
@@ -58,10 +58,10 @@ def _no_memory() -> None:
 
 
 def _no_idempotency() -> None:
-    from gateway.chat import idempotency
+    from gateway.chat import idempotency_key
 
     numbers = itertools.count()
-    _patch(idempotency, "parse", lambda real: lambda value: f"{real(value)}-{next(numbers)}")
+    _patch(idempotency_key, "parse", lambda real: lambda value: f"{real(value)}-{next(numbers)}")
 
 
 def _lost_deltas() -> None:
@@ -126,9 +126,9 @@ def _runs_timed_by_the_wall_clock() -> None:
     import time
     from types import SimpleNamespace
 
-    from orchestrator.run import clock
+    from orchestrator.run import run_clock
 
-    _patch(clock, "time", lambda _: SimpleNamespace(monotonic=lambda: time.time()))
+    _patch(run_clock, "time", lambda _: SimpleNamespace(monotonic=lambda: time.time()))
 
 
 def _log_lines_that_raise() -> None:

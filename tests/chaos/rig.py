@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from ops import secrets
+from ops import folder_secrets
 from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, Ports
@@ -89,7 +89,7 @@ async def running_rig(
     folder.create()
     mounted = _disks(folder) if disks else {}
     with folder.locked(), contextlib.closing(Ports()) as ports:
-        kept = secrets.keep(folder.secrets)
+        kept = folder_secrets.keep(folder.secrets)
         tools_port = ports.free()
         settings = UpSettings(port=0, mcp_allow=(f"{LOOPBACK}:{tools_port}",))
         environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}

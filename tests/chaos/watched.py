@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ops import secrets
+from ops import folder_secrets
 from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.ports import Ports
@@ -49,7 +49,7 @@ async def watched_stack(path: Path, settings: Mapping[str, str] | None = None) -
     with folder.locked(), contextlib.closing(Ports()) as ports:
         counts = Counts(gateways=2, orchestrators=2, tool_runners=2)
         environ = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
-        kept = secrets.keep(folder.secrets)
+        kept = folder_secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, UpSettings(port=0), counts, environ | dict(settings or {}))
         processes = [_watched(process, folder) for process in stack.processes]
         async with Kin(processes, Clock()) as kin:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from administration.versions import create_agent
+from administration.admin_versions import create_agent
 from agentchat_client import (
     AuthenticationFailed,
     ChatError,
@@ -27,7 +27,7 @@ from agentchat_client import (
 )
 from directory.agent_draft import AgentDraft
 from directory.secrets import Sealer
-from ops import demo, secrets
+from ops import demo, folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.client.conftest import Connect
 from tests.client.driving import AGENT, Driver
@@ -46,7 +46,7 @@ def client(stack: RunningStack, connect: Connect) -> Driver:
 @pytest.fixture
 async def slow_agent(stack: RunningStack) -> str:
     """An agent of the account without limits whose replies take ten seconds."""
-    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
     draft = AgentDraft(name="slow", model="demo-load?delay_ms=50", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,

@@ -14,7 +14,7 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import BATCH, Follower
 from conversations.projections.projection import Projection
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from conversations.queries.month_usage import spent_of
 from ops.errors import StackError
 from ops.main import app

@@ -11,12 +11,12 @@ from typing import TypeVar
 import psycopg
 from typer.testing import CliRunner
 
-from administration import Admin, accounts
-from administration.values import NewAccount
+from administration import Admin, admin_accounts
+from administration.admin_values import NewAccount
 from contracts import ids
 from conversations.event_store.log import Log
 from conversations.projections.follower import Follower
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from ops.errors import StackError
 from ops.main import app
 from runtime.postgres import open_pool
@@ -45,7 +45,7 @@ class Commands:
 
     def account(self) -> str:
         """A new account's id."""
-        return self.administer(lambda admin: accounts.create(admin, NewAccount(name="Ada"))).id
+        return self.administer(lambda admin: admin_accounts.create(admin, NewAccount(name="Ada"))).id
 
     def administer(self, work: Callable[[Admin], Awaitable[T]]) -> T:
         """What `work` returns."""

@@ -43,7 +43,7 @@ from conversations.chain.auditing import Scope, audit
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore, open_store
-from ops import access
+from ops import table_rights
 from runtime.postgres import Pool
 from runtime.roles import OPERATOR
 from tests.conversations.given import (
@@ -254,7 +254,7 @@ async def test_the_examples_of_the_documentation_run_as_an_operator(
 ) -> None:
     conversation = Conversation(conversation_id=new_id())
     await store.append(conversation, [began(), *turn("a", "Where is it?", "In Utrecht.")])
-    await access.grant(empty_log_url)
+    await table_rights.grant(empty_log_url)
     operator = make_conninfo(empty_log_url, options=f"-c role={OPERATOR}")
     monkeypatch.setenv(DATABASE_URL, operator)
     page = (Path(__file__).parents[2] / "docs/analyse/consumers.md").read_text()

@@ -18,7 +18,7 @@ from conversations.event_store.feed_reader import fed_before
 from conversations.event_store.log import Log
 from conversations.event_store.mapper import stored
 from conversations.event_store.store import ConversationStore, open_store
-from ops import access
+from ops import table_rights
 from runtime.postgres import Pool, acting_as
 from tests.conversations.given import ACCOUNT, LATER, asked, began, started, trace, turn
 
@@ -57,7 +57,7 @@ class Database:
 @pytest.fixture
 async def orchestrator(migrated_database_url: str) -> Database:
     """As a login of orchestrators."""
-    await access.grant(migrated_database_url)
+    await table_rights.grant(migrated_database_url)
     return Database(acting_as(migrated_database_url, "orchestrator"))
 
 

@@ -17,9 +17,9 @@ from conversations.database import REBUILD_LOCK
 from conversations.erasures import due_erasures, end_pass
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
+from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import rebuild
-from conversations.projections.registry import PROJECTIONS
-from conversations.projections.usage import lines_of
+from conversations.projections.usage_table import lines_of
 from conversations.queries.month_usage import spent_of
 from conversations.transfer import moving
 from conversations.transfer.moving import Clash

@@ -9,7 +9,7 @@ from contracts import events
 from contracts.messages import DescribeAnswered, DescribeConversation
 from contracts.values import MAX_PAIRS
 from conversations.aggregate.conversation import MAX_BYTES, MAX_EVENTS, Conversation, evolve, evolve_all
-from conversations.aggregate.description import describe
+from conversations.aggregate.title_and_metadata import describe
 from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, given, started, trace, turn
 
 pytestmark = pytest.mark.requirement("DESCRIBE")

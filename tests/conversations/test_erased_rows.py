@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import psycopg
 import pytest
 
-from administration.conversations import deletions
+from administration.admin_conversations import deletions
 from contracts.events import ConversationErased
 from contracts.ids import new_id, new_unlisted_id
 from conversations.aggregate.conversation import Conversation

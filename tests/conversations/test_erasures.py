@@ -16,7 +16,7 @@ from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
-from conversations.projections.conversations import conversations_of
+from conversations.projections.conversations_table import conversations_of
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, AT, LATER, asked, began, started, trace, turn
 

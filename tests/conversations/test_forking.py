@@ -15,9 +15,9 @@ from conversations.aggregate.run_usage import Tally, spent_of, tally
 from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections.conversations import ConversationFilter, conversations_of
+from conversations.projections.conversations_table import ConversationFilter, conversations_of
 from conversations.projections.follower import Follower
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from conversations.queries import threads
 from runtime.postgres import Pool
 from tests.conversations.given import (

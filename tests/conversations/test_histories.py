@@ -14,7 +14,7 @@ from conversations.event_store import mapper
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried, UnfitFile
 from runtime.postgres import Pool

@@ -12,8 +12,12 @@ from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations, messages, open_runs
-from conversations.projections.conversations import ConversationFilter, ConversationRow, conversations_of
+from conversations.projections import conversations_table, messages_table, open_runs_table
+from conversations.projections.conversations_table import (
+    ConversationFilter,
+    ConversationRow,
+    conversations_of,
+)
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Projection, Statement
 from conversations.projections.rebuilding import rebuild
@@ -35,7 +39,7 @@ from tests.conversations.read_models import empty, rows
 
 pytestmark = pytest.mark.requirement("PROJECTION-TABLES")
 
-ALL = (conversations.PROJECTION, messages.PROJECTION, open_runs.PROJECTION)
+ALL = (conversations_table.PROJECTION, messages_table.PROJECTION, open_runs_table.PROJECTION)
 TABLES = [each.name for each in ALL]
 
 
@@ -197,7 +201,7 @@ async def test_a_read_model_of_another_version_is_left_alone_and_the_others_go_o
     await told(store, began(), *turn("a", "Hello", "Hi"))
     await follow(pool, log)
     await told(store, began(), *turn("b", "Hello", "Hi"))
-    await follow(pool, log, [conversations.PROJECTION, replace(messages.PROJECTION, version=2)])
+    await follow(pool, log, [conversations_table.PROJECTION, replace(messages_table.PROJECTION, version=2)])
     assert [len(table) for table in await contents(pool)] == [2, 2, 0]
 
 
@@ -265,11 +269,13 @@ async def test_a_batch_that_fails_leaves_rows_and_position_as_they_were(
     store: ConversationStore, log: Log, pool: Pool
 ) -> None:
     def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
-        return [*conversations.PROJECTION.changes(facts), ("SELECT no_such_function(%s)", ("a",))]
+        return [*conversations_table.PROJECTION.changes(facts), ("SELECT no_such_function(%s)", ("a",))]
 
     await told(store, began(), *turn("a", "Hello", "Hi"))
     with pytest.raises(psycopg.errors.UndefinedFunction):
-        await follow(pool, log, [messages.PROJECTION, replace(conversations.PROJECTION, changes=changes)])
+        await follow(
+            pool, log, [messages_table.PROJECTION, replace(conversations_table.PROJECTION, changes=changes)]
+        )
     assert await contents(pool) == [[], [], []]
     await follow(pool, log)
     assert [len(table) for table in await contents(pool)] == [1, 2, 0]

@@ -13,11 +13,11 @@ from conversations.erasures import due_erasures, forget_rows
 from conversations.errors import RebuildUnderWay
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import messages, open_runs, shadow, usage
+from conversations.projections import messages_table, open_runs_table, shadow, usage_table
 from conversations.projections.follower import Follower
 from conversations.projections.projection import LoggedFact, Statement
+from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import Build, Watch, alone, due, rebuild
-from conversations.projections.registry import PROJECTIONS
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool, connection
 from tests.blocking import until_blocked_by
@@ -152,40 +152,42 @@ async def test_one_of_another_version_that_was_broken_off_is_begun_again(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        await rebuild(pool, log, [replace(messages.PROJECTION, version=7)], watch=Told(break_off), batch=5)
+        await rebuild(
+            pool, log, [replace(messages_table.PROJECTION, version=7)], watch=Told(break_off), batch=5
+        )
     watch = Told()
-    await rebuild(pool, log, [messages.PROJECTION], watch=watch)
+    await rebuild(pool, log, [messages_table.PROJECTION], watch=watch)
     assert watch.resumed_at == {}
-    assert [one.rows for one in await verify(pool, log, [messages.PROJECTION])] == [12]
+    assert [one.rows for one in await verify(pool, log, [messages_table.PROJECTION])] == [12]
 
 
 @pytest.mark.requirement("REBUILD")
 async def test_a_new_layout_comes_with_the_swap(store: ConversationStore, log: Log, pool: Pool) -> None:
     def changes(facts: Sequence[LoggedFact]) -> list[Statement]:
         count = "UPDATE messages SET words = array_length(string_to_array(content, ' '), 1)"
-        return [*messages.PROJECTION.changes(facts), (count, ())]
+        return [*messages_table.PROJECTION.changes(facts), (count, ())]
 
-    tables = messages.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
-    second = replace(messages.PROJECTION, version=2, tables=tables, changes=changes)
+    tables = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
+    second = replace(messages_table.PROJECTION, version=2, tables=tables, changes=changes)
     await many(store, 1)
     await follow(pool, log)
-    assert await due(pool, [messages.PROJECTION, second]) == [second]
+    assert await due(pool, [messages_table.PROJECTION, second]) == [second]
     await rebuild(pool, log, [second])
     found = await rows(pool, "SELECT content, words FROM messages ORDER BY position LIMIT 2")
     assert found == [("Hello", 1), ("Hi", 1)]
-    (one,) = await verify(pool, log, [messages.PROJECTION])
+    (one,) = await verify(pool, log, [messages_table.PROJECTION])
     assert one.ok is False
     assert one.stored == 2
-    await rebuild(pool, log, [messages.PROJECTION])
-    assert (await verify(pool, log, [messages.PROJECTION]))[0].ok
+    await rebuild(pool, log, [messages_table.PROJECTION])
+    assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok
 
 
 @pytest.mark.requirement("REBUILD")
 async def test_two_do_not_build_the_same_one(log: Log, pool: Pool) -> None:
-    async with alone(pool, "rebuilding", [messages.PROJECTION]):
+    async with alone(pool, "rebuilding", [messages_table.PROJECTION]):
         with pytest.raises(RebuildUnderWay, match="messages is being built"):
             await rebuild(pool, log, PROJECTIONS)
-        await rebuild(pool, log, [usage.PROJECTION])
+        await rebuild(pool, log, [usage_table.PROJECTION])
     await rebuild(pool, log, PROJECTIONS)
 
 
@@ -207,7 +209,7 @@ async def test_a_swap_waits_for_who_reads(store: ConversationStore, log: Log, po
     await many(store, 1)
     holding = asyncio.create_task(hold())
     await held.wait()
-    await rebuild(pool, log, [open_runs.PROJECTION], watch=watch)
+    await rebuild(pool, log, [open_runs_table.PROJECTION], watch=watch)
     await holding
     assert watch.heard == [("waits", "open_runs"), ("swapped", "open_runs")]
     assert len(await rows(pool, "SELECT * FROM open_runs")) == 1
@@ -219,15 +221,15 @@ async def test_a_follower_that_starts_during_a_swap_follows_the_new_table(
 ) -> None:
     await many(store, 1)
     await follow(pool, log)
-    build = Build(pool, log, [messages.PROJECTION], "rebuilding")
+    build = Build(pool, log, [messages_table.PROJECTION], "rebuilding")
     await build.prepare()
     await build.advance(await log.head())
-    follower = Follower(pool, log, [messages.PROJECTION], reset=False)
+    follower = Follower(pool, log, [messages_table.PROJECTION], reset=False)
     async with connection(pool) as conn, conn.transaction():
         await conn.execute("SELECT FROM projection_positions WHERE name = 'messages' FOR UPDATE")
         stepping = asyncio.create_task(follower.step())
         await until_blocked_by(conn)
-        await shadow.swap(conn, messages.PROJECTION)
+        await shadow.swap(conn, messages_table.PROJECTION)
     assert await stepping == 0
     await many(store, 1)
     await follower.step()

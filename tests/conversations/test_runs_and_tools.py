@@ -9,9 +9,9 @@ from contracts.events import ConversationErased, Event
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
+from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import rebuild
-from conversations.projections.registry import PROJECTIONS
-from conversations.projections.tools import ToolLine, lines_of
+from conversations.projections.tools_table import ToolLine, lines_of
 from conversations.queries.month_usage import spent_of
 from runtime.postgres import Pool
 from tests.conversations.given import (

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from administration import agents
-from administration.values import NewAgent
+from administration import admin_agents
+from administration.admin_values import NewAgent
 from contracts import ids
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.store import ConversationStore
@@ -118,7 +118,7 @@ class Explained(NamedTuple):
 def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Explained:
     account = replay.account()
     new = NewAgent(account_id=account, name="Shop", model="demo-shop-1", system_prompt="Be brief.")
-    agent = replay.administer(lambda admin: agents.create(admin, new)).id
+    agent = replay.administer(lambda admin: admin_agents.create(admin, new)).id
     source = mine_file(tmp_path_factory.mktemp("explained"), "shop")
     names = ["--account", f"{PRO}={account}", "--agent", f"{SHOP_AGENT}={agent}"]
     assert replay("import", str(source), *names, "--json").json["unknown_agents"] == {}
@@ -130,7 +130,7 @@ def explained(replay: Commands, tmp_path_factory: pytest.TempPathFactory) -> Exp
     asked, reply = [event for event in events if event["type"] == "message_saved.v1"][:2]
     behind = replay("why", reply["message_id"])
     replay.project()
-    replay.administer(lambda admin: agents.change(admin, agent, AgentChanges(system_prompt="Be long.")))
+    replay.administer(lambda admin: admin_agents.change(admin, agent, AgentChanges(system_prompt="Be long.")))
     return Explained(replay, asked, reply, first("run_started.v1"), first("model_replied.v1"), behind)
 
 

@@ -10,8 +10,8 @@ from conversations.aggregate.run_usage import MAX_SPENT, spent_of
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
-from conversations.projections.registry import PROJECTIONS
-from conversations.projections.usage import lines_of
+from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.usage_table import lines_of
 from conversations.projections.verifying import verify
 from conversations.queries.spent_by_runs import spent_by_runs
 from runtime.postgres import Pool, connection

@@ -9,10 +9,10 @@ from conversations.aggregate.conversation import Conversation
 from conversations.erased_rows import FIRST_PIECE, erase_piece
 from conversations.event_store.log import Log, bytes_of
 from conversations.event_store.store import ConversationStore
-from conversations.projections import storage
+from conversations.projections import storage_table
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
-from conversations.projections.storage import NOTHING, AccountStorage, stored_by_account, stored_of
+from conversations.projections.storage_table import NOTHING, AccountStorage, stored_by_account, stored_of
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool
 from tests.conversations.read_models import empty
@@ -29,7 +29,7 @@ async def emptied(migrated_database_url: str) -> None:
 
 
 async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:
-    follower = Follower(pool, log, [storage.PROJECTION], batch=batch)
+    follower = Follower(pool, log, [storage_table.PROJECTION], batch=batch)
     while steps != 0 and await follower.step():
         steps = None if steps is None else steps - 1
 
@@ -101,8 +101,8 @@ async def test_a_rebuild_and_a_verification_find_the_same(
     kept, gone = await written(store, "kept", "é"), await written(store, "gone")
     await follow(pool, log)
     await erase(store, gone)  # after the live position: neither side has it
-    (found,) = await verify(pool, log, [storage.PROJECTION])
+    (found,) = await verify(pool, log, [storage_table.PROJECTION])
     assert found.ok
     assert found.rows == 1
-    await rebuild(pool, log, [storage.PROJECTION])
+    await rebuild(pool, log, [storage_table.PROJECTION])
     assert await stored_of(pool, ACCOUNT) == await in_log(log, kept)

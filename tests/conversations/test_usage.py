@@ -13,9 +13,9 @@ from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import fail
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import usage
+from conversations.projections import usage_table
 from conversations.projections.follower import Follower
-from conversations.projections.usage import UsageLine, lines_of
+from conversations.projections.usage_table import UsageLine, lines_of
 from conversations.queries.month_usage import MonthSpent, month_of, projected, recount, spent_of
 from runtime.postgres import Pool, connection
 from tests.conversations.read_models import empty
@@ -72,7 +72,7 @@ async def emptied(migrated_database_url: str) -> None:
 
 
 async def follow(pool: Pool, log: Log, *, batch: int = 500, steps: int | None = None) -> None:
-    follower = Follower(pool, log, [usage.PROJECTION], batch=batch)
+    follower = Follower(pool, log, [usage_table.PROJECTION], batch=batch)
     while steps != 0 and await follower.step():
         steps = None if steps is None else steps - 1
 

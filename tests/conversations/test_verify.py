@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations, messages
+from conversations.projections import conversations_table, messages_table
 from conversations.projections.rebuilding import rebuild
 from conversations.projections.verifying import verify
 from runtime.postgres import Pool, connection
@@ -53,7 +53,7 @@ async def test_the_first_difference_is_named(
     )
     async with connection(pool) as conn:
         await conn.execute(change.format(changed).encode())
-    one, other = await verify(pool, log, [messages.PROJECTION, conversations.PROJECTION])
+    one, other = await verify(pool, log, [messages_table.PROJECTION, conversations_table.PROJECTION])
     assert other.ok
     assert one.difference is not None
     key = changed + "-" * change.startswith("INSERT")
@@ -67,16 +67,16 @@ async def test_the_first_difference_is_named(
 
 @pytest.mark.requirement("VERIFY")
 async def test_a_column_too_many_is_named(store: ConversationStore, log: Log, pool: Pool) -> None:
-    wider = messages.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
+    wider = messages_table.PROJECTION.tables.replace("trace_id text", "words integer, trace_id text")
     await many(store, 1)
-    await rebuild(pool, log, [replace(messages.PROJECTION, tables=wider)])
-    (one,) = await verify(pool, log, [messages.PROJECTION])
+    await rebuild(pool, log, [replace(messages_table.PROJECTION, tables=wider)])
+    (one,) = await verify(pool, log, [messages_table.PROJECTION])
     assert one.difference is not None
     assert one.difference.column == "words"
     assert one.difference.live == "integer"
     assert one.difference.rebuilt is None
-    await rebuild(pool, log, [messages.PROJECTION])
-    assert (await verify(pool, log, [messages.PROJECTION]))[0].ok
+    await rebuild(pool, log, [messages_table.PROJECTION])
+    assert (await verify(pool, log, [messages_table.PROJECTION]))[0].ok
 
 
 @pytest.mark.requirement("VERIFY", "REBUILD")
@@ -87,7 +87,7 @@ async def test_parked_events_are_told(
     await many(store, 1)
     await follow(pool, log)
     for _ in range(2):
-        (one,) = await verify(pool, log, [messages.PROJECTION])
+        (one,) = await verify(pool, log, [messages_table.PROJECTION])
         assert one.ok
         found = [(each.live, each.conversation_id) for each in one.parked]
         assert found == [(True, poisoned.conversation_id), (False, poisoned.conversation_id)]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from administration import Admin, accounts
-from administration.values import NewAccount
+from administration import Admin, admin_accounts
+from administration.admin_values import NewAccount
 from runtime.postgres import Pool
 from tests.administrator import administrator
 
@@ -15,4 +15,4 @@ def admin(pool: Pool) -> Admin:
 
 @pytest.fixture
 async def account(admin: Admin) -> str:
-    return (await accounts.create(admin, NewAccount(name="Acme", plan="Pro"))).id
+    return (await admin_accounts.create(admin, NewAccount(name="Acme", plan="Pro"))).id

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from contracts.admin_errors import Invalid
 from directory.agent_draft import AgentChanges, AgentDraft, checked
 from directory.agents import McpServer, Retrieval
-from directory.compaction import Compaction
+from directory.compaction_settings import Compaction
 from directory.parameters.anthropic import Parameters
 
 pytestmark = pytest.mark.requirement("DIRECTORY")

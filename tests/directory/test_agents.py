@@ -1,9 +1,9 @@
 import psycopg
 import pytest
 
-from administration import Admin, accounts
-from administration.values import NewAccount
-from administration.versions import change_agent, create_agent
+from administration import Admin, admin_accounts
+from administration.admin_values import NewAccount
+from administration.admin_versions import change_agent, create_agent
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
@@ -98,7 +98,7 @@ async def test_another_accounts_agent_is_not_found(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
     agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
-    other = (await accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
+    other = (await admin_accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
     assert await load_agent(pool, other, agent) is None
     assert await load_agent(pool, other, agent, 1) is None
     assert await provider_key(pool, SEALER, other, agent, 1) is None

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, accounts, keys, plans
-from administration.values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
-from administration.versions import change_agent, create_agent
+from administration import Admin, admin_accounts, admin_keys, admin_plans
+from administration.admin_values import AccountChanges, KeyChanges, NewAccount, NewKey, PlanChanges
+from administration.admin_versions import change_agent, create_agent
 from contracts.admin_errors import Conflict, Invalid, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import Retrieval
@@ -28,7 +28,7 @@ DRAFT = AgentDraft(name="Shop", model="claude-x")
 async def test_a_key_leads_to_its_account_plan_and_agent(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey(name="server"))
+    key = await admin_keys.create(admin, account, NewKey(name="server"))
     draft = AgentDraft(name="Shop", model="claude-x", retrieval=Retrieval(knowledge_base_id="kb"))
     agent = await create_agent(conn, SEALER, account, draft, actor="test")
     found = await resolve(pool, key.key, agent)
@@ -55,7 +55,7 @@ async def test_a_key_leads_to_its_account_plan_and_agent(
 
 @pytest.mark.requirement("DIRECTORY")
 async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: Admin, account: str) -> None:
-    key = await keys.create(admin, account, NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
     times = []
     for _ in range(2):
         found = await resolve(pool, key.key, None)
@@ -71,7 +71,7 @@ async def test_now_is_the_clock_of_postgres_at_each_look_up(pool: Pool, admin: A
 async def test_one_key_may_be_used_with_many_agents(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
     for _ in range(3):
         agent = await create_agent(conn, SEALER, account, DRAFT, actor="test")
         found = await resolve(pool, key.key, agent.upper())
@@ -84,8 +84,8 @@ async def test_one_key_may_be_used_with_many_agents(
 async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey())
-    other = (await accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
+    key = await admin_keys.create(admin, account, NewKey())
+    other = (await admin_accounts.create(admin, NewAccount(name="Other", plan="Pro"))).id
     foreign = await create_agent(conn, SEALER, other, DRAFT, actor="test")
     disabled = await create_agent(conn, SEALER, account, DRAFT, actor="test")
     await change_agent(conn, SEALER, disabled, AgentChanges(disabled=True), actor="test")
@@ -108,19 +108,19 @@ async def test_unknown_foreign_disabled_and_nonsense_agents_look_the_same(
 async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_look_the_same(
     pool: Pool, admin: Admin, account: str
 ) -> None:
-    revoked = await keys.create(admin, account, NewKey())
-    await keys.revoke(admin, revoked.id)
-    shut = await accounts.create(admin, NewAccount(name="Shut", plan="Pro"))
-    shut_key = await keys.create(admin, shut.id, NewKey())
-    await accounts.change(admin, shut.id, AccountChanges(disabled=True))
-    disabled = await keys.create(admin, account, NewKey())
-    await keys.change(admin, disabled.id, KeyChanges(disabled=True))
+    revoked = await admin_keys.create(admin, account, NewKey())
+    await admin_keys.revoke(admin, revoked.id)
+    shut = await admin_accounts.create(admin, NewAccount(name="Shut", plan="Pro"))
+    shut_key = await admin_keys.create(admin, shut.id, NewKey())
+    await admin_accounts.change(admin, shut.id, AccountChanges(disabled=True))
+    disabled = await admin_keys.create(admin, account, NewKey())
+    await admin_keys.change(admin, disabled.id, KeyChanges(disabled=True))
     unknown = ("sk-ac-" + "x" * 43, "", "\x00", "\ud800", "' OR true --")
     for key in (revoked.key, disabled.key, shut_key.key, *unknown):
         assert await resolve(pool, key, None) is None
-    await accounts.change(admin, shut.id, AccountChanges(disabled=False))
+    await admin_accounts.change(admin, shut.id, AccountChanges(disabled=False))
     assert await resolve(pool, shut_key.key, None) is not None
-    await keys.change(admin, disabled.id, KeyChanges(disabled=False))
+    await admin_keys.change(admin, disabled.id, KeyChanges(disabled=False))
     assert await resolve(pool, disabled.key, None) is not None
 
 
@@ -128,28 +128,28 @@ async def test_unknown_revoked_and_disabled_keys_and_those_of_disabled_accounts_
 async def test_a_disabled_key_stays_so_when_it_is_rotated_and_a_revoked_one_is_never_enabled(
     pool: Pool, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey())
-    await keys.change(admin, key.id, KeyChanges(disabled=True))
-    fresh = await keys.rotate(admin, key.id)
+    key = await admin_keys.create(admin, account, NewKey())
+    await admin_keys.change(admin, key.id, KeyChanges(disabled=True))
+    fresh = await admin_keys.rotate(admin, key.id)
     assert await resolve(pool, fresh.key, None) is None
-    assert (await keys.change(admin, key.id, KeyChanges(disabled=False))).disabled is False
+    assert (await admin_keys.change(admin, key.id, KeyChanges(disabled=False))).disabled is False
     assert await resolve(pool, fresh.key, None) is not None
-    await keys.revoke(admin, key.id)
+    await admin_keys.revoke(admin, key.id)
     with pytest.raises(Conflict):
-        await keys.change(admin, key.id, KeyChanges(disabled=False))
+        await admin_keys.change(admin, key.id, KeyChanges(disabled=False))
 
 
 @pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_rotated_key_is_dead_at_the_next_look_up_on_every_gateway(
     migrated_database_url: str, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
     async with (
         open_pool(migrated_database_url, max_size=1) as first,
         open_pool(migrated_database_url, max_size=1) as second,
     ):
         for _ in range(200):
-            fresh = await keys.rotate(admin, key.id)
+            fresh = await admin_keys.rotate(admin, key.id)
             assert fresh.id == key.id
             stale = await asyncio.gather(resolve(first, key.key, None), resolve(second, key.key, None))
             assert not any(stale)
@@ -159,17 +159,17 @@ async def test_a_rotated_key_is_dead_at_the_next_look_up_on_every_gateway(
 
 @pytest.mark.requirement("AUTH-ROTATION")
 async def test_a_revoked_key_cannot_be_rotated_back_to_life(admin: Admin, account: str) -> None:
-    key = await keys.create(admin, account, NewKey())
-    await keys.revoke(admin, key.id)
-    await keys.revoke(admin, key.id)
+    key = await admin_keys.create(admin, account, NewKey())
+    await admin_keys.revoke(admin, key.id)
+    await admin_keys.revoke(admin, key.id)
     with pytest.raises(Conflict):
-        await keys.rotate(admin, key.id)
+        await admin_keys.rotate(admin, key.id)
 
 
 @pytest.mark.requirement("KEYS-HASHED")
 async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, account: str) -> None:
-    key = await keys.create(admin, account, NewKey())
-    fresh = await keys.rotate(admin, key.id)
+    key = await admin_keys.create(admin, account, NewKey())
+    fresh = await admin_keys.rotate(admin, key.id)
     with psycopg.connect(migrated_database_url) as owner:
         for (table,) in owner.execute(
             "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"
@@ -182,7 +182,7 @@ async def test_no_table_holds_a_key(migrated_database_url: str, admin: Admin, ac
 
 @pytest.mark.requirement("DIRECTORY")
 async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admin, account: str) -> None:
-    key = await keys.create(admin, account, NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
     small = Plan(
         name="Small",
         requests_per_minute=1,
@@ -192,9 +192,9 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admi
         max_message_bytes=None,
     )
     await put_plan(pool, small)
-    await accounts.change(admin, account, AccountChanges(plan="Small"))
+    await admin_accounts.change(admin, account, AccountChanges(plan="Small"))
     numbers = PlanChanges(requests_per_minute=None, concurrent_runs=3)
-    changed = await plans.change(admin, "Small", numbers)
+    changed = await admin_plans.change(admin, "Small", numbers)
     found = await resolve(pool, key.key, None)
     assert found is not None
     assert found[0].plan == changed
@@ -206,30 +206,32 @@ async def test_a_changed_plan_counts_at_the_next_look_up(pool: Pool, admin: Admi
 async def test_a_plan_takes_only_numbers_that_can_be_kept(admin: Admin) -> None:
     for changes in ({"concurrent_runs": 0}, {"concurrent_runs": "2"}, {"requests_per_minute": 2**40}):
         with pytest.raises(Invalid):
-            await plans.change(admin, "Starter", PlanChanges(**changes))
+            await admin_plans.change(admin, "Starter", PlanChanges(**changes))
     with pytest.raises(NotFound):
-        await plans.change(admin, "Gold", PlanChanges())
+        await admin_plans.change(admin, "Gold", PlanChanges())
 
 
 @pytest.mark.requirement("DIRECTORY")
 async def test_accounts_need_a_plan_and_keys_an_account(admin: Admin, account: str) -> None:
     with pytest.raises(Invalid, match="there is no such plan; there are Enterprise"):
-        await accounts.create(admin, NewAccount(name="A", plan="Gold"))
+        await admin_accounts.create(admin, NewAccount(name="A", plan="Gold"))
     with pytest.raises(Conflict, match="account exists already"):
-        await accounts.create(admin, NewAccount(name="A", plan="Pro", id=account))
+        await admin_accounts.create(admin, NewAccount(name="A", plan="Pro", id=account))
     with pytest.raises(NotFound, match="no such account"):
-        await keys.create(admin, "nobody", NewKey())
-    key = await keys.create(admin, account, NewKey())
+        await admin_keys.create(admin, "nobody", NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
     with pytest.raises(Conflict):
-        await keys.add(admin, account, key.key, name="")
+        await admin_keys.add(admin, account, key.key, name="")
 
 
 @pytest.mark.requirement("DIRECTORY")
 async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
     conn: Connection, admin: Admin
 ) -> None:
-    account = await accounts.create(replace(admin, actor="ada"), NewAccount(name="Audited", plan="Starter"))
-    await accounts.change(replace(admin, actor="bob"), account.id, AccountChanges(plan="Pro"))
+    account = await admin_accounts.create(
+        replace(admin, actor="ada"), NewAccount(name="Audited", plan="Starter")
+    )
+    await admin_accounts.change(replace(admin, actor="bob"), account.id, AccountChanges(plan="Pro"))
     cursor = await conn.execute(
         "SELECT actor, action, kind, before->>'plan', after->>'plan' FROM audit_log "
         "WHERE subject = %s ORDER BY id",
@@ -247,7 +249,7 @@ async def test_every_change_leaves_an_audit_row_with_who_what_before_and_after(
 async def test_last_use_is_written_once_a_minute_and_off_the_path(
     pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    key = await keys.create(admin, account, NewKey())
+    key = await admin_keys.create(admin, account, NewKey())
 
     async def last_used() -> datetime | None:
         cursor = await conn.execute("SELECT last_used_at FROM api_keys WHERE key_id = %s", [key.id])
@@ -270,7 +272,7 @@ async def test_last_use_is_written_once_a_minute_and_off_the_path(
 async def test_migrating_again_keeps_what_was_changed(
     migrated_database_url: str, conn: Connection, admin: Admin
 ) -> None:
-    await plans.change(admin, "Starter", PlanChanges(requests_per_minute=61))
+    await admin_plans.change(admin, "Starter", PlanChanges(requests_per_minute=61))
     await asyncio.gather(*(migrate(migrated_database_url) for _ in range(3)))
     cursor = await conn.execute(
         "SELECT name, requests_per_minute FROM plans WHERE name <> 'Small' ORDER BY 2"

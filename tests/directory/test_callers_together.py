@@ -8,9 +8,9 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from administration import Admin, keys
-from administration.values import NewKey
-from administration.versions import change_agent, create_agent
+from administration import Admin, admin_keys
+from administration.admin_values import NewKey
+from administration.admin_versions import change_agent, create_agent
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.caller import Callers, Found, resolve
 from directory.secrets import Sealer
@@ -38,7 +38,7 @@ def _timeless(found: Found | None) -> Found | None:
 async def test_each_is_answered_as_it_would_be_alone(
     callers: Callers, pool: Pool, conn: Connection, admin: Admin, account: str
 ) -> None:
-    issued = [(await keys.create(admin, account, NewKey())).key for _ in range(3)]
+    issued = [(await admin_keys.create(admin, account, NewKey())).key for _ in range(3)]
     agents = [await create_agent(conn, SEALER, account, DRAFT, actor="test") for _ in range(2)]
     await change_agent(conn, SEALER, agents[1], AgentChanges(disabled=True), actor="test")
     unknown = ("sk-ac-unknown", "", "\x00", "\ud800", "' OR true --")
@@ -53,7 +53,7 @@ async def test_each_is_answered_as_it_would_be_alone(
 async def test_many_that_wait_keep_one_connection(
     callers: Callers, pool: Pool, admin: Admin, account: str
 ) -> None:
-    key = (await keys.create(admin, account, NewKey())).key
+    key = (await admin_keys.create(admin, account, NewKey())).key
     before = pool.get_stats()["requests_num"]
     assert None not in await asyncio.gather(*(callers.resolve(key, None) for _ in range(500)))
     assert pool.get_stats()["requests_num"] - before == 1
@@ -63,11 +63,11 @@ async def test_many_that_wait_keep_one_connection(
 async def test_a_rotated_key_fails_at_the_next_look_up_though_others_wait(
     callers: Callers, admin: Admin, account: str
 ) -> None:
-    other = (await keys.create(admin, account, NewKey())).key
-    key = await keys.create(admin, account, NewKey())
+    other = (await admin_keys.create(admin, account, NewKey())).key
+    key = await admin_keys.create(admin, account, NewKey())
     for _ in range(50):
         noise = asyncio.gather(*(callers.resolve(other, None) for _ in range(20)))
-        fresh = await keys.rotate(admin, key.id)
+        fresh = await admin_keys.rotate(admin, key.id)
         old, new = await asyncio.gather(callers.resolve(key.key, None), callers.resolve(fresh.key, None))
         assert old is None
         assert new is not None
@@ -76,7 +76,7 @@ async def test_a_rotated_key_fails_at_the_next_look_up_though_others_wait(
 
 
 async def test_who_goes_takes_nobody_along(callers: Callers, admin: Admin, account: str) -> None:
-    key = (await keys.create(admin, account, NewKey())).key
+    key = (await admin_keys.create(admin, account, NewKey())).key
     asking = [asyncio.create_task(callers.resolve(key, None)) for _ in range(3)]
     await asyncio.sleep(0)
     asking[0].cancel()
@@ -88,7 +88,7 @@ async def test_who_goes_takes_nobody_along(callers: Callers, admin: Admin, accou
 async def test_a_connection_that_breaks_costs_nobody_an_answer(
     callers: Callers, migrated_database_url: str, admin: Admin, account: str
 ) -> None:
-    key = (await keys.create(admin, account, NewKey())).key
+    key = (await admin_keys.create(admin, account, NewKey())).key
     with psycopg.connect(migrated_database_url, autocommit=True) as owner:
         for _ in range(5):
             found = await asyncio.gather(*(callers.resolve(key, None) for _ in range(10)))
@@ -99,7 +99,7 @@ async def test_a_connection_that_breaks_costs_nobody_an_answer(
 async def test_a_statement_that_fails_is_asked_for_each_alone(
     callers: Callers, migrated_database_url: str, admin: Admin, account: str
 ) -> None:
-    key = (await keys.create(admin, account, NewKey())).key
+    key = (await admin_keys.create(admin, account, NewKey())).key
     assert await callers.resolve(key, None)
     with psycopg.connect(migrated_database_url, autocommit=True) as owner:
         owner.execute("ALTER TABLE accounts ALTER account_id TYPE varchar")  # its plan gives another type now

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from administration import Admin, accounts
-from administration.values import NewAccount
-from administration.versions import change_agent, create_agent
+from administration import Admin, admin_accounts
+from administration.admin_values import NewAccount
+from administration.admin_versions import change_agent, create_agent
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.named import AgentNames, agent_of, named_agents
 from directory.secrets import Sealer
@@ -72,7 +72,7 @@ async def test_names_that_are_looked_up_together_are_found_as_alone(
 ) -> None:
     odd = ('"', "\\", '{"a","b"}', "NULL", "null", "{}", ",", " x ", "é\u2028", "n" * 200, "%s", "{0}")
     made = {name: await _make(conn, account, name) for name in odd}
-    other = (await accounts.create(admin, NewAccount(name="other", plan="Unlimited"))).id
+    other = (await admin_accounts.create(admin, NewAccount(name="other", plan="Unlimited"))).id
     foreign = await _make(conn, other, "Theirs")
     asked = [*odd, "n" * 10**6, "\x00", "\ud800", "", "Theirs", foreign]
     found = await asyncio.gather(*(names.called(account, name) for name in asked))

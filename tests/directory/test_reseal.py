@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from administration import Admin, authorizations
-from administration.authorizations import AuthorizationBody
+from administration import Admin, admin_authorizations
+from administration.admin_authorizations import AuthorizationBody
+from administration.admin_versions import change_agent, create_agent
 from administration.reseal import reseal
-from administration.versions import change_agent, create_agent
 from contracts.webhooks import IssuedEndpoint, NewEndpoint
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import McpServer, load_agent, provider_key
@@ -22,7 +22,7 @@ from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
 from tests.blocking import until_blocked_by
 from webhooks import endpoints
-from webhooks.rows import seal_owner
+from webhooks.webhook_rows import seal_owner
 
 pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
 
@@ -173,7 +173,7 @@ async def test_the_tokens_of_tool_servers_open_under_the_new_key_alone(
     body = AuthorizationBody(
         grant="client_credentials", issuer="https://auth.example", client_id="c", client_secret="s"
     )
-    await authorizations.put(admin, agent, "shop", body)
+    await admin_authorizations.put(admin, agent, "shop", body)
     place = ServerPlace(account, agent, "shop")
     present = await find(conn, BEFORE, place)
     assert present is not None

@@ -1,9 +1,9 @@
 """The agents that fuzzed messages go to: a few words at once, so that a run costs little."""
 
-from administration.versions import create_agent
+from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
 from directory.secrets import Sealer
-from ops import demo, secrets
+from ops import demo, folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.fuzz.schemathesis_run import Target
 from tests.harness import RunningStack
@@ -23,7 +23,7 @@ async def target_of(stack: RunningStack) -> Target:
 
 
 async def _quick_agent(stack: RunningStack, account_id: str) -> str:
-    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
     draft = AgentDraft(name="fuzz", model="demo-load?deltas=2&delay_ms=0", provider_key="offline")
     async with (
         open_pool(stack.environment.database_url, role=None) as pool,

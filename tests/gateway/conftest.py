@@ -9,10 +9,10 @@ import httpx
 import msgspec
 import pytest
 
-from administration import accounts as directory
-from administration import keys
-from administration.values import NewAccount, NewKey
-from administration.versions import create_agent
+from administration import admin_accounts as directory
+from administration import admin_keys
+from administration.admin_values import NewAccount, NewKey
+from administration.admin_versions import create_agent
 from bus import Bus
 from directory.agent_draft import AgentDraft
 from directory.plans import Plan
@@ -65,7 +65,7 @@ async def accounts(migrated_database_url: str) -> Accounts:
 
 async def make_account(pool: Pool, plan: str) -> Account:
     account = await directory.create(administrator(pool), NewAccount(name=plan, plan=plan))
-    key = await keys.create(administrator(pool), account.id, NewKey())
+    key = await admin_keys.create(administrator(pool), account.id, NewKey())
     draft = AgentDraft(name="Shop", model="demo-shop-1")
     async with connection(pool, seconds=30) as conn:
         agents = [await create_agent(conn, SEALER, account.id, draft, actor="test") for _ in range(2)]

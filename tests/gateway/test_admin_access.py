@@ -15,7 +15,7 @@ import pytest
 from administration.routes import ROUTES
 from contracts import http as wire_types
 from gateway.access.wrong_keys import WRONG_AT_ONCE
-from gateway.admin import described
+from gateway.admin import admin_openapi
 from tests.gateway.admin import TOKEN, AdminClient
 from tests.gateway.client import check_problem
 from tests.gateway.conftest import Accounts
@@ -300,10 +300,10 @@ async def test_bodies_are_read_strictly(admin: AdminClient) -> None:
 
 
 def test_every_address_is_described_with_examples_that_fit() -> None:
-    paths = described.paths()
+    paths = admin_openapi.paths()
     assert sum(len(operations) for operations in paths.values()) == len(ROUTES)
     _, schemas = msgspec.json.schema_components(
-        [wire_types.Problem, *described.TYPES], ref_template="#/components/schemas/{name}"
+        [wire_types.Problem, *admin_openapi.TYPES], ref_template="#/components/schemas/{name}"
     )
     checked = 0
     for operations in paths.values():

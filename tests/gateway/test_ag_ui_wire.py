@@ -21,9 +21,9 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.http.problems import Refusal
-from gateway.protocols.ag_ui import body
-from gateway.protocols.ag_ui.answers import AgUiEvents
+from gateway.http.problem_responses import Refusal
+from gateway.protocols.ag_ui import ag_ui_body
+from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking
 
 pytestmark = pytest.mark.requirement("AG-UI")
@@ -37,8 +37,8 @@ CANCELLED = {"interruptId": "1", "status": "cancelled"}
 RESOLVED = {"interruptId": "2", "status": "resolved"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.AgUiRequest:
-    return body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
+def parse(*messages: dict[str, Any], **fields: Any) -> ag_ui_body.AgUiRequest:
+    return ag_ui_body.parse(msgspec.json.encode({**RUN, "messages": messages, **fields}), None)
 
 
 def events(updates: list[Update], *, is_1_0: bool = True) -> list[Any]:
@@ -107,7 +107,7 @@ def test_a_thread_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 )
 def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        body.parse(msgspec.json.encode(fields), None)
+        ag_ui_body.parse(msgspec.json.encode(fields), None)
     (field,) = refusal.value.fields
     assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 

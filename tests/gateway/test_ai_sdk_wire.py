@@ -20,9 +20,9 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, ShownMessage, Usage
-from gateway.http.problems import Refusal
-from gateway.protocols.ai_sdk import body
-from gateway.protocols.ai_sdk.answers import AiSdkChunks
+from gateway.http.problem_responses import Refusal
+from gateway.protocols.ai_sdk import ai_sdk_body
+from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, LINK, WAIT, asking, denied
 
@@ -36,8 +36,8 @@ def message(role: str, *texts: str, **more: Any) -> dict[str, Any]:
 HI = message("user", "hi")
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.AiSdkRequest:
-    return body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
+def parse(*messages: dict[str, Any], **fields: Any) -> ai_sdk_body.AiSdkRequest:
+    return ai_sdk_body.parse(msgspec.json.encode({"id": "c", "messages": messages, **fields}), None)
 
 
 def events(updates: list[Update], behind: AfterPause | None = None) -> list[Any]:
@@ -93,7 +93,7 @@ def test_a_chat_is_its_texts_and_what_our_tools_did_is_passed_over() -> None:
 )
 def test_what_cannot_be_answered_is_refused_by_its_place(fields: Any, param: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        body.parse(msgspec.json.encode(fields), None)
+        ai_sdk_body.parse(msgspec.json.encode(fields), None)
     (field,) = refusal.value.fields
     assert (refusal.value.row.code, field.field) == ("invalid_request", param)
 

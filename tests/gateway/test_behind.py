@@ -22,7 +22,7 @@ from contracts.values import ApprovalNeeded, Decider, Elicitation, Usage
 from conversations.aggregate.calls import Call, CallApproval
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
-from gateway.protocols.openai.responses.conversation import Named, named_by, response_id
+from gateway.protocols.openai.responses.previous_response import Named, named_by, response_id
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.live_frames import message, run
 from tests.gateway.test_view_paused import ASKED

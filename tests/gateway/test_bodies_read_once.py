@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.http import strict_json
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 
 pytestmark = pytest.mark.requirement("BODY-400", "BODY-TEXT")
 BODIES = [

@@ -7,7 +7,7 @@ import pytest
 from contracts.cursors import Cursor, parse_cursor
 from contracts.updates import Broken, Finished, Sources, Started, Text, ToolStarted, Update
 from contracts.values import Message
-from gateway.runs.registry import SHUTDOWN
+from gateway.runs.followed_runs import SHUTDOWN
 from gateway.traces.replay_buffer import EXPIRED, ReadPosition, ReplayBuffer, ReplayEntry
 
 pytestmark = pytest.mark.requirement("JOIN")

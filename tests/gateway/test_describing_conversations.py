@@ -11,7 +11,7 @@ from contracts import events, ids, subjects, wire
 from contracts.messages import DescribeAnswered, DescribeConversation, DescribeOutcome
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations
+from conversations.projections import conversations_table
 from conversations.projections.follower import Follower
 from runtime.postgres import open_pool
 from tests.gateway import stored
@@ -176,7 +176,7 @@ async def test_conversations_are_found_by_their_metadata(
     second = await thread(store, accounts.free, customer="Ä & Ö")
     await thread(store, accounts.other, customer="Ä & Ö")
     async with open_pool(migrated_database_url) as pool:
-        follower = Follower(pool, Log(pool), [conversations.PROJECTION])
+        follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
         while await follower.step():
             pass
 

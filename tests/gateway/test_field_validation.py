@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from administration import accounts, keys
-from administration.values import AccountChanges, NewAccount, NewKey
+from administration import admin_accounts as accounts
+from administration import admin_keys
+from administration.admin_values import AccountChanges, NewAccount, NewKey
 from contracts import ids
 from directory.plans import Plan
 from runtime.postgres import Connection, Pool
@@ -32,12 +33,12 @@ async def test_keys_that_do_not_count_look_alike(
 ) -> None:
     async def made() -> tuple[str, str, str]:
         account = await accounts.create(administrator(pool), NewAccount(name="gone", plan="Pro"))
-        issued = await keys.create(administrator(pool), account.id, NewKey())
+        issued = await admin_keys.create(administrator(pool), account.id, NewKey())
         return account.id, issued.id, issued.key
 
     (disabled, _, first), (_, revoked, second), (deleted, _, third) = [await made() for _ in range(3)]
     await accounts.change(administrator(pool), disabled, AccountChanges(disabled=True))
-    await keys.revoke(administrator(pool), revoked)
+    await admin_keys.revoke(administrator(pool), revoked)
     await conn.execute("DELETE FROM accounts WHERE account_id = %s", [deleted])
     unknown = "sk-ac-" + "x" * 43
     seen = set()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.chat.idempotency import parse
+from gateway.chat.idempotency_key import parse
 from tests.gateway.client import Client, check_problem
 
 pytestmark = pytest.mark.requirement("IDEMPOTENCY")

@@ -7,8 +7,8 @@ import time
 import httpx
 import pytest
 
-from administration import accounts, keys
-from administration.values import NewAccount, NewKey
+from administration import admin_accounts, admin_keys
+from administration.admin_values import NewAccount, NewKey
 from gateway.access.wrong_keys import REMEMBERED_SECONDS, WRONG_AT_ONCE, WrongKeys
 from limits.penalty import WAIT_SECONDS
 from runtime.postgres import Pool
@@ -103,8 +103,12 @@ def guess() -> str:
 async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
     environ: dict[str, str], pool: Pool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    account = await accounts.create(administrator(pool), NewAccount(name="shared address", plan="Unlimited"))
-    key, rotated, late = [await keys.create(administrator(pool), account.id, NewKey()) for _ in range(3)]
+    account = await admin_accounts.create(
+        administrator(pool), NewAccount(name="shared address", plan="Unlimited")
+    )
+    key, rotated, late = [
+        await admin_keys.create(administrator(pool), account.id, NewKey()) for _ in range(3)
+    ]
     proxies = {"AGENTCHAT_TRUSTED_PROXIES": "127.0.0.2,10.0.0.0/8"}
     no_more = {"access.wrong_keys.SECONDS_EACH": 3600.0}
     process = GatewayProcess(tmp_path_factory.mktemp("proxied"), {**environ, **proxies}, no_more)
@@ -123,7 +127,7 @@ async def test_a_flood_of_guesses_is_429_and_every_key_that_counts_goes_on(
         check_problem(refused, 429, "rate_limited")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
         assert (await ask(proxied, process, key.key, ADDRESS)).status_code == 200
-        fresh = await keys.rotate(administrator(pool), rotated.id)
+        fresh = await admin_keys.rotate(administrator(pool), rotated.id)
         check_problem(await ask(proxied, process, rotated.key, ADDRESS), 401, "invalid_api_key")
         for elsewhere in ("198.51.100.7", "no address", "2001:db8::1"):
             check_problem(await ask(proxied, process, guess(), elsewhere), 401, "invalid_api_key")

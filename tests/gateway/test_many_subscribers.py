@@ -13,7 +13,7 @@ from contracts import frames
 from contracts.updates import Text
 from conversations.event_store.log import open_log
 from conversations.event_store.store import ConversationStore
-from gateway.runs.registry import Runs
+from gateway.runs.followed_runs import Runs
 from gateway.traces.shared_streams import SharedStreams, StreamReader
 from tests.gateway.conftest import Accounts
 from tests.gateway.event_streams import asked

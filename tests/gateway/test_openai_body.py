@@ -7,22 +7,22 @@ import pytest
 
 from contracts.updates import Broken, Finished, Started, Text
 from contracts.values import Message, ShownMessage
-from gateway.http.problems import Refusal
-from gateway.protocols.openai import body
-from gateway.protocols.openai.answers import CompletionChunks
+from gateway.http.problem_responses import Refusal
+from gateway.protocols.openai import completion_body
+from gateway.protocols.openai.completion_answers import CompletionChunks
 
 pytestmark = pytest.mark.requirement("OPENAI-API")
 
 HI: dict[str, Any] = {"role": "user", "content": "hi"}
 
 
-def parse(*messages: dict[str, Any], **fields: Any) -> body.CompletionRequest:
-    return body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
+def parse(*messages: dict[str, Any], **fields: Any) -> completion_body.CompletionRequest:
+    return completion_body.parse(msgspec.json.encode({"model": "m", "messages": messages, **fields}), None)
 
 
 def refused(data: bytes) -> tuple[str, str]:
     with pytest.raises(Refusal) as refusal:
-        body.parse(data, None)
+        completion_body.parse(data, None)
     (field,) = refusal.value.fields
     return refusal.value.row.code, field.field
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, Exchange
-from gateway.http.protocol import StrictProtocol
+from gateway.http.strict_protocol import StrictProtocol
 from gateway.protocols import wording_at
 from gateway.runs.event_stream import EventStream
 from gateway.runs.wake import Followed

@@ -262,8 +262,8 @@ async def impatient(
 ) -> AsyncIterator[GatewayProcess]:
     """A gateway that waits less than a second, for at most 20 callers."""
     hurry = {
-        "http.protocol.HEAD_SECONDS": 0.6,
-        "http.protocol.BODY_SECONDS": 0.9,
+        "http.strict_protocol.HEAD_SECONDS": 0.6,
+        "http.strict_protocol.BODY_SECONDS": 0.9,
         "http.strict_json.BODY_SECONDS": 0.6,
     }
     folder = tmp_path_factory.mktemp("impatient")

@@ -5,7 +5,7 @@ import pytest
 from contracts import events, ids
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections import conversations
+from conversations.projections import conversations_table
 from conversations.projections.follower import Follower
 from runtime.postgres import open_pool
 from tests.gateway import stored
@@ -24,7 +24,7 @@ async def exchange(store: ConversationStore, account: Account, conversation_id: 
 
 async def project(database_url: str) -> None:
     async with open_pool(database_url) as pool:
-        follower = Follower(pool, Log(pool), [conversations.PROJECTION])
+        follower = Follower(pool, Log(pool), [conversations_table.PROJECTION])
         while await follower.step():
             pass
 

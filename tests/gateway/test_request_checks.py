@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from administration import accounts as directory
-from administration import keys
-from administration.values import AccountChanges
+from administration import admin_accounts as directory
+from administration import admin_keys
+from administration.admin_values import AccountChanges
 from contracts import ids
 from gateway.http.exchange import TARGET
 from gateway.http.middleware import RequestMiddleware
@@ -75,14 +75,14 @@ async def test_a_key_is_dead_at_the_next_request(
         admin = administrator(pool)
         for _ in range(5):
             old = victim.headers["X-Api-Key"]
-            victim.headers["X-Api-Key"] = (await keys.rotate(admin, accounts.other.key_id)).key
+            victim.headers["X-Api-Key"] = (await admin_keys.rotate(admin, accounts.other.key_id)).key
             assert (await victim.get("/v1/conversations")).status_code == 200
             stale = Client(client.http, client.url, old, accounts.other.agent)
             check_problem(await stale.get("/v1/conversations"), 401, "invalid_api_key")
         await directory.change(admin, accounts.other.account_id, AccountChanges(disabled=True))
         check_problem(await victim.get("/v1/conversations"), 401, "invalid_api_key")
         await directory.change(admin, accounts.other.account_id, AccountChanges(disabled=False))
-        await keys.revoke(admin, accounts.other.key_id)
+        await admin_keys.revoke(admin, accounts.other.key_id)
         check_problem(await victim.post("/v1/chat"), 401, "invalid_api_key")
 
 

@@ -14,7 +14,7 @@ from conversations.event_store.store import ConversationStore
 from gateway.http import body_reader, strict_json
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import Exchange, Message
-from gateway.http.problems import Refusal, head_of
+from gateway.http.problem_responses import Refusal, head_of
 from tests.gateway import stored
 from tests.gateway.client import Client, check_problem, slow_socket
 from tests.gateway.conftest import Accounts

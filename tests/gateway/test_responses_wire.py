@@ -23,10 +23,10 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, Usage
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.protocols.openai.responses import wire
 from gateway.protocols.openai.responses.items import InputItem, verdicts_of
-from gateway.protocols.openai.responses.output import ResponseOutput, response_of
+from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
 from gateway.runs.after_pause import AfterPause, PausePoint
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 

@@ -7,7 +7,7 @@ import pytest
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import Exchange, Message
 from gateway.http.peers import networks_of, peer_of
-from gateway.http.problems import head_of
+from gateway.http.problem_responses import head_of
 from runtime.settings import SettingsError
 
 pytestmark = pytest.mark.requirement("AUTH-GUESSES")

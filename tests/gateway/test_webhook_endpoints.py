@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from administration import accounts as directory
+from administration import admin_accounts as directory
 from contracts import ids
 from contracts.admin_errors import Conflict
 from runtime.postgres import Connection, Pool
@@ -57,7 +57,9 @@ async def hooking(
     key = base64.b64encode(os.urandom(32)).decode()
     own = {"AGENTCHAT_SECRET_KEY": key, "AGENTCHAT_WEBHOOK_ALLOW": "127.0.0.1:4444"}
     process = GatewayProcess(
-        tmp_path_factory.mktemp("gateway"), environ | own, hurry={"webhooks.deliveries.TEST_SECONDS": 0.5}
+        tmp_path_factory.mktemp("gateway"),
+        environ | own,
+        hurry={"webhooks.delivery_handlers.TEST_SECONDS": 0.5},
     )
     await process.start()
     yield process

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from administration import accounts, knowledge
-from administration.values import NewAccount, NewKnowledgeBase
-from knowledge.audit import Note
+from administration import admin_accounts, admin_knowledge
+from administration.admin_values import NewAccount, NewKnowledgeBase
+from knowledge.change_audit import Note
 from knowledge.embedding.embedder import Embedder
 from knowledge.importing.drafts import Draft
 from knowledge.importing.importer import Imported, import_document
@@ -27,9 +27,9 @@ class Shelf:
     async def create(cls, pool: Pool, *, language: str = "english") -> "Shelf":
         """An empty knowledge base of a new account."""
         admin = administrator(pool)
-        account = await accounts.create(admin, NewAccount(name="Acme", plan="Pro"))
+        account = await admin_accounts.create(admin, NewAccount(name="Acme", plan="Pro"))
         new = NewKnowledgeBase(account_id=account.id, name="Help", language=language)
-        base = await knowledge.create(admin, new)
+        base = await admin_knowledge.create(admin, new)
         return cls(pool, account.id, base.id)
 
     async def put(self, name: str, text: str, embedder: Embedder | None = None, **more: Any) -> Imported:

@@ -8,7 +8,7 @@ import pytest
 
 from knowledge.errors import Unreadable
 from knowledge.importing.drafts import MOST_BYTES
-from knowledge.importing.files import FoundFile, draft_of, find, piped
+from knowledge.importing.import_files import FoundFile, draft_of, find, piped
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 

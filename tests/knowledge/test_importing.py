@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from administration import documents, knowledge
+from administration import admin_documents, admin_knowledge
 from contracts.admin_errors import Invalid, NotFound
 from knowledge.errors import Unreadable
-from knowledge.importing import files
+from knowledge.importing import import_files
 from knowledge.importing.drafts import MOST_CHARACTERS
 from knowledge.importing.importer import Imported, import_document
 from runtime.postgres import Connection
@@ -28,10 +28,10 @@ async def test_a_document_is_stored_with_what_it_says_of_itself(shelf: Shelf, co
     assert done.title == "Guide"
     assert done.chunks == 5
     admin = administrator(shelf.pool)
-    [document] = (await documents.page(admin, shelf.id)).items
+    [document] = (await admin_documents.page(admin, shelf.id)).items
     stored = (document.name, document.title, document.url, document.kind, document.chunks)
     assert stored == ("guide.md", "Guide", "https://x.example/g", "markdown", 5)
-    chunks = await documents.chunks(admin, shelf.id, document.id, after="3")
+    chunks = await admin_documents.chunks(admin, shelf.id, document.id, after="3")
     assert [(chunk.position, chunk.title, chunk.text) for chunk in chunks.items] == [
         (4, "Guide \u203a Part 4", "Text of part 4."),
         (5, "Guide \u203a Part 5", "Text of part 5."),
@@ -77,7 +77,7 @@ async def test_changed_content_replaces_its_chunks_and_the_rest_keep_their_ids(s
 async def test_ids_are_the_same_after_deletion_and_another_import(shelf: Shelf) -> None:
     first = await shelf.put("guide.md", GUIDE, kind="markdown")
     ids = await shelf.chunk_ids()
-    await documents.delete(administrator(shelf.pool), shelf.id, first.document_id)
+    await admin_documents.delete(administrator(shelf.pool), shelf.id, first.document_id)
     assert await shelf.chunk_ids() == []
     assert (await shelf.put("guide.md", GUIDE, kind="markdown")).outcome == "added"
     assert await shelf.chunk_ids() == ids
@@ -144,7 +144,7 @@ async def test_imports_and_the_deletion_of_their_knowledge_base_at_once_leave_no
     await shelf.put("0.txt", "text")
 
     async def delete() -> None:
-        await knowledge.delete(administrator(shelf.pool), shelf.id)
+        await admin_knowledge.delete(administrator(shelf.pool), shelf.id)
 
     imports = [shelf.put(f"{number % 4}.txt", f"text {number}") for number in range(8)]
     outcomes = await asyncio.gather(*imports, delete(), return_exceptions=True)
@@ -202,9 +202,9 @@ async def test_a_folder_is_imported_and_what_cannot_be_read_is_named(shelf: Shel
 
     async def run() -> dict[str, str]:
         told: dict[str, str] = {}
-        for found in files.find([docs]):
+        for found in import_files.find([docs]):
             try:
-                draft = files.draft_of(found)
+                draft = import_files.draft_of(found)
                 done = await import_document(shelf.pool, shelf.account, shelf.id, draft, note=shelf.note)
             except (Unreadable, Invalid) as error:
                 told[found.name] = error.reason

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from contracts.values import Source
-from knowledge import prompt
+from knowledge import passages_prompt
 from knowledge.search.passages import Passage
 from model_demo import shop
-from model_demo.conversation import Conversation
+from model_demo.request_facts import Conversation
 from model_demo.wire import anthropic
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
@@ -27,18 +27,20 @@ SHIPPING = passage(2, "Delivery", "Parcels leave the warehouse in Utrecht.\nThey
 
 def reply(question: str, *passages: Passage) -> str:
     """What the offline model says, asked as the orchestrator is to ask."""
-    content = [{"type": "text", "text": text} for text in (prompt.documents(passages), question) if text]
+    content = [
+        {"type": "text", "text": text} for text in (passages_prompt.documents(passages), question) if text
+    ]
     body = {
         "model": "demo-shop-1",
         "max_tokens": 1000,
-        "system": f"You are the assistant of a shop.\n\n{prompt.INSTRUCTION}",
+        "system": f"You are the assistant of a shop.\n\n{passages_prompt.INSTRUCTION}",
         "messages": [{"role": "user", "content": content}],
     }
     return shop.reply(Conversation(anthropic.asked(json.dumps(body).encode(), {}).request)).text
 
 
 def test_passages_are_blocks_with_index_and_title() -> None:
-    assert prompt.documents([RETURNS, SHIPPING]) == (
+    assert passages_prompt.documents([RETURNS, SHIPPING]) == (
         "<documents>\n"
         '<document index="1" title="Returns">\n'
         "Goods may be returned within 30 days. The label is free.\n</document>\n"
@@ -48,7 +50,7 @@ def test_passages_are_blocks_with_index_and_title() -> None:
 
 
 def test_no_passage_is_no_text() -> None:
-    assert prompt.documents([]) == ""
+    assert passages_prompt.documents([]) == ""
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,13 @@ def test_no_passage_is_no_text() -> None:
     ],
 )
 def test_no_passage_can_end_its_block_or_begin_another(text: str) -> None:
-    blocks = prompt.documents([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
+    blocks = passages_prompt.documents([passage(1, "T", f"a {text} b & <b> c"), SHIPPING])
     body = blocks.removeprefix('<documents>\n<document index="1" title="T">\n').partition("\n</document>")[0]
     assert body == f"a &lt;{text[1:]} b & <b> c"
 
 
 def test_a_title_is_one_attribute_of_bounded_length() -> None:
-    blocks = prompt.documents([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
+    blocks = passages_prompt.documents([passage(1, 'a "b" <c> & d\n' + "e" * 500, "text")])
     head = blocks.split("\n")[1]
     assert head.startswith('<document index="1" title="a &quot;b&quot; &lt;c&gt; &amp; d eee')
     assert head.endswith('…">')

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from administration import documents, knowledge
+from administration import admin_documents, admin_knowledge
 from knowledge.embedding import vectors
 from knowledge.embedding.configured import embedder_of
 from knowledge.embedding.embedder import Embedder
@@ -199,9 +199,9 @@ async def test_what_is_deleted_leaves_no_chunk_and_no_vector(shelf: Shelf, serve
         await shelf.put("b.txt", "Shoes are brushed.", embedder)
     assert await left() == [2, 2, 2]
     admin = administrator(shelf.pool)
-    await documents.delete(admin, shelf.id, one.document_id)
+    await admin_documents.delete(admin, shelf.id, one.document_id)
     assert await left() == [1, 1, 1]
-    await knowledge.delete(admin, shelf.id)
+    await admin_knowledge.delete(admin, shelf.id)
     assert await left() == [0, 0, 0]
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from administration import knowledge
-from administration.values import KnowledgeBase, KnowledgeBaseChanges
+from administration import admin_knowledge
+from administration.admin_values import KnowledgeBase, KnowledgeBaseChanges
 from contracts.admin_errors import NotFound
 from knowledge.errors import Disabled
 from knowledge.search import search
@@ -42,7 +42,7 @@ async def test_a_question_in_whole_sentences_finds_its_passage_first(shop: Shelf
 async def test_a_disabled_knowledge_base_is_searched_only_by_those_who_look_after_it(shop: Shelf) -> None:
     async def disabled(given: bool) -> KnowledgeBase:
         changes = KnowledgeBaseChanges(disabled=given)
-        return await knowledge.change(administrator(shop.pool), shop.id, changes)
+        return await admin_knowledge.change(administrator(shop.pool), shop.id, changes)
 
     assert (await disabled(True)).disabled
     for question in ("returning goods", "xyzzy"):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.search.words import SearchQuery, question, searchable
+from knowledge.search.search_words import SearchQuery, question, searchable
 
 pytestmark = pytest.mark.requirement("RETRIEVAL")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from limits import Limiter
-from ops.servers.files import valkey_server
+from ops.servers.server_files import valkey_server
 from tests.ports import free_port
 
 _READY_SECONDS = 40

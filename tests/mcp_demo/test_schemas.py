@@ -10,7 +10,7 @@ from mcp_demo.shop import Shop
 from mcp_demo.shop.errors import ShopError
 from mcp_demo.tools import TOOLS, Tool
 from mcp_demo.tools.arguments import BadArgumentsError
-from mcp_demo.tools.schemas import schema_of
+from mcp_demo.tools.tool_schemas import schema_of
 from tests.mcp_demo.valid_calls import CALLS
 
 ODD: tuple[Any, ...] = (

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from net_guard import AddressRefused, Guard
-from net_guard.session import open_session
+from net_guard.guarded_session import open_session
 from tests.certificates import tls_contexts
 
 pytestmark = pytest.mark.requirement("MODEL-ADDRESS", "WEBHOOK-GUARD")

@@ -10,8 +10,8 @@ import msgspec
 import psycopg
 import pytest
 
-from administration import accounts
-from administration.values import NewAccount
+from administration import admin_accounts
+from administration.admin_values import NewAccount
 from contracts import events
 from contracts.ids import new_id
 from contracts.webhooks import (
@@ -37,7 +37,7 @@ HURRY: dict[str, Any] = {
     "notifier.__main__._NICENESS": 0,
     "notifier.schedule.RETRY_SECONDS": [0.05] * 9,
     "notifier.schedule.LONGEST_PAUSE": 0.2,
-    "notifier.attempt.ATTEMPT_SECONDS": 60.0,
+    "notifier.delivery_attempt.ATTEMPT_SECONDS": 60.0,
 }
 
 _END_NOTIFIERS = """
@@ -105,7 +105,7 @@ async def world(migrated_database_url: str, pool: Pool, store: ConversationStore
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_NOTIFIERS)
         await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
-    account = await accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
+    account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
     return World(pool, store, account.id)
 
 

@@ -6,8 +6,8 @@ import pytest
 from contracts.admin_errors import Invalid
 from contracts.webhooks import Attempt
 from net_guard import AddressRefused, Guard
-from notifier.attempt import Courier
-from notifier.clock import Clock
+from notifier.delivery_attempt import Courier
+from notifier.delivery_clock import Clock
 from notifier.signing import Signer
 from tests.notifier.conftest import StartNotifier, World
 from tests.notifier.receiver import Receiver, status
@@ -106,7 +106,7 @@ async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
 
     receiver.does("/hangs", hang)
     endpoint = await world.endpoint(receiver.url("/hangs"), "run.completed")
-    notifiers(hurry={"notifier.attempt.ATTEMPT_SECONDS": 0.3})
+    notifiers(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 0.3})
     await world.chat()
     [delivery] = await world.until(endpoint.id, lambda found: bool(found))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")

@@ -113,7 +113,7 @@ async def test_an_answer_whose_body_never_ends_counts_by_its_status(
 ) -> None:
     receiver.says("/endless", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{")
     endpoint = await world.endpoint(receiver.url("/endless"), "run.completed")
-    notifiers(hurry={"notifier.attempt.ATTEMPT_SECONDS": 3.0})
+    notifiers(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 3.0})
     await world.chat()
     [delivery] = await world.until(endpoint.id, lambda found: bool(found) and found[0].status != "waiting")
     assert delivery.status == "delivered"

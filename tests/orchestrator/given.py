@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import msgspec
 from nats.aio.client import Client
 
-from administration import accounts
-from administration.values import NewAccount
-from administration.versions import change_agent, create_agent, delete_agent
+from administration import admin_accounts
+from administration.admin_values import NewAccount
+from administration.admin_versions import change_agent, create_agent, delete_agent
 from bus import Bus
 from contracts import events, frames, subjects, wire
 from contracts.events import AgentFacts
@@ -26,8 +26,8 @@ from conversations.event_store.store import open_store
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.secrets import Sealer
 from orchestrator.settings import Settings
-from orchestrator.timings import DEFAULT, Timings
 from orchestrator.worker import work
+from orchestrator.worker_timings import DEFAULT, Timings
 from runtime.postgres import Pool, connection
 from tests.administrator import administrator
 
@@ -241,4 +241,4 @@ def _text(at: datetime) -> str:
 
 
 async def new_account(pool: Pool) -> str:
-    return (await accounts.create(administrator(pool), NewAccount(name="Tests", plan="Unlimited"))).id
+    return (await admin_accounts.create(administrator(pool), NewAccount(name="Tests", plan="Unlimited"))).id

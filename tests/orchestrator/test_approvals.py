@@ -17,7 +17,7 @@ from conversations.aggregate.turn import CANCELLED, ask_again
 from conversations.leases.leases import Leases
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
-from orchestrator.run.log import run_of
+from orchestrator.run.run_log import run_of
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import ScriptedProvider, asks, says
 from tests.orchestrator.toolbox import SPECS, Toolbox

@@ -9,7 +9,7 @@ import pytest
 from contracts import events, frames
 from contracts.messages import CancelRequested
 from contracts.values import Usage
-from directory.compaction import PROMPT
+from directory.compaction_settings import PROMPT
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, Exchange, ScriptedProvider, asks, fails, says
 from tests.orchestrator.test_tools import SHOP

@@ -16,7 +16,7 @@ from conversations.aggregate.turn import cancel
 from conversations.errors import VersionConflict
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
-from orchestrator.run.log import RunLog
+from orchestrator.run.run_log import RunLog
 from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import ScriptedProvider, holds, says

@@ -23,7 +23,7 @@ from conversations.aggregate.calls import CallApproval
 from directory.agents import McpServer
 from directory.approval_policy import ApprovalRules, ToolFilter
 from orchestrator.inbox.exhausted import end_exhausted
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from tests.orchestrator.given import Listener, World, ago
 from tests.orchestrator.scripted import ScriptedProvider, asks, says
 from tests.orchestrator.test_approvals import ADA

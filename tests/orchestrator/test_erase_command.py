@@ -15,7 +15,7 @@ from conversations.aggregate.turn import Begin, fail, open_turn
 from conversations.errors import VersionConflict
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from runtime.postgres import open_pool
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, breaks, says

@@ -18,7 +18,7 @@ from conversations.event_store import mapper
 from conversations.event_store.store import open_store
 from conversations.queries.find_run import find_run
 from conversations.queries.threads import find_thread
-from orchestrator.rpc.forking import remove_abandoned
+from orchestrator.rpc.fork_command import remove_abandoned
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says

@@ -20,7 +20,7 @@ from gateway.runs.view import View
 from orchestrator.lease.fence import Fence
 from orchestrator.run.channel import TraceChannel
 from orchestrator.run.interruption import Interrupted
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from runtime.postgres import connection, open_pool
 from tests.conversations.outages import away, there_for_long
 from tests.orchestrator.given import SECONDS, World

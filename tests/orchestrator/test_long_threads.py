@@ -18,27 +18,27 @@ from conversations.aggregate.kept_histories import KeptHistories
 from conversations.aggregate.turn import Begin, open_turn
 from conversations.event_store.store import ConversationStore, open_store
 from directory.agents import AgentConfig
-from directory.compaction import Compaction
+from directory.compaction_settings import Compaction
 from model_demo import answer, controls
-from model_demo.conversation import Conversation as Talk
-from model_demo.wire import anthropic, tokens
-from orchestrator.agents.agents import facts_of
+from model_demo.request_facts import Conversation as Talk
+from model_demo.wire import anthropic, token_counts
+from orchestrator.agents.run_agent import facts_of
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
 from orchestrator.models.anthropic.request import body_of
-from orchestrator.output.output import OutputSpec
+from orchestrator.output.final_output import OutputSpec
 from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.rpc.recorded import MemoryLog, NoReaders
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.clock import RunClock
-from orchestrator.run.compaction import Compactor
 from orchestrator.run.cost import RoundCost
+from orchestrator.run.history_compaction import Compactor
+from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interruption
+from orchestrator.run.model_reply import Replies
 from orchestrator.run.perform import Performer, Tools
-from orchestrator.run.reply import Replies
-from orchestrator.run.resume import AlreadySent
 from orchestrator.run.retrieval import Retriever
+from orchestrator.run.run_clock import RunClock
 from orchestrator.run.turn_loop import run_turn
-from orchestrator.tools.listing import ToolListings
+from orchestrator.tools.listed_tools import ToolListings
 from tests.conversations.given import ACCOUNT, AT, LATER
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Exchange, ScriptedProvider
@@ -92,7 +92,7 @@ def answered(body: bytes) -> tuple[str, int, int]:
     """What the offline model says to it, and the tokens that it has read and written."""
     asked = anthropic.asked(body, {}).request
     reply = answer.reply(asked, Talk(asked), *controls.parse(asked.model))
-    return reply.text, tokens.of_request(asked).total, tokens.of_text(reply.text)
+    return reply.text, token_counts.of_request(asked).total, token_counts.of_text(reply.text)
 
 
 class Recorder(MemoryLog):

@@ -16,7 +16,7 @@ from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval, 
 from contracts.timings import COMMAND_ASKS
 from conversations.event_store import mapper
 from conversations.event_store.store import open_store
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from tests.orchestrator.given import SECONDS, World, ago
 from tests.orchestrator.process import orchestrator
 from tests.orchestrator.scripted import ScriptedProvider, says

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from administration import knowledge
-from administration.values import NewKnowledgeBase
+from administration import admin_knowledge
+from administration.admin_values import NewKnowledgeBase
 from contracts import frames
 from directory.agents import Retrieval
 from orchestrator.models import ModelCall
@@ -76,7 +76,7 @@ async def test_with_knowledge_documents_move_nothing_of_earlier_runs(
     provider.will(*(says(f"Answer {number}.") for number in (1, 2, 3)))
     async with open_pool(migrated_database_url, role=None) as pool:
         new = NewKnowledgeBase(account_id=world.account_id, name="Help")
-        base = await knowledge.create(administrator(pool), new)
+        base = await admin_knowledge.create(administrator(pool), new)
         shelf = Shelf(pool, world.account_id, base.id)
         await shelf.put("returns.txt", "You may return goods unused within 30 days of delivery.")
         await shelf.put("tents.txt", "Tents are dried before they are packed.")

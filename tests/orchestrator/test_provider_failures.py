@@ -10,8 +10,8 @@ import pytest
 from contracts.text import is_line
 from orchestrator.models import Credentials, ModelCall
 from orchestrator.models.anthropic.reply import AnthropicReply
-from orchestrator.models.reply import MAX_BLOCKS
-from orchestrator.models.sse import MAX_EVENT_BYTES, EventReader, StreamBroken
+from orchestrator.models.provider_sse import MAX_EVENT_BYTES, EventReader, StreamBroken
+from orchestrator.models.reply_builder import MAX_BLOCKS
 from tests.orchestrator.provider_caller import Caller
 from tests.orchestrator.scripted import (
     Answer,

@@ -12,7 +12,7 @@ from contracts import events, frames, subjects, wire
 from contracts.messages import CancelRequested, ChatRequested, ToolRequested
 from contracts.values import Source, Usage
 from conversations.event_store.store import ConversationStore, open_store
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from tests.orchestrator.given import SECONDS, Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, asks, breaks, holds, says
 from tests.orchestrator.test_tools import SHOP

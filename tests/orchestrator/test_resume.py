@@ -8,7 +8,7 @@ from contracts import frames
 from contracts.values import Usage
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
-from orchestrator.run.resume import AlreadySent, already_sent
+from orchestrator.run.interrupted_text import AlreadySent, already_sent
 
 pytestmark = pytest.mark.requirement("RESUME", "FRAMES")
 

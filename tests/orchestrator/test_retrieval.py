@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from administration import knowledge
-from administration.values import KnowledgeBaseChanges
+from administration import admin_knowledge
+from administration.admin_values import KnowledgeBaseChanges
 from directory.agents import AgentConfig, Retrieval
 from orchestrator.run.retrieval import Retriever
 from runtime.postgres import open_pool
@@ -25,7 +25,7 @@ async def shelf(migrated_database_url: str) -> AsyncIterator[Shelf]:
 
 async def disable(shelf: Shelf, disabled: bool) -> None:
     changes = KnowledgeBaseChanges(disabled=disabled)
-    await knowledge.change(administrator(shelf.pool), shelf.id, changes)
+    await admin_knowledge.change(administrator(shelf.pool), shelf.id, changes)
 
 
 def run_of(shelf: Shelf) -> Retriever:

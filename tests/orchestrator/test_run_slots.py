@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from administration import accounts
-from administration.values import NewAccount
+from administration import admin_accounts
+from administration.admin_values import NewAccount
 from contracts import frames
 from directory.plans import Plan
 from limits import Limiter
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from runtime.postgres import open_pool
 from tests.administrator import administrator, put_plan
 from tests.limits.given import new
@@ -96,7 +96,7 @@ async def account(world: World, limiter: Limiter, redis_url: str) -> AsyncIterat
     many_beats = Timings(renew_seconds=_QUICK_SECONDS, limits_seconds=5.0)
     async with open_pool(world.settings.database_url, role=None) as pool:
         await put_plan(pool, PLAN)
-        made = await accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))
+        made = await admin_accounts.create(administrator(pool), NewAccount(name="Two", plan=PLAN.name))
         own = World(world.bus, world.log, pool, world.settings, made.id)
         async with own.worker(timings=many_beats), Redis.from_url(redis_url) as redis:
             yield Account(own, limiter, redis, await own.agent())

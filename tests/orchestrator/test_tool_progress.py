@@ -11,7 +11,7 @@ from contracts.ids import new_id
 from contracts.messages import ToolProgressed, ToolRequested
 from contracts.timings import TOOL_ANSWER_SECONDS
 from conversations.aggregate.calls import Call
-from orchestrator.run.clock import RunClock, later
+from orchestrator.run.run_clock import RunClock, later
 from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of

@@ -11,7 +11,7 @@ from contracts import events, frames
 from contracts.messages import ToolRequested, UnavailableServer
 from conversations.aggregate.calls import Call
 from directory.agents import McpServer
-from orchestrator.run.clock import RunClock
+from orchestrator.run.run_clock import RunClock
 from tests.orchestrator.given import World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, asks, breaks, says
 from tests.orchestrator.toolbox import NOW, SPECS, Toolbox, calls_of

@@ -12,7 +12,7 @@ import pytest
 
 from contracts import events, frames
 from contracts.messages import ToolRequested
-from orchestrator.timings import Timings
+from orchestrator.worker_timings import Timings
 from tests.orchestrator import scripted_chat as chat
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.process import orchestrator

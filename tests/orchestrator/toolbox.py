@@ -14,7 +14,7 @@ from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from directory.agents import AgentConfig, McpServer
-from orchestrator.run.clock import RunClock
+from orchestrator.run.run_clock import RunClock
 from orchestrator.tools.tool_calls import RunToolCalls
 from tests.orchestrator.given import World
 

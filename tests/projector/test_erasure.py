@@ -17,7 +17,7 @@ from conversations.erasures import due_erasures
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from projector.erasure import EVENTS_AT_ONCE, ErasureStep
-from projector.feed import FeedPublisher
+from projector.feed_publisher import FeedPublisher
 from runtime.postgres import Pool, connection
 from tests.bus.nats_server import NatsServer
 from tests.conversations.given import ACCOUNT, LATER, asked, began, compacted, started, trace, turn

@@ -14,7 +14,7 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.feed_reader import remember_fed
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from projector.feed import BATCH, FeedPublisher
+from projector.feed_publisher import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool
 from tests.conversations.given import ACCOUNT, AT, asked, began, started, trace, turn

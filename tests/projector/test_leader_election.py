@@ -18,7 +18,7 @@ from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
-from conversations.projections.conversations import conversations_of
+from conversations.projections.conversations_table import conversations_of
 from runtime.postgres import Pool, connection
 from tests.conversations.given import ACCOUNT, began, turn
 from tests.ports import free_port

@@ -10,8 +10,8 @@ from conversations.aggregate.conversation import Conversation
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.projections.follower import Follower
+from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import alone
-from conversations.projections.registry import PROJECTIONS
 from projector.rebuilds import Rebuilds
 from runtime.postgres import Pool, connection
 from tests.conversations.given import asked, began, started, turn

@@ -18,9 +18,9 @@ from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from ops.errors import RefusedError
 from ops.main import app
-from ops.replay.feed import BATCH as REFEED_BATCH
-from ops.replay.feed import refeed
-from projector.feed import BATCH, FeedPublisher
+from ops.replay.feed_command import BATCH as REFEED_BATCH
+from ops.replay.feed_command import refeed
+from projector.feed_publisher import BATCH, FeedPublisher
 from projector.log_follower import LogFollower
 from runtime.postgres import Pool
 from tests.admin_cli.conftest import SECRET_KEY

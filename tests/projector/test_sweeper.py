@@ -18,7 +18,7 @@ from conversations.event_store.store import ConversationStore
 from conversations.leases.abandoned_runs import claim_abandoned, forget_old_requests
 from conversations.leases.availability import note_available
 from conversations.leases.leases import Leases
-from conversations.projections import approvals, open_runs
+from conversations.projections import approvals_table, open_runs_table
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
 from projector.sweeper import Sweeper
@@ -43,7 +43,7 @@ async def begin_run(store: ConversationStore, word: str = "a", *, seconds_ago: i
 
 
 async def project(pool: Pool, log: Log) -> None:
-    follower = Follower(pool, log, [open_runs.PROJECTION])
+    follower = Follower(pool, log, [open_runs_table.PROJECTION])
     while await follower.step():
         pass
 
@@ -159,7 +159,7 @@ async def test_a_rebuilt_read_model_does_not_set_the_count_back(
     await begin_run(store)
     await project(pool, log)
     await Sweeper(bus, log, pool).sweep()
-    await rebuild(pool, log, [replace(open_runs.PROJECTION, version=2)])
+    await rebuild(pool, log, [replace(open_runs_table.PROJECTION, version=2)])
     await make_due(pool)
     await Sweeper(bus, log, pool).sweep()
     assert [requested(each).attempt for each in await streams.contents("REQUESTS")] == [2, 3]
@@ -212,7 +212,7 @@ async def test_a_run_that_waits_for_a_person_is_left_alone_until_its_time_is_ove
 ) -> None:
     begun = await begin_run(store)
     await store.append(begun, [*called("cancel_order"), returned("c1"), question()])
-    follower = Follower(pool, log, [open_runs.PROJECTION, approvals.PROJECTION])
+    follower = Follower(pool, log, [open_runs_table.PROJECTION, approvals_table.PROJECTION])
     while await follower.step():
         pass
     async with connection(pool) as conn:

@@ -10,9 +10,9 @@ from contracts import events
 from contracts.messages import ToolsListed
 from contracts.values import ToolSpec, Usage
 from directory.agents import AgentConfig, McpServer
-from directory.compaction import PROMPT, Compaction
+from directory.compaction_settings import PROMPT, Compaction
 from orchestrator.models import Credentials, Meter, ModelCall, ModelFailure, OnText, Reply
-from orchestrator.models.anthropic.continuation import messages_of
+from orchestrator.models.anthropic.prefill import messages_of
 from orchestrator.models.providers import Defaults
 from runtime.postgres import DatabaseUnavailable
 from tests.simulator.plan import Request
@@ -22,7 +22,7 @@ from tests.simulator.world import World
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import Leg
 from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.tool import OfferedTool
+from tool_runner.tools.server_tool import OfferedTool
 
 ACCOUNT, AGENT, SERVER = "account", "agent", "shop"
 _INPUT_TOKENS = 10

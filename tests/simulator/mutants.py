@@ -14,13 +14,13 @@ from conversations.aggregate.turn import Begin, MustWait, open_turn
 from gateway.runs.view import View
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.opening.taking import LeaseHeld, take
-from orchestrator.run.attempt import RunAttempt
 from orchestrator.run.endings import end_frame
-from orchestrator.run.log import run_of
-from orchestrator.run.resume import AlreadySent
+from orchestrator.run.interrupted_text import AlreadySent
+from orchestrator.run.run_attempt import RunAttempt
+from orchestrator.run.run_log import run_of
 from tests.simulator.model import SimAgents
 from tests.simulator.simulate import Simulation
-from tool_runner.tools.tool import OfferedTool
+from tool_runner.tools.server_tool import OfferedTool
 
 
 @contextlib.contextmanager
@@ -36,7 +36,7 @@ def _instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def _opening_turns_by(opened: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in ("deciding", "at_once"):
+        for module in ("decide_request", "at_once"):
             stack.enter_context(_instead(sys.modules[f"orchestrator.opening.{module}"], "open_turn", opened))
         yield
 
@@ -104,7 +104,7 @@ def ended_runs_have_their_calls_run() -> Any:
 
 def resumed_behind_nothing() -> Any:
     """The next worker does not read back what was sent of the round."""
-    return _instead(sys.modules["orchestrator.run.attempt"], "already_sent", lambda *_: AlreadySent())
+    return _instead(sys.modules["orchestrator.run.run_attempt"], "already_sent", lambda *_: AlreadySent())
 
 
 def offset_not_compared() -> Any:
@@ -173,7 +173,7 @@ def round_said_twice() -> Any:
     def going_on(messages: Any, _sent: str, *, prefill: bool) -> Any:
         return messages
 
-    return _instead(sys.modules["orchestrator.models.anthropic.continuation"], "going_on", going_on)
+    return _instead(sys.modules["orchestrator.models.anthropic.prefill"], "going_on", going_on)
 
 
 def covers_more_than_was_summarised() -> Any:

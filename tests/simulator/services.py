@@ -11,16 +11,16 @@ from conversations.claims.table import Claims
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
-from gateway.chat.idempotency import IdempotencyKey
-from gateway.chat.launch import launched
-from gateway.http.problems import Refusal
+from gateway.chat.idempotency_key import IdempotencyKey
+from gateway.chat.launch_run import launched
+from gateway.http.problem_responses import Refusal
+from gateway.runs.followed_runs import Runs
 from gateway.runs.live_run import LiveRun
-from gateway.runs.registry import Runs
 from journal import Journal
 from orchestrator.inbox.inbox import Inbox
 from orchestrator.lease.heartbeat import beat
-from orchestrator.parts import Parts
-from orchestrator.tools.listing import ToolListings
+from orchestrator.orchestrator_services import Parts
+from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.worker import _drain
 from projector.sweeper import Sweeper
 from runtime.postgres import DatabaseUnavailable
@@ -44,7 +44,7 @@ from tests.simulator.world import World
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
 from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.clock import DatabaseClock
+from tool_runner.deadline_clock import DatabaseClock
 
 _SLOTS = 4
 

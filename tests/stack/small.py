@@ -12,7 +12,7 @@ from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.probes import HttpProbe
 from ops.process import Process
-from ops.report import Report
+from ops.stack_report import Report
 
 _ANSWER = """
 import os, signal, socket, sys

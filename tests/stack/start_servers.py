@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ops.folder import RunFolder
 from ops.ports import Ports
-from ops.report import Report
 from ops.stack import describe_servers
+from ops.stack_report import Report
 from ops.supervisor import Supervisor
 
 

@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from ops import access
+from ops import table_rights
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.prepare import migrate
-from ops.servers.logins import LOGINS, OWNER
-from ops.servers.postgres import Cluster
+from ops.servers.postgres_logins import LOGINS, OWNER
+from ops.servers.postgres_server import Cluster
 from ops.supervisor import Supervisor
 from runtime.postgres import acting_as
 from runtime.roles import OPERATOR, SERVICES, role_of
@@ -101,17 +101,19 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
         tables_and_views = owner.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         ).fetchall()
-        assert {name for (name,) in tables_and_views} == set(access.TABLES)
+        assert {name for (name,) in tables_and_views} == set(table_rights.TABLES)
     for service in SERVICES:
         url = acting_as(server.url(port, role_of(service)), service)
-        readable = {table for table in access.TABLES if _refusal(url, f"TABLE {table}") is None}
-        assert readable == {table for table, rights in access.TABLES.items() if service in rights}
+        readable = {table for table in table_rights.TABLES if _refusal(url, f"TABLE {table}") is None}
+        assert readable == {table for table, rights in table_rights.TABLES.items() if service in rights}
 
 
 @pytest.mark.requirement("SERVICE-LOGINS")
 def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
-    refused = [table for table in access.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")]
+    refused = [
+        table for table in table_rights.TABLES if _refusal(server.url(port, OPERATOR), f"TABLE {table}")
+    ]
     assert refused == []
 
 

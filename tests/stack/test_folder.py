@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ops import environment, record, secrets
+from ops import environment, folder_secrets, record
 from ops.environment import Environment
 from ops.errors import NotRunningError, SetupError
 from ops.folder import RunFolder
 from ops.ports import LOOPBACK, Ports
-from ops.report import readable
+from ops.stack_report import readable
 
 _ENVIRONMENT = Environment(
     base_url="http://127.0.0.1:8080",
@@ -82,8 +82,8 @@ def test_a_folder_holds_one_stack_at_a_time(folder: RunFolder) -> None:
 
 @pytest.mark.requirement("STACK-AGAIN")
 def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
-    first = secrets.keep(folder.secrets)
-    assert secrets.keep(folder.secrets) == first
+    first = folder_secrets.keep(folder.secrets)
+    assert folder_secrets.keep(folder.secrets) == first
     assert stat.S_IMODE(folder.secrets.stat().st_mode) == 0o600
     assert len({*msgspec.structs.astuple(first)}) == len(first.__struct_fields__)
 
@@ -91,16 +91,16 @@ def test_secrets_are_made_once_and_private(folder: RunFolder) -> None:
 @pytest.mark.requirement("STACK-AGAIN")
 def test_a_secret_that_an_older_version_did_not_have_is_added(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": "kept"}')
-    kept = secrets.keep(folder.secrets)
+    kept = folder_secrets.keep(folder.secrets)
     assert kept.admin_token == "kept"
-    assert secrets.keep(folder.secrets) == kept
+    assert folder_secrets.keep(folder.secrets) == kept
 
 
 @pytest.mark.requirement("STACK-BAD")
 def test_damaged_secrets_are_refused(folder: RunFolder) -> None:
     folder.secrets.write_text('{"admin_token": ')
     with pytest.raises(SetupError, match=r"secrets\.json cannot be read"):
-        secrets.keep(folder.secrets)
+        folder_secrets.keep(folder.secrets)
 
 
 @pytest.mark.requirement("STACK-BAD")

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
-from ops.servers.postgres import Cluster
+from ops.servers.postgres_server import Cluster
 from ops.supervisor import Supervisor
 from tests.harness import Quiet
 from tests.stack.processes import running_for, until

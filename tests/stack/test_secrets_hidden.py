@@ -5,15 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from administration.values import IssuedKey
+from administration.admin_values import IssuedKey
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer
 from gateway.settings import Settings as GatewaySettings
 from notifier.settings import Settings as NotifierSettings
 from ops.demo import Demo
 from ops.environment import Environment
+from ops.folder_secrets import Secrets
 from ops.prepare import PrepareSettings
-from ops.secrets import Secrets
 from ops.services import Wiring
 from ops.settings import UpSettings
 from orchestrator.models import Credentials

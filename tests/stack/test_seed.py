@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from administration import keys
-from administration.versions import change_agent
+from administration import admin_keys
+from administration.admin_versions import change_agent
 from directory.agent_draft import AgentChanges
 from directory.agents import AgentConfig, load_agent, provider_key
 from directory.caller import resolve
 from directory.secrets import Sealer
 from ops import demo
 from ops.demo import Demo
-from ops.secrets import Secrets
+from ops.folder_secrets import Secrets
 from ops.seed import seed
 from runtime.postgres import connection, open_pool
 from tests.administrator import administrator
@@ -137,7 +137,7 @@ async def test_a_rotated_demo_key_does_not_come_back(migrated_database_url: str)
     async with open_pool(migrated_database_url) as pool:
         found = await resolve(pool, once.starter_api_key, None)
         assert found is not None
-        issued = await keys.rotate(administrator(pool), found[0].key_id)
+        issued = await admin_keys.rotate(administrator(pool), found[0].key_id)
         await seed(migrated_database_url, _SECRETS.secret_key, once)
         assert await resolve(pool, once.starter_api_key, None) is None
         assert await resolve(pool, issued.key, None) is not None
@@ -156,7 +156,7 @@ async def test_a_revoked_demo_key_stays_revoked(migrated_database_url: str) -> N
     async with open_pool(migrated_database_url) as pool:
         found = await resolve(pool, once.load_api_key, None)
         assert found is not None
-        await keys.revoke(administrator(pool), found[0].key_id)
+        await admin_keys.revoke(administrator(pool), found[0].key_id)
     await seed(migrated_database_url, _SECRETS.secret_key, once)
     async with open_pool(migrated_database_url) as pool:
         assert await resolve(pool, once.load_api_key, None) is None

@@ -13,7 +13,7 @@ import pytest
 
 from ops.folder import RunFolder
 from ops.ports import Ports
-from ops.servers.postgres import Cluster
+from ops.servers.postgres_server import Cluster
 from ops.supervisor import Supervisor
 from tests.harness import Quiet
 from tests.stack.processes import running_for, wait_none_running

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from administration.versions import create_agent
+from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
 from directory.agents import McpServer
 from directory.secrets import Sealer
-from ops import demo, secrets
+from ops import demo, folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.harness import RunningStack
 from tests.system.calling import Caller, MakeAgent
@@ -57,7 +57,7 @@ async def make_agent(stack: RunningStack, http: httpx.AsyncClient) -> AsyncItera
     With `asks` a person has to allow each call.
     """
     found = stack.environment
-    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
     async with open_pool(found.database_url, role=None) as pool:
 
         async def make(

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from ops import record
 from ops.environment import Environment
 from ops.folder import RunFolder
-from ops.servers.files import postgres_install
+from ops.servers.server_files import postgres_install
 
 Place = tuple[str, bytes]
 """What it is called, and what stands in it."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from administration import knowledge
-from administration.values import NewKnowledgeBase
+from administration import admin_knowledge
+from administration.admin_values import NewKnowledgeBase
 from directory.agents import Retrieval
 from knowledge.importing.drafts import Draft
 from knowledge.importing.importer import import_document
@@ -33,7 +33,7 @@ class Canary:
         """A knowledge base with the document."""
         async with open_pool(stack.environment.database_url, role=None) as pool:
             new = NewKnowledgeBase(account_id=demo.LOAD_ACCOUNT_ID, name="Canary")
-            base = await knowledge.create(administrator(pool), new)
+            base = await admin_knowledge.create(administrator(pool), new)
             draft = Draft(name="valves", text=f"A zip that is stuck wants the oil {self.document}.")
             await import_document(pool, demo.LOAD_ACCOUNT_ID, base.id, draft, note=administrator(pool).note)
         return Retrieval(knowledge_base_id=base.id)

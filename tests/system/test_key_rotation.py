@@ -7,8 +7,9 @@ from collections import Counter
 import httpx
 import pytest
 
-from administration import accounts, keys
-from administration.values import NewAccount, NewKey
+from administration import admin_accounts
+from administration import admin_keys as keys
+from administration.admin_values import NewAccount, NewKey
 from runtime.postgres import open_pool
 from tests.administrator import administrator
 from tests.gateway.sockets import Connection, connected
@@ -33,7 +34,7 @@ async def test_a_thousand_rotations_leave_no_stale_key_on_two_gateways(stack: Ru
         ports = [httpx.URL(url).port for url in stack.environment.gateway_urls]
         gateways = [await enter(connected(port or 0, seconds=170)) for port in ports]
         admin = administrator(await enter(open_pool(stack.environment.database_url)))
-        account = await accounts.create(admin, NewAccount(name="rotating", plan="Unlimited"))
+        account = await admin_accounts.create(admin, NewAccount(name="rotating", plan="Unlimited"))
         issued = await keys.create(admin, account.id, NewKey())
         before = [await statuses_with(gateway, issued.key) for gateway in gateways]
         assert before == [[404], [404]]

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from administration import Admin, accounts, keys, usage
-from administration.values import NewAccount, NewKey
-from administration.versions import create_agent
+from administration import Admin, admin_accounts, admin_keys, admin_usage
+from administration.admin_values import NewAccount, NewKey
+from administration.admin_versions import create_agent
 from directory.agent_draft import AgentDraft
 from directory.plans import Plan
 from directory.secrets import Sealer
 from limits import Limiter
-from ops import secrets
+from ops import folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.administrator import put_plan
 from tests.harness import RunningStack
@@ -44,7 +44,7 @@ class Account(msgspec.Struct, frozen=True):
 @pytest.fixture
 async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
     found = stack.environment
-    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
     limiter = Limiter(found.redis_url, instance="tests")
     async with open_pool(found.database_url) as pool:
         yield Admin(pool=pool, sealer=sealer, actor="tests", limiter=limiter)
@@ -54,8 +54,8 @@ async def admin(stack: RunningStack) -> AsyncIterator[Admin]:
 @pytest.fixture
 async def account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) -> Account:
     await put_plan(admin.pool, PLAN)
-    made = await accounts.create(admin, NewAccount(name="Three", plan=PLAN.name))
-    key = (await keys.create(admin, made.id, NewKey())).key
+    made = await admin_accounts.create(admin, NewAccount(name="Three", plan=PLAN.name))
+    key = (await admin_keys.create(admin, made.id, NewKey())).key
     async with connection(admin.pool, seconds=10) as conn:
 
         async def agent(model: str) -> str:
@@ -70,7 +70,7 @@ async def account(stack: RunningStack, http: httpx.AsyncClient, admin: Admin) ->
 async def followed(admin: Admin, account: Account, tokens: int) -> None:
     """Until the read model has so many tokens."""
     async with asyncio.timeout(40):
-        while (await usage.of_month(admin, account.account_id)).tokens < tokens:  # noqa: ASYNC110
+        while (await admin_usage.of_month(admin, account.account_id)).tokens < tokens:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
@@ -95,16 +95,16 @@ async def test_exactly_n_run_and_the_month_survives_a_lost_redis(
         while not (await admin.limiter.kept_month(account.account_id)).known:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.05)
     await followed(admin, account, tokens)
-    verified = await usage.verify(admin, account.account_id)
+    verified = await admin_usage.verify(admin, account.account_id)
     assert verified.ok is True
     assert verified.runs == 2 * RUNS + 2
     assert verified.mended is False
     assert verified.cached == verified.logged == verified.projected == tokens
-    month = await usage.of_month(admin, account.account_id)
+    month = await admin_usage.of_month(admin, account.account_id)
     assert month.tokens == tokens
     assert month.limit == PLAN.tokens_per_month
     assert month.failed == 1
-    assert account.account_id in [each.account_id for each in await usage.all_accounts(admin)]
+    assert account.account_id in [each.account_id for each in await admin_usage.all_accounts(admin)]
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ async def test_what_differs_is_named_and_redis_is_mended(
     await followed(admin, account, tokens)
     told: list[tuple[int, int]] = []
     async with one_token_more(admin, account):
-        found = await usage.verify(
+        found = await admin_usage.verify(
             admin, account.account_id, mend=True, on_progress=lambda done, of: told.append((done, of))
         )
     assert found.logged == tokens

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from ops import demo
-from ops.secrets import keep
+from ops.folder_secrets import keep
 from tests.harness import RunningStack
 from tests.system.calling import Caller
 from tests.system.collector import Collector

@@ -5,14 +5,14 @@ import asyncio
 import httpx
 import pytest
 
-from administration import Admin, accounts, keys, plans, usage
-from administration.values import NewAccount, NewKey, PlanChanges
-from administration.versions import create_agent
+from administration import Admin, admin_accounts, admin_keys, admin_plans, admin_usage
+from administration.admin_values import NewAccount, NewKey, PlanChanges
+from administration.admin_versions import create_agent
 from conversations.event_store.log import Log, bytes_of
 from directory.agent_draft import AgentDraft
 from directory.plans import Plan
 from directory.secrets import Sealer
-from ops import secrets
+from ops import folder_secrets
 from runtime.postgres import connection, open_pool
 from tests.administrator import put_plan
 from tests.harness import RunningStack
@@ -36,7 +36,7 @@ async def counted(admin: Admin, account_id: str, *conversation_ids: str) -> int:
     rows = [row for each in conversation_ids for row in await log.rows(each)]
     async with asyncio.timeout(40):
         while True:
-            found = await usage.of_month(admin, account_id)
+            found = await admin_usage.of_month(admin, account_id)
             if (found.conversations, found.stored_events) == (len(conversation_ids), len(rows)):
                 assert found.stored_bytes == bytes_of(rows)
                 return found.stored_bytes
@@ -67,12 +67,12 @@ async def until_there_is_room(caller: Caller) -> str:
 async def test_copies_count_too_and_what_is_deleted_makes_room(
     stack: RunningStack, http: httpx.AsyncClient
 ) -> None:
-    sealer = Sealer.from_setting(secrets.keep(stack.folder.secrets).secret_key)
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
     async with open_pool(stack.environment.database_url) as pool:
         admin = Admin(pool=pool, sealer=sealer, actor="tests")
         await put_plan(pool, PLAN)
-        account = (await accounts.create(admin, NewAccount(name="Stored", plan=PLAN.name))).id
-        key = (await keys.create(admin, account, NewKey())).key
+        account = (await admin_accounts.create(admin, NewAccount(name="Stored", plan=PLAN.name))).id
+        key = (await admin_keys.create(admin, account, NewKey())).key
         draft = AgentDraft(name="Echo", model="demo-echo", provider_key="offline")
         async with connection(pool, seconds=10) as conn:
             agent = await create_agent(conn, sealer, account, draft, actor="tests")
@@ -86,7 +86,7 @@ async def test_copies_count_too_and_what_is_deleted_makes_room(
         both = await counted(admin, account, thread, fork)
         assert both > 2 * one, "a copy also says what it is one of"
 
-        await plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
+        await admin_plans.change(admin, PLAN.name, PlanChanges(storage_bytes=both))
         for each in (thread, fork, *await until_full(caller)):
             url = f"{caller.base_url}/v1/conversations/{each}"
             assert (await http.delete(url, headers=caller.headers)).status_code == 204

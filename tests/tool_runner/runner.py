@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from administration import accounts
-from administration.values import NewAccount
-from administration.versions import create_agent
+from administration import admin_accounts
+from administration.admin_values import NewAccount
+from administration.admin_versions import create_agent
 from bus import Bus, check_agent
 from contracts.ids import new_id
 from contracts.messages import (
@@ -65,7 +65,7 @@ async def make_agent(database_url: str, *servers: McpServer) -> Agent:
     """An agent of a new account."""
     async with open_pool(database_url, role=None) as pool, connection(pool, seconds=10) as conn:
         account_id = new_id()
-        await accounts.create(administrator(pool), NewAccount(name="Test", plan="Pro", id=account_id))
+        await admin_accounts.create(administrator(pool), NewAccount(name="Test", plan="Pro", id=account_id))
         draft = AgentDraft(name="Test", model="none", mcp_servers=servers, provider_key="k")
         sealer = Sealer.from_setting(SECRET_KEY)
         agent_id = await create_agent(conn, sealer, account_id, draft, actor="test")

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from administration import Admin, authorizations, mcp_servers
-from administration.authorizations import AuthorizationBody, ShownAuthorization
+from administration import Admin, admin_authorizations, admin_mcp_servers
+from administration.admin_authorizations import AuthorizationBody, ShownAuthorization
 from bus import Bus
 from contracts import wire
 from contracts.admin_errors import Invalid, NotFound
@@ -31,11 +31,11 @@ from runtime.postgres import Connection, Pool, open_pool
 from tests.tool_runner.authorization_server import CLIENT, SECRET, Protected, protected
 from tests.tool_runner.conftest import Connections, call
 from tests.tool_runner.runner import SECONDS, SECRET_KEY, Agent, Calls, environ, make_agent, running
-from tool_runner.authorization.links import AuthorizationLinks
-from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.authorization_links import AuthorizationLinks
+from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AccessTokens, Authorizations
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.agents import AuthorizedServer
+from tool_runner.servers.agent_servers import AuthorizedServer
 from tool_runner.servers.pool import ServerPool
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")
@@ -58,7 +58,7 @@ class Scene:
 
     async def set(self, **settings: str) -> ShownAuthorization:
         body = msgspec.convert(settings, AuthorizationBody)
-        return await authorizations.put(self.admin, self.agent.agent_id, "shop", body)
+        return await admin_authorizations.put(self.admin, self.agent.agent_id, "shop", body)
 
     async def set_credentials(self, secret: str = SECRET) -> ShownAuthorization:
         return await self.set(
@@ -66,7 +66,7 @@ class Scene:
         )
 
     async def shown(self) -> ShownAuthorization:
-        return await authorizations.get(self.admin, self.agent.agent_id, "shop")
+        return await admin_authorizations.get(self.admin, self.agent.agent_id, "shop")
 
     @asynccontextmanager
     async def worker(self, *allow: str) -> AsyncIterator[Authorizations]:
@@ -438,7 +438,7 @@ async def test_settings_that_cannot_work_are_refused(scene: Scene) -> None:
 
 async def test_an_authorisation_goes_with_its_server(scene: Scene) -> None:
     await scene.set_credentials()
-    await mcp_servers.remove(scene.admin, scene.agent.agent_id, "shop")
+    await admin_mcp_servers.remove(scene.admin, scene.agent.agent_id, "shop")
     with pytest.raises(NotFound):
         await scene.shown()
     async with scene.worker() as worker:

@@ -16,7 +16,7 @@ from net_guard import Guard, Resolver
 from tests.tool_runner.conftest import ACCOUNT, Connect
 from tests.tool_runner.eliciting import GUESTS, LINK, NAME, Restaurant, open_restaurant
 from tests.tool_runner.scripted import Call, serving
-from tool_runner.calls.output import rendered
+from tool_runner.calls.call_output import rendered
 from tool_runner.faults import ToolFailed
 from tool_runner.servers.elicitation import FIRST_LEG, ElicitationReader, InputRequired, Leg
 from tool_runner.servers.pool import ServerPool, ToolServer

@@ -14,7 +14,7 @@ from directory.agents import McpServer
 from runtime.fair_slots import SlotsClosed
 from tests.tool_runner.runner import SECONDS, Agent, Calls, environ, make_agent, running
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.slots import Slots
+from tool_runner.calls.call_slots import Slots
 
 pytestmark = pytest.mark.requirement("FAIR-TURNS")
 

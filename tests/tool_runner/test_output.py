@@ -19,7 +19,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from tool_runner.calls.output import MAX_BYTES, error_output, rendered
+from tool_runner.calls.call_output import MAX_BYTES, error_output, rendered
 
 pytestmark = pytest.mark.requirement("TOOLS-OUTPUT-JSON")
 

@@ -12,7 +12,7 @@ from runtime import telemetry
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, ScriptedServer, serving, tool
 from tests.tool_runner.sdk_server import listening
-from tool_runner.calls.output import rendered
+from tool_runner.calls.call_output import rendered
 from tool_runner.faults import ToolFailed
 
 pytestmark = pytest.mark.requirement("TOOLS-PROTOCOLS")

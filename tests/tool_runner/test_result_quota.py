@@ -18,8 +18,8 @@ from tests.tool_runner.scripted import Call, serving, tool
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import CallHandler
 from tool_runner.calls.result_quota import ACCOUNT_BYTES, WINDOW_SECONDS, ResultQuota
-from tool_runner.clock import DatabaseClock
-from tool_runner.servers.agents import AgentServers
+from tool_runner.deadline_clock import DatabaseClock
+from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 
 pytestmark = pytest.mark.requirement("RESULTS-SHARE")

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from contracts.text import cleaned
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.output import rendered
+from tool_runner.calls.call_output import rendered
 from tool_runner.http.surrogates import LoneSurrogates
 
 pytestmark = pytest.mark.requirement("TOOLS-LISTING-WHOLE")

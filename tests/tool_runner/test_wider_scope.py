@@ -18,7 +18,7 @@ from tests.tool_runner.test_authorization import Scene, finish
 from tool_runner.authorization.scopes import beyond, together, wanted_scope
 from tool_runner.authorization.tokens import Authorizations
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.agents import AuthorizedServer
+from tool_runner.servers.agent_servers import AuthorizedServer
 from tool_runner.servers.pool import ServerPool, ToolServer
 
 pytestmark = pytest.mark.requirement("TOOLS-OAUTH")

@@ -11,7 +11,7 @@ import pytest
 from tests.tool_runner.conftest import Connect, call
 from tests.tool_runner.memory import peak_bytes
 from tests.tool_runner.scripted import Call, serving, tool
-from tool_runner.calls.output import MAX_BYTES, rendered
+from tool_runner.calls.call_output import MAX_BYTES, rendered
 from tool_runner.faults import Kind, ToolFailed
 
 pytestmark = pytest.mark.requirement("TOOLS-ERRORS", "TOOLS-GUARD")

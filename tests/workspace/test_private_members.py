@@ -37,7 +37,7 @@ ALLOWED = {
         "_wait_for_msgs_task",
     },
     # Strict reading of HTTP: uvicorn has no public seam before its parser.
-    "gateway.http.protocol.StrictProtocol": {"_start_asgi_task", "_unset_keepalive_if_required"},
+    "gateway.http.strict_protocol.StrictProtocol": {"_start_asgi_task", "_unset_keepalive_if_required"},
 }
 _OF_PYTHON = {"_abc_impl", "_is_protocol"}
 

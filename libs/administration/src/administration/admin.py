@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from administration.admin_rows import record
 from administration.errors import outcomes
-from administration.rows import record
 from bus import Bus
 from contracts.admin_errors import Unavailable
 from directory.secrets import Sealer

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from administration.admin import Admin
+from administration.admin_rows import fetch_all, fetch_one
+from administration.admin_values import Agent, SecretHint, ShownServer
 from administration.agent_secrets import Sealed, open_headers, open_key
-from administration.reading import identifier
-from administration.rows import fetch_all, fetch_one
-from administration.values import Agent, SecretHint, ShownServer
+from administration.checked_input import identifier
 from contracts.admin_errors import NotFound
 from directory.agents import AgentSettings, McpServer
 from directory.errors import SealBroken

@@ -1,8 +1,8 @@
 """Knowledge bases as they are stored, and how their documents go."""
 
-from administration.reading import identifier
-from administration.rows import fetch_one, record
-from administration.values import KnowledgeBase
+from administration.admin_rows import fetch_one, record
+from administration.admin_values import KnowledgeBase
+from administration.checked_input import identifier
 from contracts.admin_errors import NotFound
 from runtime.postgres import Connection
 

@@ -11,13 +11,13 @@ from typing import Any, Literal, LiteralString, TypeAlias
 
 import msgspec
 
-from administration.rows import record
+from administration.admin_rows import record
 from directory.agents import seal_owner
 from directory.errors import SealBroken
 from directory.secrets import Sealer
 from directory.tool_authorizations import PENDING, SECRETS, ServerPlace
 from runtime.postgres import Connection, Pool, connection
-from webhooks.rows import seal_owner as endpoint_owner
+from webhooks.webhook_rows import seal_owner as endpoint_owner
 
 Secret: TypeAlias = Literal["provider_key", "mcp_headers", "mcp_authorization", "mcp_authorization_link"]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import fields
 
-from administration.values import Page
+from administration.admin_values import Page
 
 PREFIX = "/admin/v1"
 MAX_BODY_BYTES = 1024 * 1024

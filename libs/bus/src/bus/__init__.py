@@ -7,9 +7,9 @@ Postgres.
 """
 
 from bus import _nats  # noqa: F401 - before all that imports nats
+from bus.agent_checks import check_agent
 from bus.backlog import Backlog
 from bus.bus import Bus
-from bus.checks import check_agent
 from bus.commands import (
     decide_approval,
     describe_conversation,
@@ -20,7 +20,7 @@ from bus.dead_letters import Exhausted
 from bus.delivery import Delivery
 from bus.eraser import Eraser
 from bus.errors import BusUnavailable, Declined, FeedConflict
-from bus.feed import Feed
+from bus.feed_stream import Feed
 from bus.follow import EventSelection
 from bus.positions import FeedEnd
 from bus.queues import Queues

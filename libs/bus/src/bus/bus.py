@@ -8,7 +8,7 @@ from bus import connection, users
 from bus.connection import Connection
 from bus.eraser import Eraser
 from bus.errors import BusUnavailable
-from bus.feed import Feed
+from bus.feed_stream import Feed
 from bus.jetstream import JetStream
 from bus.queues import Queues
 from bus.rpc import Rpc

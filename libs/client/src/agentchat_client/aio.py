@@ -10,9 +10,9 @@ from typing import Any, Literal, Self, TypeVar
 import httpx
 import msgspec
 
-from agentchat_client import calls, responses
+from agentchat_client import api_calls, responses
+from agentchat_client.api_calls import Call, Form, Service
 from agentchat_client.blocking import BlockingHttp
-from agentchat_client.calls import Call, Form, Service
 from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
 from agentchat_client.events import Event
 from agentchat_client.models import Conversation, HistoryMessage, Page, Reply
@@ -44,7 +44,7 @@ class AsyncAgentChat:
             api_key, base_url, agent_id, max_retries=max_retries, timeouts=timeouts, clock=clock
         )
         self._owns_http = http_client is None
-        self._http = http_client or httpx.AsyncClient(limits=calls.LIMITS)
+        self._http = http_client or httpx.AsyncClient(limits=api_calls.LIMITS)
         self._sender = CallSender(self.service, self._http, sleep)
 
     def __repr__(self) -> str:
@@ -86,13 +86,13 @@ class AsyncAgentChat:
     ) -> "AsyncChatStream":
         """As `AgentChat.stream`; not awaited, but entered with `async with`."""
         call = self.service.ask(message, conversation_id, prompt, agent_id, idempotency_key)
-        return AsyncChatStream(self._sender, calls.streamed(call, form))
+        return AsyncChatStream(self._sender, api_calls.streamed(call, form))
 
     def events(
         self, trace_id: str, last_event_id: str | None = None, *, form: Form | None = None
     ) -> "AsyncChatStream":
         """As `AgentChat.events`."""
-        return AsyncChatStream(self._sender, calls.events(trace_id, last_event_id, form))
+        return AsyncChatStream(self._sender, api_calls.events(trace_id, last_event_id, form))
 
     def conversations(
         self,
@@ -105,12 +105,12 @@ class AsyncAgentChat:
         title: str | None = None,
     ) -> AsyncIterator[Conversation]:
         """As `AgentChat.conversations`, for `async for`."""
-        query = calls.filters(metadata, agent_id, created_after, created_before, title)
+        query = api_calls.filters(metadata, agent_id, created_after, created_before, title)
         return self._listed(Page[Conversation], "/v1/conversations", limit, query)
 
     async def conversation(self, conversation_id: str) -> Conversation:
         """As `AgentChat.conversation`."""
-        return (await self._sender.fetch(calls.conversation(conversation_id))).value(Conversation)
+        return (await self._sender.fetch(api_calls.conversation(conversation_id))).value(Conversation)
 
     async def describe(
         self,
@@ -120,20 +120,20 @@ class AsyncAgentChat:
         metadata: Mapping[str, str | None] | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> Conversation:
         """As `AgentChat.describe`."""
-        call = calls.describe(conversation_id, title, metadata)
+        call = api_calls.describe(conversation_id, title, metadata)
         return (await self._sender.fetch(call)).value(Conversation)
 
     async def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation:
         """As `AgentChat.fork`."""
-        return (await self._sender.fetch(calls.fork(conversation_id, at))).value(Conversation)
+        return (await self._sender.fetch(api_calls.fork(conversation_id, at))).value(Conversation)
 
     def messages(self, conversation_id: str) -> AsyncIterator[HistoryMessage]:
         """As `AgentChat.messages`, for `async for`."""
-        return self._listed(Page[HistoryMessage], calls.messages_path(conversation_id))
+        return self._listed(Page[HistoryMessage], api_calls.messages_path(conversation_id))
 
     async def cancel(self, trace_id: str) -> None:
         """As `AgentChat.cancel`."""
-        await self._sender.fetch(calls.cancel(trace_id))
+        await self._sender.fetch(api_calls.cancel(trace_id))
 
     async def decide(
         self,
@@ -144,7 +144,7 @@ class AsyncAgentChat:
         reason: str | None = None,
     ) -> None:
         """As `AgentChat.decide`."""
-        await self._sender.fetch(calls.decide(approval_id, decision, input, reason))
+        await self._sender.fetch(api_calls.decide(approval_id, decision, input, reason))
 
     async def _listed(
         self, kind: type[Page[T]], path: str, limit: int | None = None, query: dict[str, str] | None = None
@@ -193,13 +193,13 @@ class ReplyReader(Transcript):
         try:
             self._budget.check()
             return await anext(chunks, None)
-        except calls.LOST as error:
-            raise self._interrupted(calls.reason(error)) from error
+        except api_calls.LOST as error:
+            raise self._interrupted(api_calls.reason(error)) from error
 
     async def _cancel(self) -> None:
         if self.trace_id is None:
             raise InvalidResponse("The stream has not named its trace.")
-        await self.sender.fetch(calls.cancel(self.trace_id))
+        await self.sender.fetch(api_calls.cancel(self.trace_id))
 
     async def _close(self) -> None:
         await self._events.aclose()
@@ -281,8 +281,8 @@ class CallSender:
                 return await attempt()
             except ApiError as error:
                 failure = error
-            except calls.LOST as error:
-                failure = ConnectionFailed(calls.reason(error))
+            except api_calls.LOST as error:
+                failure = ConnectionFailed(api_calls.reason(error))
                 failure.__cause__ = error
             await self._sleep(budget.wait_after(failure))
 

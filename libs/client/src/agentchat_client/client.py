@@ -8,10 +8,10 @@ from typing import Any, Literal, Self
 import httpx
 import msgspec
 
-from agentchat_client import calls
+from agentchat_client import api_calls
 from agentchat_client.aio import AsyncAgentChat, ReplyReader
+from agentchat_client.api_calls import Form
 from agentchat_client.blocking import BlockingHttp, each, run
-from agentchat_client.calls import Form
 from agentchat_client.events import Event
 from agentchat_client.models import Conversation, HistoryMessage, Reply
 from agentchat_client.retries import Timeouts
@@ -41,7 +41,7 @@ class AgentChat:
             sleep(seconds)
 
         self._owns_http = http_client is None
-        self._http = BlockingHttp(http_client or httpx.Client(limits=calls.LIMITS))
+        self._http = BlockingHttp(http_client or httpx.Client(limits=api_calls.LIMITS))
         self._client = AsyncAgentChat(
             api_key,
             base_url=base_url,

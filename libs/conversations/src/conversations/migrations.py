@@ -13,16 +13,16 @@ from conversations.database import VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, snapshots
 from conversations.leases import abandoned_runs, availability
 from conversations.projections import (
-    approvals,
-    conversations,
+    approvals_table,
+    conversations_table,
     follower,
-    messages,
-    open_runs,
-    runs,
+    messages_table,
+    open_runs_table,
+    runs_table,
     shadow,
-    storage,
-    tools,
-    usage,
+    storage_table,
+    tools_table,
+    usage_table,
 )
 from conversations.queries import find_run, finding_approvals, shown_history, unlisted
 from runtime import migrations
@@ -98,14 +98,14 @@ BASELINE = "\n".join(
         feed_reader.TABLES,
         appending.FUNCTION,
         follower.TABLES,
-        conversations.PROJECTION.tables,
-        messages.PROJECTION.tables,
-        open_runs.PROJECTION.tables,
-        usage.PROJECTION.tables,
-        runs.PROJECTION.tables,
-        tools.PROJECTION.tables,
-        approvals.PROJECTION.tables,
-        storage.PROJECTION.tables,
+        conversations_table.PROJECTION.tables,
+        messages_table.PROJECTION.tables,
+        open_runs_table.PROJECTION.tables,
+        usage_table.PROJECTION.tables,
+        runs_table.PROJECTION.tables,
+        tools_table.PROJECTION.tables,
+        approvals_table.PROJECTION.tables,
+        storage_table.PROJECTION.tables,
         shadow.TABLES,
         compacted_erasures.TABLES,
     )

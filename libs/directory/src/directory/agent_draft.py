@@ -9,7 +9,7 @@ from contracts.admin_errors import Invalid
 from contracts.text import is_line, is_storable
 from directory.agents import AgentSettings, McpServer
 from directory.approval_policy import ApprovalRules, problem_of
-from directory.compaction import COMPACTING
+from directory.compaction_settings import COMPACTING
 from directory.derived import changes_of
 from directory.mcp_headers import check_headers, is_value
 from directory.output_schema import check_output_schema

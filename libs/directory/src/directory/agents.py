@@ -6,7 +6,7 @@ import msgspec
 
 from contracts.values import Approvers, OnExpiry, OnNewMessage
 from directory.approval_policy import ApprovalPolicy
-from directory.compaction import Compaction
+from directory.compaction_settings import Compaction
 from directory.errors import RunEnded
 from directory.parameters import DEFAULT_PROVIDER
 from runtime.postgres import Pool, connection

@@ -1,6 +1,6 @@
 """The tables of this package. Steps are only ever added.
 
-`words` is filled by the import and not generated: Python splits its words (`knowledge.search.words`),
+`words` is filled by the import and not generated: Python splits its words (`knowledge.search.search_words`),
 and a generated column would need the language as `regconfig`, which no pg_upgrade takes along. It also holds
 the word `#<number>` of its knowledge base, so that the index alone finds a word within one knowledge base,
 however much others hold.

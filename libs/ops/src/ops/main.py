@@ -8,7 +8,7 @@ import typer
 
 from ops.admin.options import Later
 from ops.errors import StackError
-from ops.replay.commands import app as replay
+from ops.replay.replay_commands import app as replay
 
 app = typer.Typer(
     help="Agent Chat Service: run it, and look at what runs.",
@@ -77,7 +77,7 @@ def status(
 
     Exit code 1 if a process is not ready.
     """
-    from ops.status.command import status as show
+    from ops.status.status_command import status as show
 
     raise typer.Exit(0 if show(as_json=as_json, watch=watch) else 1)
 
@@ -126,7 +126,7 @@ def chat(
     It asks the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. Without
     a terminal each line of stdin is a message of one thread, and the replies are plain text on stdout.
     """
-    from ops.chat.command import chat as run
+    from ops.chat.chat_command import chat as run
 
     raise typer.Exit(
         run(
@@ -163,8 +163,8 @@ def tail(
     """
     from datetime import UTC, datetime
 
-    from ops.tail.command import tail as run
-    from ops.tail.filters import read
+    from ops.tail.tail_command import tail as run
+    from ops.tail.tail_filters import read
 
     run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 

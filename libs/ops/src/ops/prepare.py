@@ -39,14 +39,14 @@ async def migrate(database_url: str) -> None:
     import journal.migrations
     import knowledge.migrations
     import webhooks.migrations
-    from ops import access
+    from ops import table_rights
 
     await directory.migrations.migrate(database_url)
     await conversations.migrations.migrate(database_url)
     await knowledge.migrations.migrate(database_url)
     await journal.migrations.migrate(database_url)
     await webhooks.migrations.migrate(database_url)
-    await access.grant(database_url)
+    await table_rights.grant(database_url)
 
 
 async def _prepare(settings: PrepareSettings) -> None:

@@ -15,7 +15,7 @@ from contracts.timings import STOP_SECONDS
 from ops.errors import StartError
 from ops.probes import HttpProbe, Probe
 
-_LAUNCH = Path(__file__).with_name("launch.py")
+_LAUNCH = Path(__file__).with_name("launch_process.py")
 _COMMAND_SECONDS = 60.0
 
 

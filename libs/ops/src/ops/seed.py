@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from administration import Admin, accounts, agents, keys, knowledge
-from administration.values import NewAccount, NewKnowledgeBase
-from administration.versions import change_agent, create_agent
+from administration import Admin, admin_accounts, admin_agents, admin_keys, admin_knowledge
+from administration.admin_values import NewAccount, NewKnowledgeBase
+from administration.admin_versions import change_agent, create_agent
 from contracts.admin_errors import Conflict, NotFound
 from directory.agent_draft import AgentChanges, AgentDraft
 from directory.agents import AgentConfig, McpServer, Retrieval, load_agent, provider_key
@@ -114,9 +114,9 @@ async def _policies(admin: Admin) -> None:
     """The shop's policies as a knowledge base; documents that are as they were cost next to nothing."""
     base = NewKnowledgeBase(account_id=demo.ACCOUNT_ID, name=BASE_NAME, id=KNOWLEDGE_BASE_ID)
     try:
-        await knowledge.get(admin, KNOWLEDGE_BASE_ID)
+        await admin_knowledge.get(admin, KNOWLEDGE_BASE_ID)
     except NotFound:
-        await knowledge.create(admin, base)
+        await admin_knowledge.create(admin, base)
     for document in demo_documents():
         await import_document(
             admin.pool,
@@ -130,14 +130,14 @@ async def _policies(admin: Admin) -> None:
 
 async def _account(admin: Admin, account_id: str, name: str, plan: str, api_key: str) -> None:
     try:
-        await accounts.get(admin, account_id)
+        await admin_accounts.get(admin, account_id)
     except NotFound:
-        await accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
+        await admin_accounts.create(admin, NewAccount(name=name, plan=plan, id=account_id))
     async with admin.connection(_SECONDS) as conn:
         if await _had_key(conn, account_id, api_key):
             return  # or rotated or revoked since: then it stays so
     with contextlib.suppress(Conflict):
-        await keys.add(admin, account_id, api_key, name="demo")
+        await admin_keys.add(admin, account_id, api_key, name="demo")
 
 
 async def _had_key(conn: Connection, account_id: str, api_key: str) -> bool:
@@ -150,7 +150,7 @@ async def _agent(admin: Admin, account_id: str, agent_id: str, draft: AgentDraft
     current = await _current(admin, account_id, agent_id)
     if current is None:
         try:
-            await agents.get(admin, agent_id)  # disabled by an administrator
+            await admin_agents.get(admin, agent_id)  # disabled by an administrator
         except NotFound:
             async with admin.connection(_SECONDS) as conn:
                 await create_agent(conn, admin.sealer, account_id, draft, actor=_ACTOR, agent_id=agent_id)

@@ -11,12 +11,12 @@ from ops import demo
 from ops.demo import Demo
 from ops.environment import Environment
 from ops.folder import RunFolder
+from ops.folder_secrets import Secrets
 from ops.ports import ANY_LOOPBACK, LOOPBACK, Ports
 from ops.process import Process
-from ops.secrets import Secrets
 from ops.servers import nats, valkey
-from ops.servers.logins import OWNER, SUPERUSER
-from ops.servers.postgres import Cluster
+from ops.servers.postgres_logins import OWNER, SUPERUSER
+from ops.servers.postgres_server import Cluster
 from ops.services import Addresses, ModelServer, Rank, Services, Wiring, numbered, reachable
 from ops.settings import GATEWAY_PORT, MCP_PORT, Counts, UpSettings
 from runtime.roles import OPERATOR, SERVICES, Service, role_of

@@ -16,7 +16,7 @@ from ops.errors import StackError, StartError
 from ops.folder import RunFolder
 from ops.probes import reason_unready, wait_ready, wait_unhealthy
 from ops.process import Child, Process, Spawn, spawn
-from ops.report import Report, tail
+from ops.stack_report import Report, tail
 
 _STARTS = 3
 """How often a process may die before the stack is up, until the start is given up."""

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 
-from ops import environment, record, secrets
+from ops import environment, folder_secrets, record
 from ops.environment import Environment
 from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.process import Spawn, spawn
-from ops.report import Report
 from ops.settings import Counts, UpSettings
 from ops.stack import Stack, describe
+from ops.stack_report import Report
 from ops.supervisor import Supervisor
 from runtime.settings import SettingsError, load
 
@@ -31,16 +31,16 @@ def up(counts: Counts, spawn: Spawn = spawn) -> None:
     try:
         settings = load(UpSettings)
         if settings.secret_key is not None:
-            secrets.check_key(settings.secret_key)
+            folder_secrets.check_key(settings.secret_key)
         for key in settings.previous_secret_keys:
-            secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
+            folder_secrets.check_key(key, "every key in AGENTCHAT_SECRET_KEY_PREVIOUS")
     except SettingsError as error:
         raise SetupError(str(error)) from None
     folder = environment.run_folder()
     folder.create()
     report = Report()
     with folder.locked(), contextlib.closing(Ports()) as ports:
-        kept = secrets.keep(folder.secrets)
+        kept = folder_secrets.keep(folder.secrets)
         stack = describe(folder, ports, kept, settings, counts)
         asyncio.run(_run(folder, stack, report, began, spawn))
 

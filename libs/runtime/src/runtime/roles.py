@@ -1,7 +1,7 @@
 """The roles of the database: who owns it, who acts in it, and as what a process acts.
 
 Each service has a role of its own, which is its login where the operator lets it be one. Such a login owns
-nothing, and there is no other role that it could go back to. What each may do stands in `ops.access`.
+nothing, and there is no other role that it could go back to. What each may do stands in `ops.table_rights`.
 """
 
 from typing import Literal, TypeAlias

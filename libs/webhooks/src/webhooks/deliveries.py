@@ -24,7 +24,7 @@ from contracts.webhooks import (
 from runtime.postgres import Connection, Pool, connection
 from webhooks import endpoints
 from webhooks.bodies import text_of, whole_body
-from webhooks.rows import tell
+from webhooks.webhook_rows import tell
 
 _ID = re.compile(r"msg_[0-9a-f]{32}\Z")
 _DISABLED = "the endpoint is disabled; enable it first"

@@ -23,7 +23,7 @@ from directory.secrets import Sealer
 from net_guard import Guard
 from net_guard.addresses import judge_url
 from runtime.postgres import Connection, Pool, connection
-from webhooks.rows import seal_owner, tell
+from webhooks.webhook_rows import seal_owner, tell
 
 _SECRET_BYTES = 32
 

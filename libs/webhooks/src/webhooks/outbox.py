@@ -21,7 +21,7 @@ from contracts.webhooks import (
     message_id,
 )
 from runtime.postgres import Connection, Pool, connection
-from webhooks.rows import tell
+from webhooks.webhook_rows import tell
 
 MAX_ATTEMPTS_KEPT = 20
 """Of one delivery, the last ones."""

@@ -10,12 +10,12 @@ from bus import BusUnavailable
 from contracts import wire
 from conversations.errors import UnknownEvent
 from gateway.admin.handlers import router
+from gateway.gateway_services import Parts
 from gateway.http.exchange import ClientGone
+from gateway.http.http_responses import JsonAnswer, NoAnswer, ProblemAnswer
 from gateway.http.middleware import RequestMiddleware
-from gateway.http.problems import Refusal
-from gateway.http.responses import JsonAnswer, NoAnswer, ProblemAnswer
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.document import document
-from gateway.parts import Parts
 from gateway.routes import ROUTES
 from runtime import logs
 from runtime.imports import without

@@ -16,11 +16,11 @@ from litestar import Request, get
 from litestar.params import FromPath
 
 from contracts import wire
+from gateway.gateway_services import parts_of
 from gateway.http.exchange import of
-from gateway.http.problems import Refusal
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 _FILES = {
     "swagger-ui.css": ("swagger_style.css", "text/css; charset=utf-8"),

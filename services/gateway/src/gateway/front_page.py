@@ -6,9 +6,9 @@ import msgspec
 from litestar import Request, get
 
 from gateway.docs import PAGE_HEADERS
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
-from gateway.openapi.schemas import ref
+from gateway.openapi.openapi_schemas import ref
 
 _PAGE = b"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Agent Chat Service</title>

@@ -13,13 +13,13 @@ from contracts import subjects
 from contracts.authorizations import CALLBACK_PATTERN, AuthorizationFinished, FinishAuthorization
 from contracts.http import OAUTH_CALLBACK
 from contracts.timings import AUTHORIZE_SECONDS
+from gateway.gateway_services import parts_of
 from gateway.http import query
 from gateway.http.exchange import of
+from gateway.http.http_responses import JsonAnswer
 from gateway.http.peers import peer_of
-from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import JsonAnswer
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 _STATE = "^[A-Za-z0-9_-]{43}$"
 _MOST = 4096

@@ -1,8 +1,8 @@
 """All handlers of the public API, by feature."""
 
 from gateway import approvals, conversations, docs, front_page, oauth_callback, protocols, status, webhooks
-from gateway.traces.cancel import cancel
-from gateway.traces.events import events
+from gateway.traces.cancel_run import cancel
+from gateway.traces.follow_run import events
 
 ROUTES = (
     *protocols.HANDLERS,

@@ -20,10 +20,10 @@ from gateway.access.month_counts import MonthCounts
 from gateway.access.storage import StorageBounds
 from gateway.access.wrong_keys import WrongKeys
 from gateway.admin.access import opened
+from gateway.gateway_services import DemoAccess, Parts, WebhookAccess
 from gateway.http.peers import networks_of
-from gateway.http.protocol import StrictProtocol
-from gateway.parts import DemoAccess, Parts, WebhookAccess
-from gateway.runs.registry import Runs
+from gateway.http.strict_protocol import StrictProtocol
+from gateway.runs.followed_runs import Runs
 from gateway.settings import Settings
 from gateway.traces.shared_streams import SharedStreams
 from limits import Limiter

@@ -8,9 +8,9 @@ from litestar import Request, get
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import Example
 
-from gateway.http.responses import JsonAnswer
+from gateway.gateway_services import parts_of
+from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from mcp_demo.tools import Tool
-from mcp_demo.tools.schemas import schema_of
+from mcp_demo.tools.tool_schemas import schema_of
 
 _KEY = "missing"
 

@@ -21,7 +21,7 @@ from mcp_demo.shop.calendar import TODAY
 from mcp_demo.shop.errors import ShopError
 from mcp_demo.tools import Effect, Tool
 from mcp_demo.tools.arguments import BadArgumentsError
-from mcp_demo.tools.schemas import schema_of
+from mcp_demo.tools.tool_schemas import schema_of
 from runtime import genai, logs, telemetry
 
 INSTRUCTIONS = (

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from model_demo import shop
 from model_demo.controls import Controls
-from model_demo.conversation import Conversation
-from model_demo.wire import tokens
+from model_demo.request_facts import Conversation
+from model_demo.wire import token_counts
 from model_demo.wire.replies import Call, Reply
 from model_demo.wire.requests import MessageRequest
 
@@ -80,12 +80,14 @@ def _cut(reply: Reply, request: MessageRequest) -> Reply:
         reply = replace(
             reply, text=reply.text[:at], calls=(), stop_reason="stop_sequence", stop_sequence=stop
         )
-    left = request.max_tokens - tokens.of_text(reply.text)
+    left = request.max_tokens - token_counts.of_text(reply.text)
     if left < 0:
-        fitting = reply.text.encode()[: request.max_tokens * tokens.BYTES_A_TOKEN].decode(errors="ignore")
+        fitting = reply.text.encode()[: request.max_tokens * token_counts.BYTES_A_TOKEN].decode(
+            errors="ignore"
+        )
         return replace(reply, text=fitting, calls=(), stop_reason="max_tokens")
     for index, call in enumerate(reply.calls):
-        left -= tokens.of_call(call)
+        left -= token_counts.of_call(call)
         if left < 0:
             return replace(reply, calls=reply.calls[:index], stop_reason="max_tokens")
     return reply

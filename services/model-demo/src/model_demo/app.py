@@ -10,11 +10,11 @@ from litestar.exceptions import HTTPException
 from litestar.response import Response
 from litestar.types import ASGIApp
 
-from model_demo import answer, controls, streaming
+from model_demo import answer, controls, paced_stream
 from model_demo.controls import Attempts, Fault
-from model_demo.conversation import Conversation
-from model_demo.streaming import Stream
-from model_demo.wire import anthropic, openai, tokens
+from model_demo.paced_stream import Stream
+from model_demo.request_facts import Conversation
+from model_demo.wire import anthropic, openai, token_counts
 from model_demo.wire.errors import STATUSES, ApiError, too_long
 from model_demo.wire.protocol import Wire
 from model_demo.wire.replies import Answer
@@ -33,7 +33,7 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     wire.check_headers(request.headers)
     asked, stream_usage = wire.asked(await request.body(), request.headers)
     model_id, given = controls.parse(asked.model)
-    read = tokens.of_request(asked)
+    read = token_counts.of_request(asked)
     if given.context is not None and read.total > given.context:
         raise too_long(read.total, given.context)
     talk = Conversation(asked)
@@ -52,14 +52,14 @@ async def create(request: Plain, attempts: Attempts) -> ASGIApp:
     if fault == Fault("status") or not (fault is None or hangs or asked.stream):
         status = given.fail or 500
         raise ApiError(status, retry_after=given.retry_after if status in (429, 529) else None)
-    written = tokens.of_text(reply.text) + sum(map(tokens.of_call, reply.calls))
+    written = token_counts.of_text(reply.text) + sum(map(token_counts.of_call, reply.calls))
     made = Answer(talk.id(), asked.model, reply, read, written, stream_usage)
     events = wire.events(made)
     if asked.stream:
         return Stream(wire, events, given, fault, request_id, began)
-    last = streaming.due(given, began, max(0, len(events.deltas) - 1))
+    last = paced_stream.due(given, began, max(0, len(events.deltas) - 1))
     wait = asyncio.Event().wait() if hangs else asyncio.sleep(last - time.monotonic())
-    await streaming.while_connected(wait, request.receive)
+    await paced_stream.while_connected(wait, request.receive)
     return json_of(wire, wire.message(made), request_id).to_asgi_response(app=None, request=request)
 
 

@@ -18,9 +18,9 @@ from directory.errors import SealBroken
 from directory.secrets import Sealer
 from net_guard import Guard
 from net_guard.addresses import looking_up_for
-from notifier.attempt import Answered, Courier
-from notifier.bodies import Bodies
-from notifier.clock import Clock
+from notifier.delivery_attempt import Answered, Courier
+from notifier.delivery_clock import Clock
+from notifier.notice_bodies import Bodies
 from notifier.pages import NoticePage, Pages
 from notifier.schedule import FAILURES_IN_A_ROW, LOOK_UPS_IN_A_ROW, look_up_again_in, pause_of, retry_in
 from notifier.signing import Signer
@@ -30,7 +30,7 @@ from runtime.postgres import DatabaseUnavailable, Pool
 from webhooks import outbox
 from webhooks.notices import Notice, notice_of
 from webhooks.outbox import AttemptOutcome, Due, EndpointCursor, EndpointHealth, EndpointTarget
-from webhooks.rows import seal_owner
+from webhooks.webhook_rows import seal_owner
 
 BATCH = 128
 AT_ONCE = 32

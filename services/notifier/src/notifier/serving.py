@@ -11,9 +11,9 @@ from conversations.event_store.log import Log
 from conversations.leadership import GATHER_SECONDS, RETRY_SECONDS
 from directory.secrets import Sealer
 from net_guard import Guard
-from notifier.bodies import Bodies
-from notifier.clock import Clock
+from notifier.delivery_clock import Clock
 from notifier.lag import report_lag
+from notifier.notice_bodies import Bodies
 from notifier.pages import Pages
 from notifier.sender import Post, Sender
 from runtime.logs import get_logger

@@ -13,7 +13,7 @@ from runtime.logs import get_logger
 from runtime.postgres import DatabaseUnavailable, acting_as, open_pool
 from runtime.worker import until_stopped
 from webhooks import outbox
-from webhooks.rows import CHANNEL
+from webhooks.webhook_rows import CHANNEL
 
 _CONNECTIONS = 5
 _OFFICE = Office(lock=NOTIFIER_LOCK, channel=CHANNEL, silence_seconds=30)

@@ -10,9 +10,9 @@ import os
 from bus import BusUnavailable
 from contracts.messages import EraseConversation
 from conversations.queries.unlisted import unlisted
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from orchestrator.rpc.erasing import erase
-from orchestrator.rpc.forking import remove_abandoned
+from orchestrator.rpc.fork_command import remove_abandoned
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 

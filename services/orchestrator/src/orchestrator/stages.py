@@ -14,8 +14,8 @@ from conversations.errors import UnreadableEvent
 from conversations.leases.leases import Lease
 from directory.agents import AgentConfig
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.clock import RunClock
 from orchestrator.run.interruption import Interruption
+from orchestrator.run.run_clock import RunClock
 
 
 class FoundConversation(msgspec.Struct, frozen=True, kw_only=True, eq=False):

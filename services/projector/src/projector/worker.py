@@ -13,12 +13,12 @@ from conversations.database import EVENTS_TABLE, LEADER_LOCK
 from conversations.event_store.shared_log import SharedLog
 from conversations.leadership import Leadership, Office
 from conversations.projections.follower import Follower
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from projector.erasure import BATCH as ERASE_BATCH
 from projector.erasure import COMPACT_POLL_SECONDS, ErasureStep, compact, erase_rows
 from projector.erasure import POLL_SECONDS as ERASE_POLL_SECONDS
-from projector.feed import BATCH as FEED_BATCH
-from projector.feed import FeedPublisher
+from projector.feed_publisher import BATCH as FEED_BATCH
+from projector.feed_publisher import FeedPublisher
 from projector.log_follower import LogFollower
 from projector.rebuilds import Rebuilds
 from projector.settings import Settings

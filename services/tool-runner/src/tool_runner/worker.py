@@ -20,18 +20,18 @@ from net_guard import Guard
 from runtime import logs, telemetry
 from runtime.health import HealthChecks, serve_health
 from runtime.postgres import DatabaseUnavailable, Pool, acting_as, open_pool, ping
-from tool_runner.authorization.links import AuthorizationLinks
-from tool_runner.authorization.requests import AuthorizationHttp
+from tool_runner.authorization.authorization_links import AuthorizationLinks
+from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.tokens import AT_ONCE, Authorizations
 from tool_runner.calls.executor import Executor
 from tool_runner.calls.handler import HELD_PER_SLOT, CallHandler
 from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.clock import DatabaseClock
-from tool_runner.servers.agents import AgentServers
+from tool_runner.deadline_clock import DatabaseClock
+from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.settings import Settings
-from tool_runner.tools.checking import Checking
 from tool_runner.tools.listing import Listing
+from tool_runner.tools.server_check import Checking
 
 DRAIN_SECONDS = 8.0
 _CLOSE_SECONDS = 1.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from conversations.projections import runs, usage
+from conversations.projections import runs_table, usage_table
 from conversations.projections.applying import LongErasure
 from conversations.projections.projection import Projection
 from runtime.postgres import Pool, connection
@@ -21,11 +21,13 @@ async def clear(pool: Pool, erasure: LongErasure, projections: Sequence[Projecti
 
     What its runs cost stays, unless its ConversationErased has it merged: then it goes with the runs' rows.
     """
-    merged = erasure.merged and {usage.PROJECTION.name, runs.PROJECTION.name} <= {p.name for p in projections}
+    merged = erasure.merged and {usage_table.PROJECTION.name, runs_table.PROJECTION.name} <= {
+        p.name for p in projections
+    }
     for each in projections:
-        if each.name == usage.PROJECTION.name:
+        if each.name == usage_table.PROJECTION.name:
             continue
-        with_usage = merged and each.name == runs.PROJECTION.name
+        with_usage = merged and each.name == runs_table.PROJECTION.name
         statement = (_DELETE_WITH_USAGE if with_usage else _DELETE).format(sql.Identifier(each.name))
         while await _deleted(pool, statement, erasure.conversation_id) == PIECE:
             pass

@@ -9,7 +9,7 @@ from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in
 from conversations.database import unbounded
 from conversations.errors import UnreadableEvent
 from conversations.event_store.log import Log
-from conversations.projections.runs import PROJECTION
+from conversations.projections.runs_table import PROJECTION
 from runtime.postgres import Pool, connection
 
 _COUNT_SECONDS = 8.0

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from conversations.projections.registry import PROJECTIONS
+from conversations.projections.read_models import PROJECTIONS
 from runtime.postgres import Pool, connection
 
 

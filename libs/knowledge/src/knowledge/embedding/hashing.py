@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from knowledge.search import words
+from knowledge.search import search_words
 
 _LENGTHS = (3, 4)
 
@@ -52,7 +52,7 @@ class HashingEmbedder:
 
 
 def _grams(text: str) -> Iterator[str]:
-    for word in words.searchable(text).split():
+    for word in search_words.searchable(text).split():
         marked = f" {word} "
         for length in _LENGTHS:
             for at in range(max(1, len(marked) - length + 1)):

@@ -9,7 +9,7 @@ import msgspec
 from contracts.admin_errors import Invalid
 from contracts.text import has_controls
 from knowledge.documents import Chunk, Kind, chunks_of, parse, plain_title, tidy, web_address
-from knowledge.search import words
+from knowledge.search import search_words
 
 MOST_CHARACTERS = 16_000_000
 MOST_BYTES = 16 * 1024 * 1024
@@ -127,8 +127,8 @@ def _rows(own_id: str, chunks: list[Chunk]) -> tuple[ChunkRow, ...]:
                 position=chunk.position,
                 title=chunk.title,
                 text=chunk.text,
-                title_words=words.searchable(chunk.title),
-                text_words=words.searchable(chunk.text),
+                title_words=search_words.searchable(chunk.title),
+                text_words=search_words.searchable(chunk.text),
             )
         )
     return tuple(rows)

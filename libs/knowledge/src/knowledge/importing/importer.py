@@ -6,13 +6,13 @@ from typing import Literal
 import msgspec
 
 from contracts.admin_errors import Invalid
-from knowledge.audit import Note
+from knowledge.change_audit import Note
 from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import EmbedderUnavailable
 from knowledge.importing import drafts, tables
 from knowledge.importing.drafts import Draft
-from knowledge.reading import reading
+from knowledge.reading import read_file
 from knowledge.reading.unfit import UnreadableFile
 from runtime.postgres import Pool, connection
 
@@ -38,7 +38,7 @@ async def read(draft: Draft) -> Draft:
     if draft.content is None:
         return draft
     try:
-        text = await reading.html_of(draft.content, draft.kind)
+        text = await read_file.html_of(draft.content, draft.kind)
     except UnreadableFile as unfit:
         raise Invalid("content", unfit.reason) from None
     return msgspec.structs.replace(draft, text=text)

@@ -6,7 +6,7 @@ import msgspec
 import psycopg
 
 from contracts.admin_errors import NotFound
-from knowledge.audit import Note
+from knowledge.change_audit import Note
 from knowledge.importing.drafts import ChunkRow, CutDocument
 from runtime.postgres import Connection
 

@@ -16,7 +16,7 @@ from contracts.values import Source
 from knowledge.embedding import vectors
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled, EmbedderUnavailable
-from knowledge.search import words
+from knowledge.search import search_words
 from knowledge.search.passages import Passage
 from knowledge.search.ranking import fuse
 from knowledge.search.snippets import MOST_SNIPPET, snippet
@@ -33,7 +33,7 @@ _LEAST = 0.25  # of the best one's score, by full text: below that a passage sha
 class Ranking(msgspec.Struct, frozen=True):
     """Ids of chunks, best first: with their shares by full text, by embeddings (None: without), joined."""
 
-    question: words.SearchQuery
+    question: search_words.SearchQuery
     by_text: list[tuple[str, float]]
     by_meaning: list[str] | None
     joined: list[tuple[str, float]]
@@ -79,7 +79,7 @@ async def rank(
     embed_seconds: float = EMBED_SECONDS,
 ) -> Ranking:
     """All that fits, best first. Raises as `search` does."""
-    question = words.question(query)
+    question = search_words.question(query)
     by_text = await _by_text(pool, account_id, knowledge_base_id, question, disabled_too)
     by_meaning = (
         await _by_meaning(pool, knowledge_base_id, query, embedder, embed_seconds) if embedder else None
@@ -97,7 +97,10 @@ async def passages(pool: Pool, knowledge_base_id: str, ranking: Ranking, top_k: 
     async with connection(pool) as conn:
         rows = await (await conn.execute(_CHUNKS, {"base": knowledge_base_id, "ids": ids})).fetchall()
         held = {
-            word for row in rows if len(row[2]) > MOST_SNIPPET for word in words.searchable(row[2]).split()
+            word
+            for row in rows
+            if len(row[2]) > MOST_SNIPPET
+            for word in search_words.searchable(row[2]).split()
         }
         matched = await _matching(conn, knowledge_base_id, question, held)
     shown = {row[0]: row[1:] for row in rows}
@@ -123,7 +126,11 @@ async def load_passages(
 
 
 async def _by_text(
-    pool: Pool, account_id: str, knowledge_base_id: str, question: words.SearchQuery, disabled_too: bool
+    pool: Pool,
+    account_id: str,
+    knowledge_base_id: str,
+    question: search_words.SearchQuery,
+    disabled_too: bool,
 ) -> list[tuple[str, float]]:
     """Ids of chunks with their shares, best first."""
     asked = {
@@ -149,7 +156,7 @@ async def _by_meaning(
 ) -> list[str] | None:
     """Ids of chunks, best first; None where the embedder cannot be asked."""
     try:
-        asked = [words.shortened(query)]
+        asked = [search_words.shortened(query)]
         [vector] = await vectors.embed(embedder, asked, seconds, question=True)
         return await vectors.nearest(pool, knowledge_base_id, embedder, vector)
     except EmbedderUnavailable as error:
@@ -159,7 +166,7 @@ async def _by_meaning(
 
 
 async def _matching(
-    conn: Connection, knowledge_base_id: str, question: words.SearchQuery, held: set[str]
+    conn: Connection, knowledge_base_id: str, question: search_words.SearchQuery, held: set[str]
 ) -> frozenset[str]:
     """Those of the words that are the question's, whatever their endings."""
     asked = {"base": knowledge_base_id, "words": question.words, "held": list(held)}

@@ -2,7 +2,7 @@
 
 import re
 
-from knowledge.search import words
+from knowledge.search import search_words
 
 MOST_SNIPPET = 500
 """Code points, the ellipses included."""
@@ -33,7 +33,7 @@ def _best_start(text: str, matched: frozenset[str]) -> int:
     hits = [
         (token.start(), found)
         for token in _TOKEN.finditer(text)
-        if (found := matched.intersection(words.searchable(token[0]).split()))
+        if (found := matched.intersection(search_words.searchable(token[0]).split()))
     ]
     window = MOST_SNIPPET - _LEAD
     best, best_count = 0, 0

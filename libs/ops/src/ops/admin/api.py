@@ -12,12 +12,12 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from administration.admin_values import Page
 from administration.route import PREFIX, Route
 from administration.routes import BY_NAME
-from administration.values import Page
 from contracts.http import FieldError, Problem
 from ops import environment
-from ops.database import DATABASE_URL
+from ops.command_database import DATABASE_URL
 from ops.environment import given
 from ops.errors import RefusedError, SetupError, StackError
 

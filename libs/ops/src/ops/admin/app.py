@@ -7,16 +7,16 @@ from typing import Any
 
 import typer
 
+from administration.admin_values import Deletion
 from administration.route import Parameter, Route
 from administration.routes import BY_NAME
-from administration.values import Deletion
-from ops.admin import files, removal, sources, usage
-from ops.admin.answers import show_answer
+from ops.admin import input_files, removal, sources, usage_command
+from ops.admin.admin_commands import AUDIT, GROUPS, Command
 from ops.admin.api import ask, every
-from ops.admin.commands import AUDIT, GROUPS, Command
 from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_object
 from ops.admin.options import AsJson, DryRun, Force, Most, Yes, group
-from ops.admin.reseal import reseal
+from ops.admin.printed_answers import show_answer
+from ops.admin.reseal_command import reseal
 from ops.errors import SetupError
 
 _METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
@@ -140,10 +140,10 @@ def _grown() -> dict[str, typer.Typer]:
 
 
 _groups = _grown()
-_groups["knowledge"].command("import")(files.import_)
-_groups["knowledge"].command("embed")(files.embed)
+_groups["knowledge"].command("import")(input_files.import_)
+_groups["knowledge"].command("embed")(input_files.embed)
 secrets = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
 secrets.command()(reseal)
 app.add_typer(secrets, name="secrets")
 add(app, "audit", AUDIT)
-app.command()(usage.usage)
+app.command()(usage_command.usage)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from administration import Admin
-from administration.reading import read_json
+from administration.checked_input import read_json
 from administration.route import Route
 from bus import Bus, BusUnavailable
 from bus.users import OPERATOR, PROVISIONER, user_of
@@ -23,11 +23,11 @@ from knowledge.settings import EmbedderSettings
 from limits import Limiter
 from ops import environment
 from ops.admin.api import ADMIN_URL, Arguments, actor
-from ops.bus import connected
-from ops.database import DATABASE_URL, failures_in_one_line, reached
+from ops.bus_connection import connected
+from ops.command_database import DATABASE_URL, failures_in_one_line, reached
 from ops.environment import Environment, given
 from ops.errors import NotRunningError, RefusedError, SetupError
-from ops.secrets import Secrets
+from ops.folder_secrets import Secrets
 from ops.servers import nats
 from runtime.postgres import open_pool
 from runtime.settings import SettingsError, load

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import typer
 
-from administration.values import Deletion
+from administration.admin_values import Deletion
 from contracts.admin_errors import Use
 from ops import printing
 from ops.errors import RefusedError

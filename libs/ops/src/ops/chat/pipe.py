@@ -7,7 +7,7 @@ import sys
 import msgspec
 
 from agentchat_client import AgentChatError, AuthenticationFailed, Delta, Misconfigured
-from ops.chat.session import Session
+from ops.chat.chat_session import Session
 from ops.errors import StackError
 from ops.output import clean, one_line
 

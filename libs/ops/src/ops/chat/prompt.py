@@ -14,9 +14,9 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.styles import Style
 
+from ops.chat.chat_session import Session
 from ops.chat.interrupts import Interrupts
 from ops.chat.screen import Screen
-from ops.chat.session import Session
 from ops.chat.slash import COMMANDS, run
 from ops.output import one_line
 

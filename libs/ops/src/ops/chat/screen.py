@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentchat_client import Conversation, HistoryMessage, Source, ToolRun
-from ops.chat.markdown import Block
+from ops.chat.terminal_markdown import Block
 from ops.output import clean, compact, one_line, pretty
 
 _TITLE = 60

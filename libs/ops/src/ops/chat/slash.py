@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from agentchat_client import AgentChatError, Conversation
+from ops.chat.chat_session import Session
 from ops.chat.screen import Screen
-from ops.chat.session import Session
 from ops.errors import SetupError
 from ops.output import clean, one_line
 

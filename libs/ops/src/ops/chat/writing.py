@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.text import Text
 
-from ops.chat.markdown import Block, References, settled
+from ops.chat.terminal_markdown import Block, References, settled
 from ops.output import clean, compact, one_line
 
 _SECONDS = 0.08

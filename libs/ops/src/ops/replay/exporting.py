@@ -6,13 +6,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from administration import accounts
+from administration import admin_accounts
 from contracts.admin_errors import NotFound
 from contracts.ids import is_uuid
 from conversations.event_store.log import Log
 from conversations.queries import find_run
 from conversations.transfer import file_format, moving
-from ops.database import NoneSuchError, run
+from ops.command_database import NoneSuchError, run
 from ops.output import one_line
 from ops.printing import progress
 from runtime.postgres import Pool, connection
@@ -70,7 +70,7 @@ async def chosen_ids(pool: Pool, log: Log, wanted: ExportOptions) -> AsyncIterat
         return find_run.all_ids(log)
     async with connection(pool) as conn:
         try:
-            account = await accounts.present(conn, wanted.account)
+            account = await admin_accounts.present(conn, wanted.account)
         except NotFound:
             raise NoneSuchError(f"no such account: {one_line(wanted.account, 100)}") from None
     return find_run.all_ids(log, account.id)

@@ -7,13 +7,14 @@ from typing import BinaryIO
 import msgspec
 from rich.progress import Progress, TaskID
 
-from administration import accounts, agent_rows
+from administration import admin_accounts as accounts
+from administration import agent_rows
 from contracts.admin_errors import NotFound
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
 from conversations.transfer.moving import Names
-from ops.database import run
+from ops.command_database import run
 from ops.errors import StackError
 from ops.printing import progress
 from runtime.postgres import Pool, connection

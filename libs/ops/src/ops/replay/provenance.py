@@ -18,10 +18,10 @@ from conversations.aggregate.conversation import Conversation, Run, fold
 from conversations.aggregate.history import Message, prompt_for
 from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log, LogEntry
-from conversations.projections.conversations import is_behind
-from conversations.projections.messages import find_message
+from conversations.projections.conversations_table import is_behind
+from conversations.projections.messages_table import find_message
 from conversations.queries.find_run import find_run
-from ops.database import NoneSuchError
+from ops.command_database import NoneSuchError
 from runtime.postgres import Connection, Pool, connection
 
 _Config = dict[str, Any]

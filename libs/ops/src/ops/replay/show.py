@@ -12,10 +12,10 @@ from conversations.event_store.log import Log
 from conversations.queries.time_travel import Past, parse_version_or_time, past_of
 from ops import printing
 from ops.admin.options import AsJson
-from ops.database import NoneSuchError, run
+from ops.command_database import NoneSuchError, run
 from ops.errors import SetupError
 from ops.output import one_line
-from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
+from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _Versions = dict[tuple[str, int | None], tuple[int, int]]

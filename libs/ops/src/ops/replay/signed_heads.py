@@ -16,7 +16,7 @@ from contracts import wire
 from conversations.chain.day_heads import DayHead, Leaf, sha256_of
 from ops.environment import given
 from ops.errors import SetupError, StackError
-from ops.secrets import key_bytes
+from ops.folder_secrets import key_bytes
 
 AUDIT_KEY = "AGENTCHAT_AUDIT_KEY"
 

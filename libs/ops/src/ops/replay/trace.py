@@ -11,8 +11,8 @@ from contracts.text import escaped
 from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Run
 from conversations.queries.find_run import load_run
-from ops import database
-from ops.database import NoneSuchError
+from ops import command_database
+from ops.command_database import NoneSuchError
 from ops.output import one_line
 from ops.printing import note
 
@@ -49,7 +49,7 @@ def trace(
 def _run(given: str) -> tuple[str, Run]:
     """The run and its conversation's id. Raises NoneSuchError."""
     trace_id = given.lower()
-    known = database.run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
+    known = command_database.run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
     if known is None:
         raise NoneSuchError(f"no such run, or its conversation was erased: {one_line(given, 100)}")
     return known

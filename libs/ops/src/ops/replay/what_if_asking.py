@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from administration import Admin, agents
-from administration.values import Agent
+from administration import Admin, admin_agents
+from administration.admin_values import Agent
 from bus import Bus, BusUnavailable
 from contracts import subjects
 from contracts.admin_errors import NotFound
@@ -106,6 +106,6 @@ class Replay:
 async def find_agent(admin: Admin, wanted: WhatIfOptions) -> Agent:
     """The version that is to answer. Raises RefusedError (exit code 2)."""
     try:
-        return await agents.get(admin, wanted.agent_id, wanted.version)
+        return await admin_agents.get(admin, wanted.agent_id, wanted.version)
     except NotFound as error:
         raise RefusedError(str(error), 2) from None

@@ -3,7 +3,7 @@
 import msgspec
 
 from administration import Admin
-from administration.values import Agent
+from administration.admin_values import Agent
 from contracts.ids import is_uuid
 from conversations.aggregate.conversation import Conversation, Run
 from conversations.errors import UnreadableEvent

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from rich.text import Text
 
-from administration.values import Agent
+from administration.admin_values import Agent
 from ops import printing
 from ops.output import clean, counted
 from ops.replay.what_if_asking import WhatIfOptions

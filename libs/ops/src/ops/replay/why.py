@@ -7,10 +7,10 @@ import typer
 
 from ops import printing
 from ops.admin.options import AsJson
-from ops.database import run
+from ops.command_database import run
 from ops.output import compact, counted, one_line
-from ops.replay.lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 from ops.replay.provenance import AgentVersion, Provenance, provenance_of
+from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _PROMPT = 2000
 _TEXT = 400

@@ -4,11 +4,11 @@ import os
 
 from bus import users
 from ops.folder import RunFolder, write_private
+from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
 from ops.probes import HttpProbe, NatsProbe
 from ops.process import Process
-from ops.secrets import login_password
-from ops.servers.files import nats_server, package_version, server_environment, settings_file
+from ops.servers.server_files import nats_server, package_version, server_environment, settings_file
 
 NAME = "nats"
 _PROCESSORS_A_THREAD = 4

@@ -3,11 +3,11 @@
 import hashlib
 
 from ops.folder import RunFolder, write_private
+from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
 from ops.probes import ValkeyProbe
 from ops.process import Process
-from ops.secrets import login_password
-from ops.servers.files import package_version, server_environment, settings_file, valkey_server
+from ops.servers.server_files import package_version, server_environment, settings_file, valkey_server
 
 NAME = "valkey"
 _CONNECTION = "+ping +client|setname +client|setinfo +eval +evalsha"

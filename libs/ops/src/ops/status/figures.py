@@ -12,8 +12,8 @@ from bus.queues import Queue
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log
 from conversations.queries.under_way import UnderWay, read_models, under_way
-from ops.bus import connected
-from ops.database import failures_in_one_line, reached
+from ops.bus_connection import connected
+from ops.command_database import failures_in_one_line, reached
 from ops.environment import Environment
 from ops.errors import StackError
 from runtime.postgres import DatabaseUnavailable, open_pool

@@ -15,7 +15,7 @@ from litestar.handlers.base import BaseRouteHandler
 
 from directory.caller import Caller
 from gateway.http.exchange import of
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
 
 READS_AT_ONCE = 4

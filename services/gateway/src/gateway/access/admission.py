@@ -16,10 +16,10 @@ from contracts.timings import ADMIT_LEASE_SECONDS
 from directory.caller import Caller
 from directory.plans import Plan
 from gateway.access.storage import StorageBounds, refuse_full
+from gateway.gateway_services import Parts, parts_of
 from gateway.http.exchange import Exchange
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.parts import Parts, parts_of
 from limits import Admission, Limiter, RefusalCode
 from runtime import telemetry
 

@@ -13,11 +13,11 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.examples import AGENT
 from contracts.ids import is_uuid
 from directory.caller import AgentSummary, Caller
+from gateway.gateway_services import Parts, parts_of
 from gateway.http.exchange import Exchange, of
 from gateway.http.peers import peer_of
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.parts import Parts, parts_of
 from runtime import telemetry
 
 REFUSED = "agentchat.keys.refused"

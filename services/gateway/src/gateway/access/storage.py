@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from conversations.projections.storage import stored_of
+from conversations.projections.storage_table import stored_of
 from directory.caller import Caller
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from runtime import logs
 from runtime.bounded import BoundedMap
 from runtime.postgres import DatabaseUnavailable, Pool

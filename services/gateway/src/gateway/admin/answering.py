@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from administration import Admin
+from administration.admin_values import Deletion, Page, PutDocument
 from administration.route import Route
-from administration.values import Deletion, Page, PutDocument
 from contracts import http
 from contracts.admin_errors import AdminError, Conflict, Invalid, NotFound, Refused, Unavailable, Use
-from gateway.admin.reading import arguments
+from gateway.admin.admin_request import arguments
 from gateway.http import query, strict_json
 from gateway.http.exchange import Exchange
-from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal, invalid
 
 _ACTOR = re.compile(r"[!-~]{1,100}")
 

@@ -13,9 +13,9 @@ from contracts.admin_errors import AdminError
 from gateway.admin.access import AdminAccess
 from gateway.admin.answering import answer, refusal_of
 from gateway.admin.token import check_token
+from gateway.gateway_services import parts_of
 from gateway.http.exchange import of
-from gateway.http.responses import JsonAnswer, ProblemAnswer
-from gateway.parts import parts_of
+from gateway.http.http_responses import JsonAnswer, ProblemAnswer
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -32,7 +32,7 @@ def router() -> Router:
         route_handlers=[_handler(route) for route in ROUTES],
         guards=[has_token],
         exception_handlers={AdminError: lambda _, error: ProblemAnswer(refusal_of(error))},
-        include_in_schema=False,  # gateway.admin.described
+        include_in_schema=False,  # gateway.admin.admin_openapi
     )
 
 

@@ -2,10 +2,10 @@
 
 import hmac
 
+from gateway.gateway_services import Parts
 from gateway.http.exchange import Exchange
 from gateway.http.peers import peer_of
-from gateway.http.problems import Refusal
-from gateway.parts import Parts
+from gateway.http.problem_responses import Refusal
 from runtime import telemetry
 
 REFUSED = "agentchat.admin.tokens.refused"

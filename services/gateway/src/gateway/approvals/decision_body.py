@@ -1,10 +1,10 @@
 """The body of a decision about a tool call, checked."""
 
-from administration.reading import read_json
+from administration.checked_input import read_json
 from contracts import http
 from contracts.admin_errors import Invalid
 from gateway.admin.answering import refusal_of
-from gateway.approvals.deciding import storable
+from gateway.approvals.decide_approval import storable
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange
 

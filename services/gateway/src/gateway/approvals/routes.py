@@ -11,7 +11,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.openapi.spec import Example
 from litestar.params import PathParameter
 
-from administration.approvals import STATES
+from administration.admin_approvals import STATES
 from contracts import http, ids
 from contracts.examples import AGENT, APPROVAL, AT, CONVERSATION, KEY, TRACE
 from contracts.values import Decider, Elicitation
@@ -21,15 +21,15 @@ from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
-from gateway.approvals import deciding, decision_body
-from gateway.approvals.deciding import owned
+from gateway.approvals import decide_approval, decision_body
+from gateway.approvals.decide_approval import owned
+from gateway.gateway_services import parts_of
 from gateway.http import query
 from gateway.http.exchange import of
 from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
-from gateway.http.problems import invalid
+from gateway.http.problem_responses import invalid
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 AnyRequest = Request[Any, Any, Any]
 ApprovalId = Annotated[
@@ -161,7 +161,7 @@ async def decide(
     parts = parts_of(request)
     body = await decision_body.read(of(request.scope))
     found = await owned(parts, caller, approval_id)
-    await deciding.decide(parts, caller, found.approval, body)
+    await decide_approval.decide(parts, caller, found.approval, body)
     return (await owned(parts, caller, approval_id)).approval
 
 

@@ -6,8 +6,8 @@ from bus import fork_conversation
 from contracts.messages import ChatRequested, ForkConversation
 from conversations.aggregate import forking
 from gateway.chat.run_request import Fork
-from gateway.http.problems import Refusal
-from gateway.parts import Parts
+from gateway.gateway_services import Parts
+from gateway.http.problem_responses import Refusal
 
 
 async def forked(parts: Parts, request: ChatRequested, fork: Fork) -> ChatRequested:

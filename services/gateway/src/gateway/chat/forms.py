@@ -6,7 +6,7 @@ from contracts import sse
 from contracts.values import Form
 from directory.caller import Caller
 from gateway.http.exchange import Exchange
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid
 
 _NAME = "X-Stream-Form"
 STREAM_FORM = {

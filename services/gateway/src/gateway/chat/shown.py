@@ -16,9 +16,9 @@ from conversations.queries import shown_history
 from conversations.queries.matching import place_of
 from conversations.queries.shown_history import Continued, Digests, digests_of
 from conversations.queries.threads import Thread, find_thread
-from gateway.chat.body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
+from gateway.chat.chat_body import MAX_MESSAGE_BYTES, MAX_PROMPT_BYTES, check_size
 from gateway.chat.run_request import Fork, RunRequest
-from gateway.http.problems import invalid
+from gateway.http.problem_responses import invalid
 from runtime.postgres import Pool
 
 _NUL = ("\x00", "\ufffd")  # Postgres cannot hold it

@@ -10,15 +10,15 @@ from conversations.claims.idempotency import Claim
 from directory.caller import Caller
 from gateway.access.admission import admit
 from gateway.access.auth import caller_of
-from gateway.chat.idempotency import key_of
-from gateway.chat.launch import launch
-from gateway.chat.resume import resume
+from gateway.chat.idempotency_key import key_of
+from gateway.chat.launch_run import launch
+from gateway.chat.resume_run import resume
 from gateway.chat.run_request import RunRequest, RunRequester
+from gateway.gateway_services import Parts, parts_of
 from gateway.http.exchange import Exchange, of
-from gateway.parts import Parts, parts_of
 from gateway.runs.after_pause import AfterPause
+from gateway.runs.followed_runs import Runs
 from gateway.runs.live_run import LiveRun
-from gateway.runs.registry import Runs
 
 A = TypeVar("A", bound=RunRequest)
 

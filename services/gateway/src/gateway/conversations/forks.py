@@ -10,20 +10,20 @@ from contracts import ids
 from contracts.examples import REPLY
 from contracts.messages import ForkAnswered, ForkConversation
 from conversations.event_store.mapper import UNREADABLE
-from conversations.projections.conversations import ConversationRow
+from conversations.projections.conversations_table import ConversationRow
 from conversations.queries.time_travel import parse_version_or_time
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_write_bounds
-from gateway.chat.idempotency import key_of
-from gateway.conversations.rows import EXAMPLE_FORK
-from gateway.conversations.threads import VERSION, ConversationId, ShownThread, shown
+from gateway.chat.idempotency_key import key_of
+from gateway.conversations.conversation_access import VERSION, ConversationId, ShownThread, shown
+from gateway.conversations.conversation_rows import EXAMPLE_FORK
+from gateway.gateway_services import parts_of
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
-from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 _WRONG_PLACE = (
     "This must be the id of a message, a version, such as 12, or a time in ISO 8601, "

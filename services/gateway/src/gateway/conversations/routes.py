@@ -13,16 +13,22 @@ from litestar.di import NamedDependency, Provide
 from bus import describe_conversation, erase_conversation
 from contracts import ids
 from contracts.messages import DescribeConversation
-from conversations.projections.conversations import ConversationRow, conversations_of
+from conversations.projections.conversations_table import ConversationRow, conversations_of
 from conversations.queries import threads
 from directory.caller import Caller
 from gateway.access.account_bounds import within_reads_at_once
 from gateway.access.admission import within_read_rate, within_write_bounds
 from gateway.access.auth import KEY, has_key, provide_caller
-from gateway.chat.idempotency import key_of
-from gateway.conversations import description, filters
-from gateway.conversations.forks import fork
-from gateway.conversations.rows import (
+from gateway.chat.idempotency_key import key_of
+from gateway.conversations import description_body, list_filters
+from gateway.conversations.conversation_access import (
+    VERSION,
+    ConversationId,
+    ShownThread,
+    provide_thread,
+    shown,
+)
+from gateway.conversations.conversation_rows import (
     EXAMPLE,
     EXAMPLE_MESSAGES,
     EXAMPLE_PAGE,
@@ -30,14 +36,14 @@ from gateway.conversations.rows import (
     MessagePage,
     message_row,
 )
-from gateway.conversations.threads import VERSION, ConversationId, ShownThread, provide_thread, shown
+from gateway.conversations.forks import fork
+from gateway.gateway_services import parts_of
 from gateway.http.exchange import of
+from gateway.http.http_responses import JsonAnswer
 from gateway.http.known_query import known_query
 from gateway.http.paging import CURSOR, LIMIT, PageRequest, next_cursor, paging_of
-from gateway.http.problems import Refusal
-from gateway.http.responses import JsonAnswer
+from gateway.http.problem_responses import Refusal
 from gateway.openapi.described import described
-from gateway.parts import parts_of
 
 PAGE_BYTES = 1024 * 1024
 """A page of messages ends with the one that reaches this, as stored."""
@@ -65,7 +71,7 @@ async def _provide_message_paging(request: AnyRequest, thread: NamedDependency[S
     guards=[within_reads_at_once],
     dependencies={"paging": Provide(_provide_list_paging)},
 )
-@described(parameters=filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
+@described(parameters=list_filters.PARAMETERS, examples={"last": EXAMPLE_PAGE})
 async def list_conversations(
     request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> ConversationPage:
@@ -76,7 +82,7 @@ async def list_conversations(
         caller.account_id,
         limit=limit + 1,
         before=paging.after,
-        matching=filters.filter_of(of(request.scope)),
+        matching=list_filters.filter_of(of(request.scope)),
     )
     more = (rows[limit - 1].created_at, rows[limit - 1].conversation_id) if len(rows) > limit else None
     return ConversationPage(data=tuple(rows[:limit]), next_cursor=next_cursor(more))
@@ -107,7 +113,7 @@ async def get_conversation(
 )
 @described(
     *("conversation_not_found", "conversation_full", "unsupported_media_type", "message_too_large"),
-    body=description.BODY,
+    body=description_body.BODY,
     headers=VERSION,
     examples={"conversation": EXAMPLE},
     stages=(key_of,),
@@ -123,7 +129,7 @@ async def describe(
     parts, exchange, conversation_id = parts_of(request), of(request.scope), conversation_id.lower()
     key = await key_of(exchange, parts.pool, caller.account_id)
     key.check()
-    changes = await description.read(exchange)
+    changes = await description_body.read(exchange)
     if not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")
     command = DescribeConversation(
@@ -139,7 +145,7 @@ async def describe(
     answer = await describe_conversation(parts.bus.rpc, command)
     match answer.outcome:
         case "too_many_pairs":
-            raise description.too_many_pairs()
+            raise description_body.too_many_pairs()
         case "full":
             raise Refusal("conversation_full")
         case "described":

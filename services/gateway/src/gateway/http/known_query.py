@@ -9,7 +9,7 @@ from litestar.handlers import HTTPRouteHandler
 from contracts import http
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.http.strict_json import printable
 from gateway.openapi.described import description_of, descriptions_before
 

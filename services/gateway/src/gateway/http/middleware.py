@@ -7,10 +7,10 @@ from typing import Any
 
 from opentelemetry.trace import Span, Status, StatusCode
 
-from gateway.http import problems
+from gateway.http import problem_responses
 from gateway.http.body_reader import BodyReader
 from gateway.http.exchange import ATTRIBUTE, TARGET, Exchange, Receive, Scope, Send
-from gateway.http.problems import Refusal
+from gateway.http.problem_responses import Refusal
 from gateway.protocols import canonical, wording_at
 from runtime import logs, telemetry
 
@@ -52,16 +52,16 @@ class RequestMiddleware:
         inner = {**scope, "method": method, "path": canonical(scope["path"]), "state": state}
         try:
             if _has_another_form(scope):
-                await problems.answer(exchange, Refusal("not_found"))
+                await problem_responses.answer(exchange, Refusal("not_found"))
             else:
                 async with exchange.held:
                     await self._app(inner, exchange.receive, exchange.send)
         except asyncio.CancelledError:  # this process stops, and the request's time for that is over
             self._log.warning("request_cut_off")
-            await problems.answer(exchange, Refusal("server_shutdown"))
+            await problem_responses.answer(exchange, Refusal("server_shutdown"))
         except Exception:  # noqa: BLE001 - the outermost frame of a request
             self._log.exception("request_failed")
-            await problems.answer(exchange, Refusal("internal_error"))
+            await problem_responses.answer(exchange, Refusal("internal_error"))
         exchange.scope = inner
 
     def _report(self, exchange: Exchange, span: Span, seconds: float) -> None:

@@ -5,7 +5,7 @@ from typing import Literal
 from urllib.parse import parse_qs
 
 from gateway.http.exchange import Exchange
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid
 
 MAX_QUERY_BYTES = 16 * 1024
 MAX_FIELDS = 50

@@ -2,7 +2,7 @@
 
 import re
 
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid
 
 MAX_HEADERS = 256
 

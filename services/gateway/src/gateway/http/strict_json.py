@@ -18,7 +18,7 @@ from litestar.handlers.base import BaseRouteHandler
 from contracts.text import is_storable
 from gateway.http.body_reader import ShareExceeded
 from gateway.http.exchange import ClientGone, Exchange, of
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
 
 MAX_BODY_BYTES = 1024 * 1024

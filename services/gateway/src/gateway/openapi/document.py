@@ -5,18 +5,18 @@ from typing import Any
 
 from contracts import errors
 from contracts.examples import AGENT
-from gateway.admin import described
-from gateway.chat.body import MAX_MESSAGE_BYTES
-from gateway.openapi import schemas
-from gateway.openapi.answers import elsewhere
+from gateway.admin import admin_openapi as described
+from gateway.chat.chat_body import MAX_MESSAGE_BYTES
+from gateway.openapi import openapi_schemas
+from gateway.openapi.documented_refusals import elsewhere
 from gateway.openapi.generated import generate
 from gateway.protocols import wording_at
-from gateway.protocols.ag_ui import description as ag_ui
-from gateway.protocols.ai_sdk import description as ai_sdk
-from gateway.protocols.openai import description as openai
-from gateway.protocols.openai.responses import description as responses
+from gateway.protocols.ag_ui import ag_ui_openapi as ag_ui
+from gateway.protocols.ai_sdk import ai_sdk_openapi as ai_sdk
+from gateway.protocols.openai import completions_openapi as openai
+from gateway.protocols.openai.responses import responses_openapi as responses
 from gateway.routes import ROUTES
-from gateway.webhooks import description as webhooks
+from gateway.webhooks import webhooks_openapi as webhooks
 
 _ABOUT = f"""\
 Send a message to an agent, get its reply as one JSON document or as a stream of events, and read
@@ -57,7 +57,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
     types = tuple(
         dict.fromkeys(
             (
-                *schemas.TYPES,
+                *openapi_schemas.TYPES,
                 *webhooks.TYPES,
                 *openai.TYPES,
                 *responses.TYPES,
@@ -80,7 +80,7 @@ def document(admin: bool = False, agent_id: str | None = None) -> dict[str, Any]
         "paths": paths,
         "webhooks": webhooks.webhooks(),
         "components": {
-            "schemas": schemas.components(types),
+            "schemas": openapi_schemas.components(types),
             "responses": {
                 "NotFound": elsewhere("not_found", wording_at("/")),
                 "MethodNotAllowed": elsewhere("method_not_allowed", wording_at("/")),

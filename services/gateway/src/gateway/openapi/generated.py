@@ -14,8 +14,8 @@ from litestar.routes import HTTPRoute
 from litestar.types import ControllerRouterHandler
 
 from contracts import wire
-from gateway.openapi.answers import EVERYWHERE, TRACE_ID, refusals
 from gateway.openapi.described import Description, description_of, descriptions_before
+from gateway.openapi.documented_refusals import EVERYWHERE, TRACE_ID, refusals
 from gateway.protocols import wording_at
 
 Json = dict[str, Any]

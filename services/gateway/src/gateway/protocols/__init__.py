@@ -7,7 +7,7 @@ which path a handler has, where clients know it by another.
 """
 
 from contracts import http
-from gateway.http.problems import Wording, head_of
+from gateway.http.problem_responses import Wording, head_of
 from gateway.protocols import ag_ui, ai_sdk, chat, openai
 
 HANDLERS = (chat.chat, chat.stream_chat, *openai.HANDLERS, *ai_sdk.HANDLERS, *ag_ui.HANDLERS)

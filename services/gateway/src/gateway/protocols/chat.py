@@ -9,27 +9,27 @@ from litestar import Request, post
 from contracts import http, ids, sse
 from directory.caller import AgentSummary, Caller
 from gateway.access.auth import KEY, key_and_agent_of
-from gateway.chat import body
+from gateway.chat import chat_body
 from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
-from gateway.chat.launch import whole
+from gateway.chat.launch_run import whole
 from gateway.chat.run_request import RunRequest, RunRequester
 from gateway.chat.start import ChatEndpoint, start
+from gateway.gateway_services import Parts
 from gateway.http.exchange import Exchange
 from gateway.http.known_query import check_query
-from gateway.http.problems import Refusal, invalid
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
-from gateway.openapi.schemas import EVENT
-from gateway.parts import Parts
+from gateway.openapi.openapi_schemas import EVENT
 from gateway.protocols import chat_examples
 from gateway.runs.event_stream import EventStream
 
 
-@described("unsupported_media_type", "message_too_large", "conversation_not_found", body=body.BODY)
+@described("unsupported_media_type", "message_too_large", "conversation_not_found", body=chat_body.BODY)
 async def read(_parts: Parts, exchange: Exchange, requester: RunRequester) -> RunRequest:
     """The agent of the headers, and the body. Raises Refusal, ClientGone."""
     check_query(exchange)
     agent = _agent(requester.agent_id, requester.agent)
-    content = await body.read(exchange, requester.caller.plan.max_message_bytes)
+    content = await chat_body.read(exchange, requester.caller.plan.max_message_bytes)
     conversation_id = None if content.conversation_id is None else content.conversation_id.lower()
     if conversation_id is not None and not ids.is_uuid(conversation_id):
         raise Refusal("conversation_not_found")

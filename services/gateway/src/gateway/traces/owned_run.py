@@ -9,8 +9,8 @@ from contracts import ids
 from contracts.examples import TRACE
 from conversations.queries.find_run import FoundRun, find_run
 from directory.caller import Caller
-from gateway.http.problems import Refusal
-from gateway.parts import Parts
+from gateway.gateway_services import Parts
+from gateway.http.problem_responses import Refusal
 
 TraceId = Annotated[
     str,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from contracts.cursors import Cursor
 from contracts.updates import Broken
+from gateway.runs.followed_runs import Runs
 from gateway.runs.live_run import LiveRun
-from gateway.runs.registry import Runs
 from gateway.runs.wake import Followed
 from gateway.traces.replay_buffer import ReadPosition, ReplayBuffer, ReplayEntry
 from runtime import logs

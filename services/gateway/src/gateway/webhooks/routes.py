@@ -11,13 +11,13 @@ from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import KEY as SECURITY
 from gateway.access.auth import has_key, provide_caller
+from gateway.gateway_services import parts_of
 from gateway.http.known_query import known_query
 from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.parts import parts_of
-from gateway.webhooks import deliveries, examples
-from gateway.webhooks.reading import EndpointId, body_of, check_address, read, refused, sealer_of
+from gateway.webhooks import delivery_handlers, webhook_examples
+from gateway.webhooks.webhook_input import EndpointId, body_of, check_address, read, refused, sealer_of
 from webhooks import endpoints
 
 AnyRequest = Request[Any, Any, Any]
@@ -40,8 +40,8 @@ class EndpointPage(msgspec.Struct, frozen=True, kw_only=True):
 @described(
     *("address_refused", "conflict"),
     stages=(read,),
-    body=body_of(NewEndpoint, thin=examples.NEW),
-    examples={"issued": examples.ISSUED},
+    body=body_of(NewEndpoint, thin=webhook_examples.NEW),
+    examples={"issued": webhook_examples.ISSUED},
 )
 async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> IssuedEndpoint:
     """POST /v1/webhook_endpoints."""
@@ -58,7 +58,7 @@ async def create(request: AnyRequest, caller: NamedDependency[Caller]) -> Issued
     response_description="A page of them.",
     dependencies={"paging": paged_by(str)},
 )
-@described(examples={"last": EndpointPage(data=(examples.SHOWN,), next_cursor=None)})
+@described(examples={"last": EndpointPage(data=(webhook_examples.SHOWN,), next_cursor=None)})
 async def list_of_account(
     request: AnyRequest, caller: NamedDependency[Caller], paging: NamedDependency[PageRequest]
 ) -> EndpointPage:
@@ -77,7 +77,7 @@ async def list_of_account(
     summary="Get one endpoint.",
     response_description="The endpoint.",
 )
-@described("not_found", examples={"enabled": examples.SHOWN})
+@described("not_found", examples={"enabled": webhook_examples.SHOWN})
 async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
     """GET /v1/webhook_endpoints/{endpoint_id}."""
     with refused():
@@ -95,7 +95,7 @@ async def get_one(request: AnyRequest, caller: NamedDependency[Caller], endpoint
     *("not_found", "address_refused"),
     stages=(read,),
     body=body_of(EndpointChanges, enable=EndpointChanges(disabled=False)),
-    examples={"enabled": examples.SHOWN},
+    examples={"enabled": webhook_examples.SHOWN},
 )
 async def update(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Endpoint:
     """PATCH /v1/webhook_endpoints/{endpoint_id}."""
@@ -129,7 +129,7 @@ async def remove(request: AnyRequest, caller: NamedDependency[Caller], endpoint_
     response_description="The endpoint, and its new secret, which is shown this once.",
     guards=[without_body],
 )
-@described("not_found", examples={"issued": examples.ISSUED})
+@described("not_found", examples={"issued": webhook_examples.ISSUED})
 async def rotate(
     request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId
 ) -> IssuedEndpoint:
@@ -142,7 +142,7 @@ async def rotate(
 
 ROUTER = Router(
     "/v1/webhook_endpoints",
-    route_handlers=[create, list_of_account, get_one, update, remove, rotate, *deliveries.HANDLERS],
+    route_handlers=[create, list_of_account, get_one, update, remove, rotate, *delivery_handlers.HANDLERS],
     guards=[has_key, within_read_rate],
     before_request=known_query,
     dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mcp_demo.tools.schemas import schema_of
+from mcp_demo.tools.tool_schemas import schema_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -4,8 +4,18 @@ from typing import Any
 
 import msgspec
 
-from model_demo.conversation import Conversation
-from model_demo.shop import documents, inputs, intents, memory, plan, schemas, talk, wording, words
+from model_demo.request_facts import Conversation
+from model_demo.shop import (
+    documents,
+    filled_inputs,
+    intents,
+    json_schemas,
+    memory,
+    plan,
+    talk,
+    wording,
+    words,
+)
 from model_demo.shop.plan import Plan, PlannedCall
 from model_demo.wire.replies import Call, Reply
 from model_demo.wire.requests import Tool
@@ -17,8 +27,8 @@ def forced_input(tool: Tool, conversation: Conversation) -> dict[str, Any]:
     """An input for a tool that must be called: what the message gives, for the rest the least that fits."""
     known, root = memory.remember(conversation), tool.input_schema
     question = known.said[-1] if known.said else ""
-    given = inputs.fill(tool, question, question, known).inputs[0]
-    return schemas.completed(given, schemas.simple(root, root), root, question)
+    given = filled_inputs.fill(tool, question, question, known).inputs[0]
+    return json_schemas.completed(given, json_schemas.simple(root, root), root, question)
 
 
 def reply(conversation: Conversation) -> Reply:
@@ -49,7 +59,7 @@ class _Turn:
             return self._forced([*(tool for tool, _ in planned.lacks), *asked.tools][0].name)
         text = self._persona.says(small or self._text(planned))
         if (schema := asked.schema) is not None:
-            value = schemas.smallest(schema, schema, text) or {"answer": text}
+            value = json_schemas.smallest(schema, schema, text) or {"answer": text}
             text = msgspec.json.encode(value).decode()
         return Reply(text)
 

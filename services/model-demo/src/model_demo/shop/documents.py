@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from model_demo.conversation import Conversation, text_of
+from model_demo.request_facts import Conversation, text_of
 from model_demo.shop import words
 
 _END = "</document>"

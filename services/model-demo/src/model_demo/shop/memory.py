@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from model_demo.conversation import Conversation, text_of
+from model_demo.request_facts import Conversation, text_of
 from model_demo.shop import documents, words
 from model_demo.wire.requests import Block, TextBlock, ToolResultBlock, ToolUseBlock
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any, NamedTuple
 
-from model_demo.conversation import Conversation, text_of
-from model_demo.shop import inputs, intents, schemas, words
+from model_demo.request_facts import Conversation, text_of
+from model_demo.shop import filled_inputs, intents, json_schemas, words
 from model_demo.shop.memory import Memory
 from model_demo.wire.requests import Schema, Tool
 
@@ -43,7 +43,7 @@ def make(conversation: Conversation, known: Memory) -> Plan:
         if tool.name in called:
             continue
         lookup = None if called else _lookup(tool, text, offered)
-        filled = inputs.fill(tool, text, question, known)
+        filled = filled_inputs.fill(tool, text, question, known)
         if lookup is not None:
             calls.append(lookup)
         elif filled.missing:
@@ -66,7 +66,7 @@ def ask(lacks: list[tuple[Tool, list[str]]]) -> str:
 
 
 def _described(name: str, schema: Schema) -> str:
-    shown = ", ".join(map(str, schemas.choices(schema) or schema.get("examples", [])))
+    shown = ", ".join(map(str, json_schemas.choices(schema) or schema.get("examples", [])))
     return f"the {words.label(name)}" + (f" (such as {shown})" if shown else "")
 
 

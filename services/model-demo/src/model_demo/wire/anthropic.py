@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from model_demo.wire import checks
+from model_demo.wire import message_checks
 from model_demo.wire.errors import STATUSES, ApiError, Misfit, invalid, read
 from model_demo.wire.replies import Answer, Events, Reply, few_words
 from model_demo.wire.requests import WITHOUT_EFFECT, Asked, MessageRequest, signed
@@ -45,7 +45,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 def asked(raw: bytes, headers: Mapping[str, str]) -> Asked:
     """The body of `POST /v1/messages`. Raises ApiError 400."""
     request = read(raw, MessageRequest, WITHOUT_EFFECT, _refused)
-    checks.check(request, headers.get("anthropic-beta", ""))
+    message_checks.check(request, headers.get("anthropic-beta", ""))
     return Asked(request)
 
 

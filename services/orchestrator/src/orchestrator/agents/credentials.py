@@ -3,7 +3,7 @@
 from directory.agents import AgentConfig
 from directory.errors import SealBroken
 from orchestrator.models import Credentials, ModelFailure
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 
 _UNREADABLE = "The agent's provider key cannot be read."
 _NONE = "The agent has no provider key."

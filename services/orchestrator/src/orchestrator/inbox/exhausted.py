@@ -8,10 +8,10 @@ from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import AlreadyEnded, fail, got_on
 from conversations.errors import UnreadableEvent
 from orchestrator.opening.unreadable import end_unread
-from orchestrator.parts import Parts
-from orchestrator.run.clock import RunClock
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import end_frame, heard, settle
-from orchestrator.run.log import run_of
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.run_log import run_of
 from runtime import logs
 
 

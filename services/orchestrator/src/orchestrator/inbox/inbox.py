@@ -17,11 +17,11 @@ from orchestrator.inbox.retry import putting_back
 from orchestrator.opening.at_once import begin_at_once
 from orchestrator.opening.opening import open_run
 from orchestrator.opening.taking import take
-from orchestrator.parts import Parts
-from orchestrator.run.attempt import run_to_end
-from orchestrator.run.clock import RunClock
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import announce_end, announce_pause, refuse
 from orchestrator.run.interruption import Interruption
+from orchestrator.run.run_attempt import run_to_end
+from orchestrator.run.run_clock import RunClock
 from orchestrator.stages import EndedStage, Opened, PausedStage, Received, Taken
 from runtime import failpoints, logs, telemetry
 

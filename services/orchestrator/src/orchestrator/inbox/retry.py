@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
-from orchestrator.opening.slots import NoSlotYet
+from orchestrator.opening.run_slots import NoSlotYet
 from orchestrator.opening.taking import LeaseHeld
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import release
 from orchestrator.run.interruption import Interrupted
 from orchestrator.stages import Received, Taken

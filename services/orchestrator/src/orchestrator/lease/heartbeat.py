@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from contracts import frames
-from orchestrator.lease.load import report_load
-from orchestrator.parts import Parts
+from orchestrator.lease.worker_load import report_load
+from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import RunningStage, Taken, WaitingStage
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable

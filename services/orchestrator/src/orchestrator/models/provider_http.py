@@ -18,9 +18,9 @@ import msgspec
 from yarl import URL
 
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.session import is_compressed, judge, open_session
+from net_guard.guarded_session import is_compressed, judge, open_session
 from orchestrator.models.port import Credentials, ModelCall, ModelFailure, timed_out
-from orchestrator.models.sse import StreamBroken
+from orchestrator.models.provider_sse import StreamBroken
 from runtime.bounded import BoundedMap
 
 MAX_ERROR_BYTES = 1024 * 1024

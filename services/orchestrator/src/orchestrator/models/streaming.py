@@ -25,8 +25,8 @@ from orchestrator.models.port import (
     cut_short,
     timed_out,
 )
-from orchestrator.models.reply import StreamedReply
-from orchestrator.models.sse import StreamBroken
+from orchestrator.models.provider_sse import StreamBroken
+from orchestrator.models.reply_builder import StreamedReply
 from runtime.cpu_budget import CpuBudget
 
 IDLE_SECONDS = 60.0

@@ -9,12 +9,12 @@ from contracts.messages import ChatRequested
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, open_turn
 from conversations.event_store.appending import Beginning
-from orchestrator.agents.agents import facts_of
-from orchestrator.opening.deciding import begins
-from orchestrator.opening.slots import is_fresh
+from orchestrator.agents.run_agent import facts_of
+from orchestrator.opening.decide_request import begins
+from orchestrator.opening.run_slots import is_fresh
 from orchestrator.opening.taking import taken_up
-from orchestrator.parts import Parts
-from orchestrator.run.clock import RunClock
+from orchestrator.orchestrator_services import Parts
+from orchestrator.run.run_clock import RunClock
 from orchestrator.stages import FoundConversation, Opened, Received
 
 

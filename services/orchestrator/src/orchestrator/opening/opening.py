@@ -2,11 +2,11 @@
 
 from conversations.aggregate.turn import MustWait, Rejected
 from conversations.errors import UnreadableEvent
-from orchestrator.opening.deciding import decide
-from orchestrator.opening.slots import NoSlot
+from orchestrator.opening.decide_request import decide
+from orchestrator.opening.run_slots import NoSlot
 from orchestrator.opening.unreadable import end_unreadable
 from orchestrator.opening.waiting import leave_line, wait_for_turn
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from orchestrator.stages import EndedStage, Opened, PausedStage, Taken
 
 

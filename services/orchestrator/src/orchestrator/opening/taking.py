@@ -6,10 +6,10 @@ from typing import TypeVar
 from conversations.aggregate.conversation import Conversation
 from conversations.errors import UnreadableEvent
 from conversations.leases.leases import Lease
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.cancelled import is_cancelled
-from orchestrator.run.clock import RunClock
 from orchestrator.run.endings import release_lease
+from orchestrator.run.run_clock import RunClock
 from orchestrator.stages import FoundConversation, Received, Taken
 from runtime import failpoints
 

@@ -10,8 +10,8 @@ from conversations.aggregate.turn import NOT_FOUND, AlreadyEnded, Rejected, fail
 from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator import stages
-from orchestrator.parts import Parts
-from orchestrator.run.log import run_of
+from orchestrator.orchestrator_services import Parts
+from orchestrator.run.run_log import run_of
 from orchestrator.stages import Taken
 from runtime import logs
 

@@ -13,9 +13,9 @@ from conversations.aggregate.conversation import Conversation, Run
 from conversations.aggregate.turn import MustWait, Rejected
 from conversations.errors import WaitingLineFull
 from conversations.leases.waiting_line import LOOK_SECONDS
-from orchestrator.opening.deciding import decide
-from orchestrator.opening.slots import NoSlot, give_back
-from orchestrator.parts import Parts
+from orchestrator.opening.decide_request import decide
+from orchestrator.opening.run_slots import NoSlot, give_back
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import CANCELLED
 from orchestrator.run.interruption import Interrupted
 from orchestrator.stages import EndedStage, Opened, PausedStage, Taken

@@ -4,19 +4,19 @@ It waits for no run: the worker of one under way appends after what was set mean
 """
 
 from contracts.messages import DescribeAnswered, DescribeConversation
-from conversations.aggregate import description
+from conversations.aggregate import title_and_metadata
 from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
 from conversations.errors import UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 
 
 async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswered:
     """Obey it once, however often it is given. Raises DatabaseUnavailable."""
     while True:
         conversation = await _load(parts, command.conversation_id)
-        decided = description.describe(conversation, command, await server_now(parts.pool))
+        decided = title_and_metadata.describe(conversation, command, await server_now(parts.pool))
         if isinstance(decided, DescribeAnswered):
             return decided
         try:

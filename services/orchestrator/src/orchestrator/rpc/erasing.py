@@ -18,9 +18,9 @@ from conversations.database import server_now
 from conversations.errors import VersionConflict
 from conversations.event_store.log import Log
 from conversations.queries.spent_by_runs import spent_by_runs
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import end_frame, settle
-from orchestrator.run.log import run_of
+from orchestrator.run.run_log import run_of
 from runtime.postgres import DatabaseUnavailable
 
 _LOOK_SECONDS = 0.1

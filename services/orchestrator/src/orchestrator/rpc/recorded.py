@@ -11,9 +11,9 @@ from contracts.values import Source, ToolSpec
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from directory.agents import AgentConfig
-from orchestrator.run.clock import RunClock
-from orchestrator.run.log import run_of
 from orchestrator.run.retrieval import Retriever
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.run_log import run_of
 from runtime.postgres import Pool
 
 

@@ -19,22 +19,22 @@ from conversations.errors import UnknownEvent, UnreadableEvent
 from conversations.event_store.log import Log
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
-from orchestrator.agents.agents import facts_of
 from orchestrator.agents.credentials import credentials_of
+from orchestrator.agents.run_agent import facts_of
 from orchestrator.models import Credentials, Model, ModelFailure
-from orchestrator.output.output import OutputSpec
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
+from orchestrator.output.final_output import OutputSpec
 from orchestrator.rpc.recorded import MemoryLog, NoReaders, RecordedSources, RecordedTools
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.clock import RunClock
-from orchestrator.run.compaction import Compactor
 from orchestrator.run.cost import RoundCost
+from orchestrator.run.history_compaction import Compactor
+from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.interruption import Interrupted, Interruption
+from orchestrator.run.model_reply import Replies
 from orchestrator.run.perform import Performer
-from orchestrator.run.reply import Replies
-from orchestrator.run.resume import AlreadySent
+from orchestrator.run.run_clock import RunClock
 from orchestrator.run.turn_loop import run_turn
-from orchestrator.tools.listing import ToolsUnavailable
+from orchestrator.tools.listed_tools import ToolsUnavailable
 from runtime import logs
 from runtime.postgres import DatabaseUnavailable
 

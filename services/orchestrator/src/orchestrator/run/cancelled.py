@@ -1,7 +1,7 @@
 """Whether the end of a run was asked for, by whichever gateway."""
 
 from bus import BusUnavailable
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
 
 
 async def is_cancelled(parts: Parts, trace_id: str) -> bool:

@@ -11,8 +11,8 @@ from contracts import events, frames
 from contracts.timings import ALIVE_SECONDS
 from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
+from orchestrator.run.interrupted_text import AlreadySent
 from orchestrator.run.pace import Pace
-from orchestrator.run.resume import AlreadySent
 from runtime import failpoints
 
 _FRAME_CHARACTERS = 64 * 1024

@@ -10,9 +10,9 @@ from conversations.aggregate.canonical_stream import thinned
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.turn import Rejected
 from conversations.leases.leases import Lease
-from orchestrator.parts import Parts
+from orchestrator.orchestrator_services import Parts
+from orchestrator.run.interrupted_text import already_sent
 from orchestrator.run.interruption import Interrupted
-from orchestrator.run.resume import already_sent
 from orchestrator.stages import EndedStage, PausedStage, Taken
 from runtime import failpoints, logs
 from runtime.postgres import DatabaseUnavailable

@@ -24,21 +24,21 @@ from conversations.aggregate.turn import (
 )
 from directory.agents import AgentConfig
 from directory.approval_policy import needs_approval
-from directory.compaction import Compaction
+from directory.compaction_settings import Compaction
 from directory.parameters import summarising
 from orchestrator.models import ModelCall, ModelFailure, Reply
-from orchestrator.models.compaction import summary_of
 from orchestrator.models.continuation import with_text
 from orchestrator.models.prefix import prompt_sha256, text_sha256, tools_sha256
-from orchestrator.output.output import OutputSpec
+from orchestrator.models.summary_reply import summary_of
+from orchestrator.output.final_output import OutputSpec
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.clock import RunClock
 from orchestrator.run.cost import RoundCost
-from orchestrator.run.log import RunRecorder, run_of
-from orchestrator.run.reply import Replies
-from orchestrator.run.resume import AlreadySent
+from orchestrator.run.interrupted_text import AlreadySent
+from orchestrator.run.model_reply import Replies
 from orchestrator.run.retrieval import Retriever
-from orchestrator.tools.listing import ToolListings
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.run_log import RunRecorder, run_of
+from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.tools.requested import asked_for, sendable
 from orchestrator.tools.tool_calls import ToolInputRequired
 from runtime import failpoints

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contracts.admin_errors import NotFound
 from contracts.values import Source
 from directory.agents import AgentConfig
-from knowledge import prompt
+from knowledge import passages_prompt
 from knowledge.embedding.embedder import Embedder
 from knowledge.errors import Disabled
 from knowledge.search.passages import Passage
@@ -54,13 +54,13 @@ class Retriever:
             return ""
         if self._passages is None:
             self._passages = await self._found_before(retrieval.knowledge_base_id, sources)
-        return prompt.documents(self._passages)
+        return passages_prompt.documents(self._passages)
 
     def instructed(self, system_prompt: str) -> str:
         """The system prompt, told how to use documents if the agent retrieves."""
         if self._agent.retrieval is None:
             return system_prompt
-        return f"{system_prompt}\n\n{prompt.INSTRUCTION}".lstrip()
+        return f"{system_prompt}\n\n{passages_prompt.INSTRUCTION}".lstrip()
 
     async def _found_before(self, knowledge_base_id: str, sources: Sequence[Source]) -> Sequence[Passage]:
         """What an earlier attempt found; the snippets alone where Postgres does not answer."""

@@ -11,11 +11,11 @@ from contracts.ids import reply_id
 from conversations.aggregate.turn import CallModel, conclude, next_step
 from orchestrator.models import ModelFailure
 from orchestrator.run.channel import TraceChannel
-from orchestrator.run.clock import RunClock
-from orchestrator.run.compaction import Compactor
+from orchestrator.run.history_compaction import Compactor
 from orchestrator.run.interruption import Interruption
-from orchestrator.run.log import RunRecorder
 from orchestrator.run.perform import Performer
+from orchestrator.run.run_clock import RunClock
+from orchestrator.run.run_log import RunRecorder
 
 
 async def run_turn(

@@ -21,7 +21,7 @@ from contracts.values import ToolSpec
 from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
 from directory.agents import AgentConfig
-from orchestrator.run.clock import RunClock, later
+from orchestrator.run.run_clock import RunClock, later
 from runtime import failpoints, genai, telemetry
 
 _LOOK_AGAIN_SECONDS = 5.0

@@ -25,7 +25,7 @@ from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 
 from directory.tool_authorizations import OAuthSettings
-from tool_runner.authorization.requests import AuthorizationHttp, made
+from tool_runner.authorization.authorization_requests import AuthorizationHttp, made
 from tool_runner.authorization.scopes import advertised_scope
 from tool_runner.faults import ToolFailed
 

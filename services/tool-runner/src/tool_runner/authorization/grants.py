@@ -9,8 +9,8 @@ from mcp.shared.auth import OAuthToken
 from pydantic import ValidationError
 
 from directory.tool_authorizations import Client, IssuedTokens, PendingLink
+from tool_runner.authorization.authorization_requests import AuthorizationHttp, made
 from tool_runner.authorization.discovery import TokenSource
-from tool_runner.authorization.requests import AuthorizationHttp, made
 from tool_runner.faults import ToolFailed
 
 _CODE = re.compile(r"[\x20-\x7e]{1,64}\Z")

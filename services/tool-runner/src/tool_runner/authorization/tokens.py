@@ -26,9 +26,9 @@ from runtime import logs
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Connection, DatabaseUnavailable, Pool, connection
 from tool_runner.authorization import grants
+from tool_runner.authorization.authorization_requests import AuthorizationHttp
 from tool_runner.authorization.discovery import discover
 from tool_runner.authorization.grants import Issued
-from tool_runner.authorization.requests import AuthorizationHttp
 from tool_runner.authorization.scopes import beyond, together
 from tool_runner.faults import ToolFailed
 from tool_runner.shared_task import shared

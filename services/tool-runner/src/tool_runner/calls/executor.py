@@ -12,15 +12,15 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
 from contracts import messages
 from runtime import genai, logs, telemetry
 from runtime.bounded import BoundedMap
-from tool_runner.calls.output import error_output, rendered
+from tool_runner.calls.call_output import error_output, rendered
 from tool_runner.faults import Kind, ToolFailed, ToolFault
 from tool_runner.redaction import redacted_json
-from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.elicitation import MAX_LEGS, InputRequired, Leg
 from tool_runner.servers.pool import ServerPool, ToolServer
 from tool_runner.time_limit import TimeLimit
 from tool_runner.tools.listing import is_allowed
-from tool_runner.tools.tool import OfferedTool
+from tool_runner.tools.server_tool import OfferedTool
 
 _CANCELLED = 10_000
 

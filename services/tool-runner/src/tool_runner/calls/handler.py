@@ -19,11 +19,11 @@ from journal import Execution, Journal
 from runtime import failpoints, genai, logs, telemetry
 from runtime.fair_slots import FairSlots, SlotsClosed
 from runtime.postgres import DatabaseUnavailable
+from tool_runner.calls.call_progress import earlier_news, progress_told
+from tool_runner.calls.call_slots import Slots
 from tool_runner.calls.executor import Executor
-from tool_runner.calls.progress import earlier_news, progress_told
 from tool_runner.calls.result_quota import ResultQuota
-from tool_runner.calls.slots import Slots
-from tool_runner.clock import DatabaseClock, moment
+from tool_runner.deadline_clock import DatabaseClock, moment
 from tool_runner.faults import ToolFailed, ToolFault
 from tool_runner.servers.elicitation import InputRequired
 from tool_runner.servers.pool import ToolServer

@@ -5,7 +5,7 @@ import httpx2
 from yarl import URL
 
 from net_guard import AddressRefused, Guard, Unresolved
-from net_guard.session import judge
+from net_guard.guarded_session import judge
 from tool_runner.faults import ToolFault
 
 ERRORS = (AddressRefused, Unresolved, aiohttp.ClientError, OSError, ValueError)

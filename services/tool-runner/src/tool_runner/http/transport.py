@@ -16,12 +16,12 @@ import msgspec
 
 from net_guard import Guard
 from net_guard.addresses import CONNECT_SECONDS
-from net_guard.session import open_session
+from net_guard.guarded_session import open_session
 from runtime.fair_slots import KeySlots
 from tool_runner.authorization.scopes import wanted_scope
 from tool_runner.authorization.tokens import AccessTokens
 from tool_runner.faults import ToolFailed, ToolFault
-from tool_runner.http.body import BoundedBody
+from tool_runner.http.bounded_body import BoundedBody
 from tool_runner.http.call_budget import CallBudget, current
 from tool_runner.http.network import ERRORS, fault_of, send
 from tool_runner.redaction import secrets_of

@@ -33,7 +33,7 @@ from contracts.values import Elicitation
 from net_guard import AddressRefused
 from tool_runner.faults import ToolFailed
 from tool_runner.redaction import redacted, redacted_value
-from tool_runner.tools.schemas import Schema, UnfitSchema, normalized
+from tool_runner.tools.input_schemas import Schema, UnfitSchema, normalized
 
 MAX_LEGS = 8
 """A call is made again so often at most."""

@@ -22,14 +22,14 @@ from tool_runner.faults import ToolFailed
 from tool_runner.http.call_budget import LARGE_AT_ONCE
 from tool_runner.http.transport import ToolServerTransport
 from tool_runner.redaction import secrets_of
-from tool_runner.servers.agents import AuthorizedServer
-from tool_runner.servers.connection import MakeSession, ServerConnection
+from tool_runner.servers.agent_servers import AuthorizedServer
 from tool_runner.servers.elicitation import FIRST_LEG, InputRequired, Leg
-from tool_runner.servers.failures import GRACE_SECONDS
-from tool_runner.servers.session import ToolSession
+from tool_runner.servers.mcp_session import ToolSession
+from tool_runner.servers.server_connection import MakeSession, ServerConnection
+from tool_runner.servers.server_failures import GRACE_SECONDS
 from tool_runner.shared_task import shared
 from tool_runner.time_limit import TimeLimit
-from tool_runner.tools.tool import LeftOut, OfferedTool, checked_tools
+from tool_runner.tools.server_tool import LeftOut, OfferedTool, checked_tools
 
 LISTING_SECONDS = 60.0
 IDLE_SECONDS = 600.0

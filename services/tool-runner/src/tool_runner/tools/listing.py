@@ -8,10 +8,10 @@ from contracts.timings import TOOLS_LISTED_SECONDS
 from contracts.values import ToolSpec
 from directory.agents import McpServer
 from tool_runner.faults import ToolFailed
-from tool_runner.servers.agents import AgentServers
+from tool_runner.servers.agent_servers import AgentServers
 from tool_runner.servers.pool import ServerPool
 from tool_runner.tools.names import visible_names
-from tool_runner.tools.tool import OfferedTool
+from tool_runner.tools.server_tool import OfferedTool
 
 
 class Listing:

@@ -4,8 +4,8 @@
 integrators: docs/integrate/ag-ui.md; why: decision 60.
 """
 
-from gateway.http.problems import Wording
-from gateway.protocols.ag_ui.refusals import words
+from gateway.http.problem_responses import Wording
+from gateway.protocols.ag_ui.ag_ui_refusals import words
 from gateway.protocols.ag_ui.run import run_agent
 from gateway.protocols.ag_ui.wire import RunError
 

@@ -6,17 +6,17 @@ from typing import Any
 from litestar import Request, post
 
 from conversations.queries import shown_history
-from gateway.chat import resume, shown
+from gateway.chat import resume_run, shown
 from gateway.chat.run_request import RunRequest, RunRequester
 from gateway.chat.start import ChatEndpoint, start
+from gateway.gateway_services import Parts
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
 from gateway.openapi.described import described
-from gateway.parts import Parts
-from gateway.protocols.ag_ui import body
-from gateway.protocols.ag_ui.answers import AgUiEvents
-from gateway.protocols.ag_ui.description import BODY, CONTENT, EXAMPLES, TAG
-from gateway.protocols.agents import CONVERSATION_ID, SECURITY, AgentName, agent_of, key_and_agent_of
+from gateway.protocols.ag_ui import ag_ui_body
+from gateway.protocols.ag_ui.ag_ui_events import AgUiEvents
+from gateway.protocols.ag_ui.ag_ui_openapi import BODY, CONTENT, EXAMPLES, TAG
+from gateway.protocols.agent_address import CONVERSATION_ID, SECURITY, AgentName, agent_of, key_and_agent_of
 from gateway.runs.event_stream import EventStream
 
 
@@ -30,7 +30,7 @@ class AgUiRunRequest(RunRequest, frozen=True, kw_only=True):
 
 @described(
     *("agent_not_found", "unsupported_media_type", "message_too_large", "idempotency_conflict"),
-    *resume.REFUSALS,
+    *resume_run.REFUSALS,
     body=BODY,
 )
 async def _read(parts: Parts, exchange: Exchange, requester: RunRequester, agent: str) -> AgUiRunRequest:
@@ -42,7 +42,7 @@ async def _read(parts: Parts, exchange: Exchange, requester: RunRequester, agent
     """
     account_id, limit = requester.caller.account_id, requester.caller.plan.max_message_bytes
     agent_id = await agent_of(parts, requester, agent)
-    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    given = await strict_json.read_json(exchange, partial(ag_ui_body.parse, max_message_bytes=limit))
     if given.shown is None:
         return AgUiRunRequest(
             form=requester.form,

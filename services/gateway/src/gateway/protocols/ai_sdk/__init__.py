@@ -4,10 +4,10 @@
 which words. For integrators: docs/integrate/ai-sdk.md; why: decision 59.
 """
 
-from gateway.http.problems import Wording
-from gateway.protocols.ai_sdk.chat import chat
+from gateway.http.problem_responses import Wording
+from gateway.protocols.ai_sdk.ai_sdk_chat import chat
+from gateway.protocols.ai_sdk.ai_sdk_refusals import words
 from gateway.protocols.ai_sdk.reconnect import reconnect
-from gateway.protocols.ai_sdk.refusals import words
 
 HANDLERS = (chat, reconnect)
 WORDING = Wording(prefix="/ai-sdk/", words=words, body=str)

@@ -14,17 +14,17 @@ from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import REFUSALS, authenticate, provide_caller
 from gateway.chat.shown import MAX_NAME, check_name
+from gateway.gateway_services import Parts, parts_of
 from gateway.http.exchange import of
-from gateway.http.problems import Refusal
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.parts import Parts, parts_of
-from gateway.protocols.agents import SECURITY, AgentName, key_of
-from gateway.protocols.ai_sdk.answers import AiSdkChunks
-from gateway.protocols.ai_sdk.description import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.protocols.agent_address import SECURITY, AgentName, key_of
+from gateway.protocols.ai_sdk.ai_sdk_openapi import CONTENT, EXAMPLE, STREAM_HEADERS, TAG, VERSION
+from gateway.protocols.ai_sdk.ui_message_chunks import AiSdkChunks
 from gateway.runs.event_stream import EventStream
-from gateway.runs.registry import accepts_runs
+from gateway.runs.followed_runs import accepts_runs
 from gateway.traces.owned_run import run_of
 
 _ChatId = Annotated[

@@ -6,12 +6,12 @@
 decision 35.
 """
 
-from gateway.http.problems import Wording
+from gateway.http.problem_responses import Wording
 from gateway.protocols.openai import responses
 from gateway.protocols.openai.azure import canonical
 from gateway.protocols.openai.completions import complete
-from gateway.protocols.openai.models import get_model, list_models
-from gateway.protocols.openai.refusals import words
+from gateway.protocols.openai.model_list import get_model, list_models
+from gateway.protocols.openai.openai_refusals import words
 from gateway.protocols.openai.wire import OpenAIError
 
 __all__ = ["HANDLERS", "WORDING", "canonical"]

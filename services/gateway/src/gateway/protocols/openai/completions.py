@@ -9,20 +9,20 @@ from litestar.handlers.base import BaseRouteHandler
 
 from contracts.examples import TRACE
 from gateway.access.auth import REFUSALS, authenticate
-from gateway.chat.launch import whole
+from gateway.chat.launch_run import whole
 from gateway.chat.start import ChatEndpoint, start
 from gateway.http.exchange import Exchange, of
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
 from gateway.openapi.described import described
-from gateway.protocols.agents import CONVERSATION_ID
-from gateway.protocols.openai.answers import CompletionChunks, completion_of
-from gateway.protocols.openai.description import (
+from gateway.protocols.agent_address import CONVERSATION_ID
+from gateway.protocols.openai.completion_answers import CompletionChunks, completion_of
+from gateway.protocols.openai.completion_reading import read
+from gateway.protocols.openai.completions_openapi import (
     CONTENT,
     SECURITY,
     TAG,
 )
-from gateway.protocols.openai.headers import again, api_key_of
-from gateway.protocols.openai.reading import read
+from gateway.protocols.openai.openai_headers import again, api_key_of
 from gateway.protocols.openai.wire import Choice, Completion, Said, Tokens
 from gateway.runs.event_stream import EventStream
 

@@ -8,8 +8,8 @@ from contracts.values import Usage
 from orchestrator.models.anthropic.failures import from_error_event
 from orchestrator.models.anthropic.wire import WireDelta, WireEvent, WireUsage, event_of
 from orchestrator.models.port import tokens
-from orchestrator.models.reply import MAX_BLOCKS, Content, StreamedReply
-from orchestrator.models.sse import StreamBroken
+from orchestrator.models.provider_sse import StreamBroken
+from orchestrator.models.reply_builder import MAX_BLOCKS, Content, StreamedReply
 from orchestrator.models.tool_input import read_input
 
 _PING = "ping"

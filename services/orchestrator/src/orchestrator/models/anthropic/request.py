@@ -7,7 +7,7 @@ import msgspec
 from contracts.values import ToolSpec
 from directory.parameters import DEFAULT_MAX_TOKENS
 from orchestrator.models.anthropic.caching import mark
-from orchestrator.models.anthropic.continuation import messages_of
+from orchestrator.models.anthropic.prefill import messages_of
 from orchestrator.models.port import ModelCall
 from orchestrator.models.schema import output_format
 

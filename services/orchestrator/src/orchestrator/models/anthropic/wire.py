@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.models.sse import decoded
+from orchestrator.models.provider_sse import decoded
 
 
 class WireUsage(msgspec.Struct, frozen=True, gc=False):

@@ -6,11 +6,11 @@ from typing import Any
 from contracts.text import cleaned
 from contracts.values import Usage
 from orchestrator.models.openai.failures import from_error, unfinished
-from orchestrator.models.openai.messages import PROVIDER
-from orchestrator.models.openai.tool_calls import ToolCalls
+from orchestrator.models.openai.request_messages import PROVIDER
+from orchestrator.models.openai.tool_call_pieces import ToolCalls
 from orchestrator.models.openai.wire import WireChunk, WireDelta, WireUsage, chunk_of
 from orchestrator.models.port import tokens
-from orchestrator.models.reply import Content, StreamedReply
+from orchestrator.models.reply_builder import Content, StreamedReply
 
 _STOP_REASONS = {
     "length": "max_tokens",

@@ -4,8 +4,8 @@ from typing import Any
 
 from contracts.values import ToolSpec
 from orchestrator.models.openai.dialects import Dialect, dialect_of
-from orchestrator.models.openai.messages import messages_of
-from orchestrator.models.openai.schema import strict_schema
+from orchestrator.models.openai.request_messages import messages_of
+from orchestrator.models.openai.strict_schema import strict_schema
 from orchestrator.models.port import ModelCall
 
 _CAPS = ("max_completion_tokens", "max_tokens")

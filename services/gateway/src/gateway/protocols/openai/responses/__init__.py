@@ -4,7 +4,7 @@
 goes on, `output` what is said, `wire` in which words. For integrators: docs/integrate/openai-responses.md.
 """
 
-from gateway.protocols.openai.responses.cancel import cancel_response
+from gateway.protocols.openai.responses.cancel_response import cancel_response
 from gateway.protocols.openai.responses.create import create_response
 from gateway.protocols.openai.responses.retrieve import retrieve_response
 

@@ -12,37 +12,37 @@ from contracts.examples import CONVERSATION, TRACE
 from contracts.updates import Broken
 from conversations.claims.idempotency import Claim
 from conversations.queries import shown_history
-from gateway.chat import resume, shown
-from gateway.chat.launch import ended, refused_by
+from gateway.chat import resume_run, shown
+from gateway.chat.launch_run import ended, refused_by
 from gateway.chat.run_request import RunRequest, RunRequester
 from gateway.chat.start import ChatEndpoint, start
+from gateway.gateway_services import Parts
 from gateway.http import strict_json
 from gateway.http.exchange import Exchange, of
-from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.openapi.described import described
-from gateway.parts import Parts
-from gateway.protocols.agents import CONVERSATION_ID
+from gateway.protocols.agent_address import CONVERSATION_ID
 from gateway.protocols.openai import open_webui
+from gateway.protocols.openai.completion_reading import attempt_of
 from gateway.protocols.openai.completions import credentials
-from gateway.protocols.openai.description import CONVERSATION_KEY, SECURITY, TAG
-from gateway.protocols.openai.headers import again, conversation_key_of
-from gateway.protocols.openai.reading import attempt_of
-from gateway.protocols.openai.responses import body, conversation, wire
-from gateway.protocols.openai.responses.conversation import ConversationPlace
-from gateway.protocols.openai.responses.description import BODY, CONTENT
+from gateway.protocols.openai.completions_openapi import CONVERSATION_KEY, SECURITY, TAG
+from gateway.protocols.openai.openai_headers import again, conversation_key_of
+from gateway.protocols.openai.responses import previous_response, response_body, wire
 from gateway.protocols.openai.responses.items import no_such_item
-from gateway.protocols.openai.responses.output import ResponseOutput, response_of
+from gateway.protocols.openai.responses.previous_response import ConversationPlace
+from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
+from gateway.protocols.openai.responses.responses_openapi import BODY, CONTENT
 from gateway.protocols.openai.structured import schema_of
 from gateway.runs.after_pause import PausePoint
 from gateway.runs.event_stream import EventStream
 
 _EXAMPLE = wire.Response(
-    id=conversation.response_id(TRACE),
+    id=previous_response.response_id(TRACE),
     created_at=1795253400,
     status="completed",
     model="Shop assistant",
-    conversation=wire.ConversationRef(id=conversation.shown_id(CONVERSATION)),
+    conversation=wire.ConversationRef(id=previous_response.shown_id(CONVERSATION)),
     output=(
         wire.MessageItem(
             id=f"msg_{TRACE}_1", status="completed", content=(wire.OutputText(text="It has shipped."),)
@@ -69,7 +69,7 @@ class ResponseRunRequest(RunRequest, frozen=True, kw_only=True):
 @described(
     *("agent_not_found", "conversation_not_found", "unsupported_media_type", "message_too_large"),
     *("conversation_busy", "conversation_too_large"),
-    *resume.REFUSALS,
+    *resume_run.REFUSALS,
     parameters=[CONVERSATION_KEY, open_webui.TASK],
     body=BODY,
 )
@@ -77,7 +77,7 @@ async def _read(parts: Parts, exchange: Exchange, requester: RunRequester) -> Re
     """Raises Refusal, ClientGone, DatabaseUnavailable."""
     caller = requester.caller
     limit = caller.plan.max_message_bytes
-    given = await strict_json.read_json(exchange, partial(body.parse, max_message_bytes=limit))
+    given = await strict_json.read_json(exchange, partial(response_body.parse, max_message_bytes=limit))
     is_task = given.shown is not None and open_webui.is_task(exchange, given.shown)
     key = None if is_task else conversation_key_of(exchange)
     agent_id = await parts.agent_names.called(caller.account_id, given.model)
@@ -119,15 +119,17 @@ async def _read(parts: Parts, exchange: Exchange, requester: RunRequester) -> Re
     return await shown.found(parts.pool, requested, given.shown, caller.account_id, key, hash_of)
 
 
-async def _place(parts: Parts, requester: RunRequester, given: body.ResponseRequest) -> ConversationPlace:
+async def _place(
+    parts: Parts, requester: RunRequester, given: response_body.ResponseRequest
+) -> ConversationPlace:
     if given.conversation is not None:
-        return conversation.in_conversation(given.conversation)
+        return previous_response.in_conversation(given.conversation)
     if given.reference is not None:
         unknown = no_such_item(given.reference.field)
-        return await conversation.behind(parts, requester.caller, given.reference.response, unknown)
+        return await previous_response.behind(parts, requester.caller, given.reference.response, unknown)
     assert given.previous is not None
     unknown = invalid("previous_response_id", "There is no such response.")
-    return await conversation.behind(parts, requester.caller, given.previous, unknown)
+    return await previous_response.behind(parts, requester.caller, given.previous, unknown)
 
 
 _ENDPOINT = ChatEndpoint(
@@ -168,11 +170,11 @@ async def create_response(request: Request[Any, Any, Any]) -> JsonAnswer[wire.Re
 
 def _begun(requested: ResponseRunRequest, claim: Claim, behind: PausePoint | None) -> wire.Response:
     return wire.Response(
-        id=conversation.response_id(claim.trace_id, behind),
+        id=previous_response.response_id(claim.trace_id, behind),
         created_at=int(datetime.fromisoformat(claim.now).timestamp()),
         status="in_progress",
         model=requested.model,
-        conversation=wire.ConversationRef(id=conversation.shown_id(claim.conversation_id)),
+        conversation=wire.ConversationRef(id=previous_response.shown_id(claim.conversation_id)),
         previous_response_id=requested.previous,
         background=requested.background,
     )

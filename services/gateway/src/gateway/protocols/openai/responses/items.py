@@ -8,8 +8,8 @@ import msgspec
 from contracts import wire
 from contracts.http import DecisionBody
 from gateway.chat.run_request import Verdict
-from gateway.http.problems import Refusal, invalid
-from gateway.protocols.openai.messages import Given, OpenAiFunction, OpenAiPart, OpenAiToolCall
+from gateway.http.problem_responses import Refusal, invalid
+from gateway.protocols.openai.completion_messages import Given, OpenAiFunction, OpenAiPart, OpenAiToolCall
 
 _ANSWER = "mcp_approval_response"
 _TEXTS = ("input_text", "output_text", "text")

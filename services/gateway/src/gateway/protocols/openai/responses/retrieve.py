@@ -16,17 +16,17 @@ from conversations.queries.find_run import FoundRun, load_run
 from directory.caller import Caller
 from gateway.access.admission import within_read_rate
 from gateway.access.auth import provide_caller
+from gateway.gateway_services import Parts, parts_of
 from gateway.http import query
 from gateway.http.exchange import Exchange, of
-from gateway.http.problems import Refusal, invalid
-from gateway.http.responses import JsonAnswer
+from gateway.http.http_responses import JsonAnswer
+from gateway.http.problem_responses import Refusal, invalid
 from gateway.http.strict_json import without_body
 from gateway.openapi.described import described
-from gateway.parts import Parts, parts_of
 from gateway.protocols.openai.completions import has_bearer_key
-from gateway.protocols.openai.description import SECURITY, TAG
-from gateway.protocols.openai.responses import output, wire
-from gateway.protocols.openai.responses.conversation import (
+from gateway.protocols.openai.completions_openapi import SECURITY, TAG
+from gateway.protocols.openai.responses import response_output, wire
+from gateway.protocols.openai.responses.previous_response import (
     Named,
     behind_wait,
     found_response,
@@ -34,10 +34,10 @@ from gateway.protocols.openai.responses.conversation import (
     response_id,
     shown_id,
 )
-from gateway.protocols.openai.responses.description import CONTENT
+from gateway.protocols.openai.responses.responses_openapi import CONTENT
 from gateway.runs.after_pause import AfterPause
 from gateway.runs.event_stream import EventStream
-from gateway.runs.registry import accepts_runs
+from gateway.runs.followed_runs import accepts_runs
 
 _MOST_DIGITS = 15
 ResponseId = Annotated[
@@ -101,10 +101,10 @@ async def retrieve_response(
     )
     run = await exchange.enter(following)
     if not streamed:  # the log has complete rounds only
-        return JsonAnswer(output.response_of(begun, run.take(), behind))
+        return JsonAnswer(response_output.response_of(begun, run.take(), behind))
     exchange.watch(run.leave)
     exchange.answer_as(named.trace_id)
-    events = output.ResponseOutput(begun, after, behind)
+    events = response_output.ResponseOutput(begun, after, behind)
     return EventStream(run, lambda: events.encode(run.take()))
 
 
@@ -134,7 +134,7 @@ async def response_of(
     updates = [*replayed(run), *([wait_of(run)] if run.pending else [])]
     if (behind := behind_wait(run, named)) is not None:
         updates = behind.rest(updates)
-    return output.response_of(begun, updates, behind), begun, behind_wait(run, named)
+    return response_output.response_of(begun, updates, behind), begun, behind_wait(run, named)
 
 
 def _asked(exchange: Exchange) -> tuple[bool, int]:

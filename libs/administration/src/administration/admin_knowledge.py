@@ -1,0 +1,179 @@
+"""Knowledge bases. Their documents are in `documents`."""
+
+import msgspec
+import psycopg
+
+from administration import admin_accounts
+from administration.admin import Admin
+from administration.admin_rows import fetch_page, one_line, write
+from administration.admin_values import Deletion, KnowledgeBase, KnowledgeBaseChanges, NewKnowledgeBase, Page
+from administration.admin_versions import change_agent
+from administration.agent_rows import AgentRow, agents_that_use
+from administration.checked_input import checked
+from administration.errors import outcomes
+from administration.holdings import NAMES
+from administration.knowledge_rows import BASE, delete_base, present
+from administration.parameters import After, DryRun, Force, Limit, OfAccount, Query, TopK
+from contracts.admin_errors import Conflict, Invalid, Use
+from contracts.ids import new_id
+from directory.agent_draft import AgentChanges
+from knowledge.embedding.embedder import Embedder
+from knowledge.embedding.vectors import usable
+from knowledge.search.explaining import Explanation
+from knowledge.search.explaining import explain as explain_search
+from knowledge.search.passages import Passage
+from knowledge.search.search import search as find_passages
+from runtime.postgres import Connection
+
+_LARGE_SECONDS = 120.0
+
+
+async def create(admin: Admin, new: NewKnowledgeBase) -> KnowledgeBase:
+    """Make a knowledge base.
+
+    Raises Invalid (for the account too), Conflict where the id is taken.
+    """
+    new = checked(new)
+    base_id = new.id.lower() if new.id else new_id()
+    async with admin.transaction() as conn:
+        account_id = await admin_accounts.named(conn, new.account_id)
+        await _check_language(conn, new.language)
+        try:
+            await conn.execute(
+                "INSERT INTO knowledge_bases (knowledge_base_id, account_id, name, language) "
+                "VALUES (%s, %s, %s, %s)",
+                [base_id, account_id, one_line(new.name), new.language],
+            )
+        except psycopg.errors.UniqueViolation:
+            raise Conflict.exists("knowledge base", base_id) from None
+        made = await present(conn, base_id)
+        await admin.note(conn, "create", "knowledge base", base_id, after=made)
+    return made
+
+
+async def page(
+    admin: Admin, account_id: OfAccount | None = None, *, after: After | None = None, limit: Limit = 20
+) -> Page[KnowledgeBase]:
+    """List the knowledge bases, all or one account's.
+
+    Raises NotFound for the account.
+    """
+    async with admin.connection() as conn:
+        own = account_id and (await admin_accounts.present(conn, account_id)).id
+        return await fetch_page(conn, KnowledgeBase, _PAGE, {"account": own, "after": after or ""}, limit)
+
+
+async def get(admin: Admin, knowledge_base_id: str) -> KnowledgeBase:
+    """Get a knowledge base.
+
+    Raises NotFound.
+    """
+    async with admin.connection() as conn:
+        return await present(conn, knowledge_base_id)
+
+
+async def change(admin: Admin, knowledge_base_id: str, changes: KnowledgeBaseChanges) -> KnowledgeBase:
+    """Rename a knowledge base, disable or enable it.
+
+    `disabled` counts from the next run on. Raises NotFound, Invalid.
+    """
+    given = checked(changes).given()
+    if "name" in given:
+        given["name"] = one_line(given["name"])
+    async with admin.transaction() as conn:
+        before = await present(conn, knowledge_base_id, lock=True)
+        after = msgspec.structs.replace(before, **given)
+        return await write(conn, admin.actor, "knowledge base", before, after, _UPDATE)
+
+
+async def delete(
+    admin: Admin, knowledge_base_id: str, *, force: Force = False, dry_run: DryRun = False
+) -> Deletion:
+    """Delete a knowledge base with its documents; with force also where agents answer from it.
+
+    Raises NotFound, Conflict.
+    """
+    async with admin.transaction(_LARGE_SECONDS) as conn:
+        base = await present(conn, knowledge_base_id, lock=True)
+        using = await agents_that_use(conn, base.account_id, base.id)
+        used = tuple(_use(using) for _ in using[:1])
+        if not dry_run:
+            if used and not force:
+                raise _in_use(used)
+            for row in using:
+                without = AgentChanges(retrieval=None)
+                await change_agent(conn, admin.sealer, row.agent_id, without, actor=admin.actor)
+            await delete_base(conn, base.id, actor=admin.actor)
+    return Deletion(
+        kind="knowledge base",
+        id=base.id,
+        dry_run=dry_run,
+        needs_force=dry_run and bool(used) and not force,
+        goes=(Use("documents", base.documents),) if base.documents else (),
+        used_by=used,
+    )
+
+
+async def search(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> tuple[Passage, ...]:
+    """Find the passages that an agent would be given, in a disabled one too.
+
+    Raises NotFound, Invalid.
+    """
+    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
+    with outcomes():
+        return tuple(
+            await find_passages(
+                admin.pool, base.account_id, base.id, words, top_k, embedder, disabled_too=True
+            )
+        )
+
+
+async def explain(admin: Admin, knowledge_base_id: str, query: Query, top_k: TopK = 5) -> Explanation:
+    """Find as `search` does, and show why: words, weights, places.
+
+    Raises NotFound, Invalid.
+    """
+    base, embedder, words = await _searched(admin, knowledge_base_id, query, top_k)
+    with outcomes():
+        return await explain_search(admin.pool, base.account_id, base.id, words, top_k, embedder)
+
+
+async def _searched(
+    admin: Admin, knowledge_base_id: str, query: str, top_k: int
+) -> tuple[KnowledgeBase, Embedder | None, str]:
+    """What a search is made of, with a query that Postgres takes. Raises NotFound, Invalid."""
+    if not 1 <= top_k <= 50:
+        raise Invalid("top_k", "must be from 1 to 50")
+    base = await get(admin, knowledge_base_id)
+    return base, await usable(admin.pool, admin.embedder), query.replace("\x00", "\ufffd")
+
+
+async def _check_language(conn: Connection, language: str) -> None:
+    """It is a text search configuration of this Postgres. Raises Invalid."""
+    cursor = await conn.execute(
+        "SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'pg_catalog'::regnamespace ORDER BY cfgname"
+    )
+    known = [name for (name,) in await cursor.fetchall()]
+    if language not in known:
+        raise Invalid("language", f"must be one of {', '.join(known)}; simple is for all others")
+
+
+def _in_use(used: tuple[Use, ...]) -> Conflict:
+    count = used[0].count
+    reason = f"{count} agent{'s' * (count > 1)} answer{'s' * (count == 1)} from the knowledge base"
+    return Conflict(f"{reason}; force takes it out of {'them' if count > 1 else 'it'}", used)
+
+
+def _use(rows: list[AgentRow]) -> Use:
+    return Use("agents", len(rows), tuple(row.settings.name for row in rows[:NAMES]))
+
+
+_PAGE = f"""{BASE}
+ WHERE b.account_id = coalesce(%(account)s::text, b.account_id) AND b.knowledge_base_id > %(after)s
+ GROUP BY b.knowledge_base_id ORDER BY b.knowledge_base_id"""
+
+_UPDATE = """
+UPDATE knowledge_bases SET name = %(name)s,
+       disabled_at = CASE WHEN %(disabled)s THEN coalesce(disabled_at, now()) END
+ WHERE knowledge_base_id = %(id)s
+"""

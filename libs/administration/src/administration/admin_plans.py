@@ -1,0 +1,123 @@
+"""Plans: the numbers that accounts are held to; a change counts from the next request on."""
+
+import msgspec
+
+from administration.admin import Admin
+from administration.admin_rows import fetch_one, fetch_page, write
+from administration.admin_values import Deletion, NewPlan, Page, PlanChanges
+from administration.checked_input import checked, storable
+from administration.holdings import NAMES
+from administration.parameters import After, DryRun, Limit
+from contracts.admin_errors import Conflict, Invalid, NotFound, Use
+from directory.plans import Plan
+from runtime.postgres import Connection
+
+
+async def create(admin: Admin, new: NewPlan) -> Plan:
+    """Make a plan.
+
+    Raises Invalid, Conflict where the name is taken.
+    """
+    plan = Plan(**msgspec.structs.asdict(checked(new)))
+    async with admin.transaction() as conn:
+        cursor = await conn.execute(_INSERT, msgspec.structs.asdict(plan))
+        if cursor.rowcount == 0:
+            raise Conflict.exists("plan", plan.name)
+        await admin.note(conn, "create", "plan", plan.name, after=plan)
+    return plan
+
+
+async def page(admin: Admin, *, after: After | None = None, limit: Limit = 20) -> Page[Plan]:
+    """List the plans.
+
+    By name.
+    """
+    query = f"{_PLAN} WHERE name > %(after)s ORDER BY name"
+    async with admin.connection() as conn:
+        return await fetch_page(conn, Plan, query, {"after": after or ""}, limit, by="name")
+
+
+async def get(admin: Admin, name: str) -> Plan:
+    """Get a plan.
+
+    Raises NotFound.
+    """
+    async with admin.connection() as conn:
+        return await _present(conn, name)
+
+
+async def change(admin: Admin, name: str, changes: PlanChanges) -> Plan:
+    """Change a plan's numbers, from the next request on.
+
+    Raises NotFound, Invalid.
+    """
+    given = checked(changes).given()
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        after = msgspec.structs.replace(before, **given)
+        return await write(conn, admin.actor, "plan", before, after, _UPDATE)
+
+
+async def delete(admin: Admin, name: str, *, dry_run: DryRun = False) -> Deletion:
+    """Delete a plan that no account is on.
+
+    Raises NotFound, and Conflict while accounts are on it, for a dry run too.
+    """
+    async with admin.transaction() as conn:
+        before = await _present(conn, name, lock=True)
+        cursor = await conn.execute(_ACCOUNTS_ON, [name, NAMES])
+        if rows := await cursor.fetchall():
+            count, names = rows[0][0], tuple(row[1] for row in rows)
+            reason = f"the plan {name} is that of {count} account{'s' * (count > 1)}"
+            raise Conflict(reason, (Use("accounts", count, names),))
+        if not dry_run:
+            await conn.execute("DELETE FROM plans WHERE name = %s", [name])
+            await admin.note(conn, "delete", "plan", name, before=before)
+    return Deletion(kind="plan", id=name, dry_run=dry_run)
+
+
+async def check_named(conn: Connection, name: str) -> None:
+    """Whether a field `plan` names one, which then stays until the transaction ends. Raises Invalid."""
+    cursor = await conn.execute("SELECT FROM plans WHERE name = %s FOR KEY SHARE", [name])
+    if await cursor.fetchone() is None:
+        names = await (await conn.execute("SELECT name FROM plans ORDER BY name LIMIT 100")).fetchall()
+        listed = ", ".join(each for (each,) in names)
+        raise Invalid("plan", f"there is no such plan; there are {listed}")
+
+
+async def _present(conn: Connection, name: str, *, lock: bool = False) -> Plan:
+    """`lock` holds its row, so that no account comes to it meanwhile. Raises NotFound."""
+    try:
+        name = storable("name", name)
+    except Invalid:
+        raise NotFound("plan", "with characters that are in no name") from None
+    query = f"{_PLAN} WHERE name = %s{' FOR UPDATE' if lock else ''}"
+    found = await fetch_one(conn, Plan, query, [name])
+    if found is None:
+        raise NotFound("plan", name[:100])
+    return found
+
+
+_PLAN = """
+SELECT name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
+       storage_bytes
+  FROM plans"""
+
+_ACCOUNTS_ON = "SELECT count(*) OVER (), name FROM accounts WHERE plan = %s ORDER BY account_id LIMIT %s"
+
+_INSERT = """
+INSERT INTO plans
+    (name, requests_per_minute, concurrent_runs, tokens_per_month, form2_streaming, max_message_bytes,
+     storage_bytes)
+VALUES
+    (%(name)s, %(requests_per_minute)s, %(concurrent_runs)s, %(tokens_per_month)s, %(form2_streaming)s,
+     %(max_message_bytes)s, %(storage_bytes)s)
+ON CONFLICT DO NOTHING
+"""
+
+_UPDATE = """
+UPDATE plans SET requests_per_minute = %(requests_per_minute)s, concurrent_runs = %(concurrent_runs)s,
+       tokens_per_month = %(tokens_per_month)s, form2_streaming = %(form2_streaming)s,
+       max_message_bytes = %(max_message_bytes)s, storage_bytes = %(storage_bytes)s
+ WHERE name = %(name)s
+"""

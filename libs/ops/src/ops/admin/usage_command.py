@@ -1,0 +1,105 @@
+"""`agentchat admin usage`."""
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.progress import Progress, TaskID
+
+from administration import Admin
+from administration import admin_usage as library
+from administration.admin_usage import MonthUsage, VerifiedUsage
+from contracts.admin_errors import NotFound
+from ops import printing
+from ops.admin.api import ask
+from ops.admin.direct import run
+from ops.admin.options import AsJson
+from ops.admin.printed_answers import show_answer, show_lines
+from ops.errors import SetupError
+from ops.printing import progress
+
+_Month = Annotated[str | None, typer.Option(metavar="YYYY-MM", help="This one (UTC) if unset.")]
+
+
+def usage(
+    account: Annotated[
+        str | None, typer.Option(metavar="ACCOUNT", help="One, by day, agent and model.")
+    ] = None,
+    month: _Month = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Count again from the log and compare. Exit code 1 if it differs."),
+    ] = False,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="With --verify: set the limiter's count right (this month's).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tokens and runs of a month, and what is stored: of every account, or of one in detail.
+
+    --verify works on the database itself.
+    """
+    if mend and not verify:
+        raise SetupError("--mend goes with --verify")
+    if not verify:
+        _print_usage(account, month, as_json=as_json)
+        return
+    found = run(lambda admin: _verify(admin, account, month, mend=mend))
+    if as_json:
+        printing.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
+    else:
+        show_verified(found)
+    for one in found:
+        for difference in one.differences:
+            printing.note(
+                f"run {difference.trace_id}: {printing.cell(difference.logged)} tokens in the log, "
+                f"{printing.cell(difference.projected)} in the read model"
+            )
+    if not all(one.ok for one in found):
+        sys.exit(1)
+
+
+def show_verified(found: Sequence[VerifiedUsage]) -> None:
+    """An account a line."""
+    printing.things(found, "account_id logged projected cached runs mended")
+
+
+def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
+    asked: dict[str, Any] = {} if month is None else {"month": month}
+    if account is None:
+        show_answer(MonthUsage, ask("GET /usage", **asked), json_too=as_json)
+        return
+    found: MonthUsage = ask("GET /accounts/{account_id}/usage", account_id=account, **asked)
+    if as_json:
+        printing.as_json(found)
+        return
+    show_lines(found.lines)
+    limit = "no limit" if found.limit is None else f"of {found.limit:,}"
+    sys.stdout.write(f"{found.month}: {found.tokens:,} tokens ({limit}) in {found.runs:,} runs\n")
+    limit = "no limit" if found.storage_limit is None else f"of {found.storage_limit:,}"
+    sys.stdout.write(
+        f"stored: {found.stored_bytes:,} bytes ({limit})"
+        f" in {found.stored_events:,} events of {found.conversations:,} conversations\n"
+    )
+
+
+async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[VerifiedUsage]:
+    """One account, or each that has spent something; what was deleted since is limited by nothing."""
+    spent = [] if account else await library.all_accounts(admin, month)
+    found: list[VerifiedUsage] = []
+    with progress("reading the log") as bar:
+        for account_id in [account] if account else [each.account_id for each in spent]:
+            task = bar.add_task(account_id, total=None)
+            with contextlib.nullcontext() if account else contextlib.suppress(NotFound):
+                advance = partial(_advance, bar, task)
+                found.append(await library.verify(admin, account_id, month, mend=mend, on_progress=advance))
+            bar.remove_task(task)
+    return found
+
+
+def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
+    bar.update(task, completed=done, total=total)

@@ -1,0 +1,193 @@
+"""One message and its reply on a terminal, from the send to the last line, with Ctrl-C in between."""
+
+import asyncio
+import time
+
+from agentchat_client import (
+    AgentChatError,
+    AsyncAgentChat,
+    AsyncChatStream,
+    ChatError,
+    Conflict,
+    Delta,
+    Event,
+    MessageDone,
+    Meta,
+    PlanUpgradeRequired,
+    Sources,
+    Start,
+    ToolCall,
+)
+from agentchat_client.api_calls import Form
+from ops.chat.chat_approvals import decide
+from ops.chat.chat_session import Session
+from ops.chat.interrupts import Interrupts, quiet_keyboard
+from ops.chat.screen import Screen
+from ops.chat.writing import Writing
+from ops.output import one_line
+
+_CANCEL_SECONDS = 8.0
+"""A cancelled run's stream ends within a second; it is left when it does not."""
+
+
+async def answer(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> bool:
+    """Send `text` and write the reply; whether all went well."""
+    try:
+        await _asked(session, text, screen, interrupts)
+    except AgentChatError as error:
+        if isinstance(error, ChatError) and error.code == "cancelled":
+            screen.say("Stopped.")
+        else:
+            screen.fail(str(error))
+    except _Left:
+        screen.say("Left. The reply may still be written and saved: see /history.")
+    else:
+        return True
+    return False
+
+
+async def _asked(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> None:
+    form = session.form
+    try:
+        await _answered(session, text, form, screen, interrupts)
+    except PlanUpgradeRequired:
+        if form == 1 or session.wished_form is not None:
+            raise
+        session.plan_lacks_form_2()
+        screen.say("The plan has no form 2, which shows tools as they run; going on with form 1.")
+        await _answered(session, text, 1, screen, interrupts)
+
+
+async def _answered(session: Session, text: str, form: Form, screen: Screen, interrupts: Interrupts) -> None:
+    """Until the reply is there, with what has to be allowed for it."""
+    client, shown = session.client, _Shown()
+    stream = client.stream(text, session.conversation_id, agent_id=session.agent.agent_id, form=form)
+    while True:
+        try:
+            return await _Reply(session, stream, shown, screen).run(interrupts)
+        except ChatError as error:
+            if not error.approvals or error.trace_id is None:
+                raise
+            if not await decide(client, error.approvals, screen):
+                raise
+            stream = client.events(error.trace_id, form=form)
+
+
+class _Shown:
+    """How much of a reply is on the screen: its stream may be read again from its beginning."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+        self.calls = 0
+
+
+class _Left(Exception):  # noqa: N818 - an outcome
+    """The reply was left before its end."""
+
+
+class _Reply:
+    """Reads the stream in a task of its own, which an interrupt can end."""
+
+    def __init__(self, session: Session, stream: AsyncChatStream, shown: _Shown, screen: Screen) -> None:
+        self._session = session
+        self._screen = screen
+        self._client: AsyncAgentChat = session.client
+        self._stream = stream
+        self._shown = shown
+        self._read_characters = 0
+        self._read_calls = 0
+        self._writing = Writing(screen.console)
+        self._opened = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def run(self, interrupts: Interrupts) -> None:
+        """Raises AgentChatError, _Left."""
+        began = time.monotonic()
+        self._session.tools = ()
+        self._session.sources = ()
+        with quiet_keyboard():
+            async with self._writing:
+                self._reading = asyncio.create_task(self._read())
+                with interrupts.during(self._interrupt):
+                    await asyncio.wait((self._reading,))
+                await self._end_stopping()
+        if self._reading.cancelled():
+            raise _Left
+        self._reading.result()
+        self._close(time.monotonic() - began)
+
+    async def _read(self) -> None:
+        async with self._stream as stream:
+            self._opened.set()
+            async for event in stream:
+                self._take(event, stream)
+
+    def _take(self, event: Event, stream: AsyncChatStream) -> None:
+        match event:
+            case Meta() | Start():
+                self._session.conversation_id = event.conversation_id
+            case Delta():
+                self._add(event.content)
+            case ToolCall():
+                self._call(event)
+            case Sources():
+                self._session.sources = event.sources
+                self._writing.status(f"reading {len(event.sources)} passages")
+            case MessageDone():
+                self._session.tools = stream.tool_calls
+            case _:
+                pass
+
+    def _add(self, text: str) -> None:
+        new = text[max(0, self._shown.characters - self._read_characters) :]
+        self._read_characters += len(text)
+        if new:
+            self._shown.characters = self._read_characters
+            self._writing.add(new)
+
+    def _call(self, event: ToolCall) -> None:
+        self._read_calls += 1
+        if self._read_calls > self._shown.calls:
+            self._shown.calls = self._read_calls
+            self._writing.call(event.name, event.input)
+
+    def _interrupt(self) -> None:
+        """The first time cancel the run and wait for its end; the second time leave it."""
+        assert self._reading is not None
+        if self._stopping is None:
+            self._writing.status("stopping; Ctrl-C again to leave it")
+            self._stopping = asyncio.create_task(self._stop(self._reading))
+        else:
+            self._reading.cancel()
+
+    async def _stop(self, reading: asyncio.Task[None]) -> None:
+        """The run is known by the answer's X-Trace-Id, once it is accepted."""
+        await self._opened.wait()
+        assert self._stream.trace_id is not None
+        try:
+            await self._client.cancel(self._stream.trace_id)
+        except Conflict:  # it has ended already: its last events are on their way
+            pass
+        except AgentChatError as error:
+            self._screen.fail(f"The reply cannot be stopped: {error}")
+            reading.cancel()
+        await asyncio.wait((reading,), timeout=_CANCEL_SECONDS)
+        reading.cancel()
+
+    async def _end_stopping(self) -> None:
+        if self._stopping is not None:
+            self._stopping.cancel()
+            await asyncio.wait((self._stopping,))
+
+    def _close(self, seconds: float) -> None:
+        """Sources and what the reply took, below it."""
+        if self._session.sources:
+            self._screen.console.print()
+            self._screen.sources(self._session.sources)
+        parts = [f"{seconds:.1f} s"]
+        if self._stream.message is not None:
+            parts.insert(0, f"{self._stream.message.token_count:,} tokens")
+        if tools := len(self._session.tools):
+            parts.insert(0, f"{tools} tool {'call' if tools == 1 else 'calls'}, /tools shows more")
+        self._screen.say(one_line(" · ".join(parts), 120))

@@ -1,0 +1,174 @@
+"""What one talk is about: the service and its agents, the thread, the form, what the last reply left.
+
+Where the service is comes from options, the environment or a running stack.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agentchat_client import AsyncAgentChat, Conversation, Source, ToolRun
+from agentchat_client.api_calls import Form
+from ops import environment
+from ops.environment import Environment, given
+from ops.errors import SetupError
+
+BASE_URL = "AGENTCHAT_BASE_URL"
+API_KEY = "AGENTCHAT_API_KEY"
+AGENT_ID = "AGENTCHAT_AGENT_ID"
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """An agent and the key that may ask it. `sources`: it is known to search a knowledge base."""
+
+    name: str
+    agent_id: str
+    api_key: str = field(repr=False)
+    sources: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The service's address, the known agents, the one to begin with, and where to keep the history."""
+
+    base_url: str
+    agents: tuple[Agent, ...]
+    agent: Agent
+    folder: Path
+
+
+def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) -> Target:
+    """Options go before the environment, and that before the stack in AGENTCHAT_RUN_DIR.
+
+    Keys come from the environment alone: an argument would show in the list of processes. A key is never
+    taken from a stack for another address. Raises SetupError, NotRunningError.
+    """
+    address = base_url or given(environ, BASE_URL)
+    api_key = given(environ, API_KEY)
+    wanted = agent or given(environ, AGENT_ID)
+    if address is None:
+        elsewhere = f"; for another service set {BASE_URL} and {API_KEY}"
+        stack = environment.load(environment.run_folder(environ), elsewhere=elsewhere)
+        address = stack.base_url
+        agents = [known for known in _demo(stack) if api_key in (None, known.api_key)]
+        folder = environment.run_folder(environ).path
+        api_key = api_key or stack.api_key
+    else:
+        if api_key is None:
+            raise SetupError(f"set {API_KEY} to a key of the service at {address}")
+        agents, folder = [], _state_folder(environ)
+    if wanted is None and not agents:
+        raise SetupError(f"no agent: give --agent, or set {AGENT_ID}")
+    first = agents[0] if wanted is None else choose(wanted, agents, api_key)
+    if first not in agents:
+        agents.append(first)
+    return Target(base_url=address, agents=tuple(agents), agent=first, folder=folder)
+
+
+def choose(wanted: str, agents: list[Agent], api_key: str) -> Agent:
+    """By name, by id, or a new id that `api_key` is to ask. Raises SetupError."""
+    for agent in agents:
+        if wanted.lower() in (agent.name, agent.agent_id):
+            return agent
+    if _UUID.fullmatch(wanted):
+        return Agent(name=wanted.lower(), agent_id=wanted.lower(), api_key=api_key)
+    names = ", ".join(agent.name for agent in agents)
+    raise SetupError(f"no agent {wanted!r}: give its id" + (f", or one of {names}" if names else ""))
+
+
+def _demo(stack: Environment) -> list[Agent]:
+    return [
+        Agent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
+        Agent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
+        Agent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
+        Agent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
+        Agent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
+    ]
+
+
+def _state_folder(environ: Mapping[str, str]) -> Path:
+    """By the XDG base directories."""
+    state = environ.get("XDG_STATE_HOME", "")
+    base = Path(state) if state.startswith("/") else Path.home() / ".local" / "state"
+    return base / "agentchat"
+
+
+class Session:
+    """One client for each key; close it at the end."""
+
+    def __init__(
+        self, target: Target, form: Form | None, conversation_id: str | None, *, max_retries: int
+    ) -> None:
+        self.base_url = target.base_url
+        self.folder = target.folder
+        self.agents = list(target.agents)
+        self.agent = target.agent
+        self.wished_form = form
+        self.conversation_id = conversation_id
+        self.title: str | None = None
+        self.listed: tuple[Conversation, ...] = ()
+        self.tools: tuple[ToolRun, ...] = ()
+        self.sources: tuple[Source, ...] = ()
+        self._max_retries = max_retries
+        self._clients: dict[str, AsyncAgentChat] = {}
+        self._without_form_2: set[str] = set()
+
+    @property
+    def client(self) -> AsyncAgentChat:
+        """For the agent's key. Raises Misconfigured."""
+        key = self.agent.api_key
+        if key not in self._clients:
+            self._clients[key] = AsyncAgentChat(
+                key, base_url=self.base_url, agent_id="", max_retries=self._max_retries
+            )
+        return self._clients[key]
+
+    @property
+    def form(self) -> Form:
+        """The one wished for; else 2, which shows tools, but 1 where there are sources or no plan for 2."""
+        if self.wished_form is not None:
+            return self.wished_form
+        return 1 if self.agent.sources or self.agent.api_key in self._without_form_2 else 2
+
+    def plan_lacks_form_2(self) -> None:
+        """The service said so; from now on form 1 is the default with this key."""
+        self._without_form_2.add(self.agent.api_key)
+
+    def begin_thread(self) -> None:
+        """The next message begins a new one."""
+        self.conversation_id = None
+        self.title = None
+        self.tools = ()
+        self.sources = ()
+
+    def resume(self, thread: Conversation) -> None:
+        """Go on with it."""
+        self.begin_thread()
+        self.conversation_id = thread.conversation_id
+        self.title = thread.title
+
+    def use(self, wanted: str) -> bool:
+        """Ask another agent, by name or id; whether that ends the thread: it belongs to one account.
+
+        Raises SetupError.
+        """
+        agent = choose(wanted, self.agents, self.agent.api_key)
+        if agent not in self.agents:
+            self.agents.append(agent)
+        return self._switch(agent)
+
+    def _switch(self, agent: Agent) -> bool:
+        another = agent.api_key != self.agent.api_key
+        self.agent = agent
+        if another:
+            self.listed = ()
+            self.begin_thread()
+        return another
+
+    async def aclose(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()

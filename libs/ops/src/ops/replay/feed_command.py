@@ -1,0 +1,144 @@
+"""`agentchat replay feed`: EVENTS emptied, and fed again from the log."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+import typer
+
+from administration import Admin
+from bus import Bus, BusUnavailable, FeedConflict, FeedEnd
+from conversations.event_store.feed_reader import FeedReader
+from conversations.event_store.log import Log
+from ops import printing
+from ops.admin import direct
+from ops.admin.options import AsJson, Yes
+from ops.admin.removal import confirm
+from ops.errors import RefusedError
+from ops.output import INTERRUPTED
+from ops.replay.rebuild_command import Bar
+from runtime.postgres import DatabaseUnavailable
+
+BATCH = 200
+_TRIES = 20
+
+OnPosition = Callable[[int], None]
+"""Takes the log position that was fed last."""
+
+
+class Refed(msgspec.Struct, frozen=True, kw_only=True):
+    """Positions of the log, and how many events this process published: a projector may have helped."""
+
+    first: int
+    last: int
+    published: int
+    seconds: float
+
+
+def feed(
+    start: Annotated[int, typer.Option("--from", help="The log position to begin at; 1: the whole log.")],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Empty the EVENTS stream and feed it again from the log, in order, while everything runs.
+
+    The projector refills a lost EVENTS by itself with what it would have kept; this is for older events, and
+    for consumers that are to begin anew. Consumers stay, and get events again that they have had: they know
+    them by Chat-Log-Position. Exit code 2: there is no such position.
+    """
+    oldest = check(start)
+    held = f"which holds the log from position {oldest:,} on" if oldest else "which is empty"
+    confirm(f"Empty EVENTS, {held}, and feed it from position {start:,}?", yes=yes)
+    try:
+        done = feed_again(start)
+    except KeyboardInterrupt:
+        printing.note("stopped; a running projector goes on from here")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        printing.as_json(done)
+        return
+    sys.stdout.write(
+        f"EVENTS holds the log from position {done.first:,} to {done.last:,}; "
+        f"{done.published:,} events were published in {done.seconds:.1f} s\n"
+    )
+
+
+def check(start: int) -> int:
+    """The oldest position in EVENTS, 0 if it is empty. Raises RefusedError where the log has no `start`."""
+
+    async def work(admin: Admin) -> int:
+        head = await _head(admin)
+        if not 1 <= start <= head:
+            reach = f"goes from 1 to {head:,}" if head else "is empty"
+            raise RefusedError(f"there is no position {start:,}: the log {reach}", 2)
+        return await _bus(admin).feed.oldest()
+
+    return direct.run(work, bus="needed")
+
+
+def feed_again(start: int) -> Refed:
+    """Feed EVENTS from `start` on, with a bar on a terminal. Raises RefusedError."""
+    return direct.run(lambda admin: _run(admin, start), bus="to provision")
+
+
+async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
+    """Have EVENTS hold every event from position `start` on, and no other. Returns how many it published.
+
+    Safe while projectors run: whoever comes second with an event is refused, and looks where EVENTS ends.
+    Raises BusUnavailable, DatabaseUnavailable.
+    """
+    reader = FeedReader(log)
+    end, published = await _begin(bus, reader, start)
+    while True:
+        on_position(end.position)
+        events = await reader.read(max(end.position, start - 1), BATCH)
+        if not events:
+            return published
+        try:
+            end = await bus.feed.publish_events(events, end)
+            published += len(events)
+        except FeedConflict:
+            end = await bus.feed.end()
+
+
+async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
+    """Empty EVENTS and publish the first events; again, where a leader was quicker with newer ones."""
+    for _ in range(_TRIES):
+        end = await bus.feed.clear()
+        events = await reader.read(start - 1, BATCH)
+        try:
+            return await bus.feed.publish_events(events, end), len(events)
+        except FeedConflict:
+            continue
+    raise BusUnavailable("somebody else goes on publishing to EVENTS")
+
+
+async def _run(admin: Admin, start: int) -> Refed:
+    head = last = await _head(admin)
+    began = time.monotonic()
+    with Bar("feed") as bar:
+
+        def on_position(position: int) -> None:
+            nonlocal last
+            last = position
+            bar.advanced(position, head)
+
+        try:
+            published = await refeed(_bus(admin), Log(admin.pool), start, on_position)
+        except (BusUnavailable, DatabaseUnavailable) as error:
+            raise RefusedError(f"EVENTS is not fed to its end, do it again: {error}") from None
+    return Refed(first=start, last=last, published=published, seconds=time.monotonic() - began)
+
+
+async def _head(admin: Admin) -> int:
+    try:
+        return await Log(admin.pool).head()
+    except DatabaseUnavailable as error:
+        raise RefusedError(f"the database does not answer: {error}") from None
+
+
+def _bus(admin: Admin) -> Bus:
+    assert admin.bus is not None
+    return admin.bus

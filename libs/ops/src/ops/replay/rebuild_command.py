@@ -1,0 +1,178 @@
+"""`agentchat replay rebuild` and `verify`: read models built again from the log, and compared with it."""
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+
+from conversations.event_store.log import Log, open_log
+from conversations.projections import rebuilding, verifying
+from conversations.projections.applying import RefusedEvent
+from conversations.projections.projection import Projection
+from conversations.projections.read_models import PROJECTIONS
+from conversations.projections.rebuilding import CONNECTIONS, Watch
+from conversations.projections.verifying import VerifiedReadModel
+from ops import command_database, printing
+from ops.admin.options import AsJson
+from ops.errors import SetupError
+from ops.output import INTERRUPTED
+from ops.printing import progress, warn
+from runtime.postgres import Pool, open_pool
+
+T = TypeVar("T")
+Work = Callable[[Pool, Log, Sequence[Projection], Watch], Awaitable[T]]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...",
+        help="conversations, messages, open_runs, usage, runs, tools, approvals, storage; or all.",
+    ),
+]
+
+
+def chosen(names: Sequence[str]) -> list[Projection]:
+    """Those of these names, each once; all of them for none. Raises SetupError."""
+    known = {each.name: each for each in PROJECTIONS}
+    for name in names:
+        if name not in known:
+            raise SetupError(f"there is no read model {name!r}; there are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] or list(PROJECTIONS)
+
+
+def parked(position: int, conversation_id: str) -> str:
+    """An event that could not be taken, in words."""
+    return f"could not take event {position:,} of conversation {conversation_id}"
+
+
+def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True) -> T:
+    """What `work` returns, with a bar on stderr meanwhile. Raises StackError.
+
+    What is parked meanwhile is reported there at once, unless `work` returns it.
+    """
+    projections = chosen(names)
+
+    async def with_bar(url: str, _: Pool) -> T:
+        with Bar(verb, reports_parked) as bar:
+            async with (
+                open_pool(url, max_size=len(projections) + CONNECTIONS) as pool,
+                open_log(url, max_size=2) as log,
+            ):
+                return await work(pool, log, projections, bar)
+
+    return command_database.run(with_bar)
+
+
+class Bar(Watch):
+    """How far it is, on a terminal; what is more than progress is a line on stderr anywhere."""
+
+    def __init__(self, verb: str, reports_parked: bool = True) -> None:
+        self._reports_parked = reports_parked
+        self._progress = progress(verb)
+        self._task = self._progress.add_task("events", total=None)
+        self._start = 0
+
+    def __enter__(self) -> "Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def resumed(self, name: str, position: int) -> None:
+        self._say(f"{name}: goes on at position {position:,}, where it was left")
+        self._start = min(position, self._start or position)
+        self._progress.reset(self._task, completed=self._start, total=None)  # what was done is no speed
+
+    def advanced(self, position: int, head: int) -> None:
+        self._progress.update(self._task, completed=position, total=max(position, head))
+
+    def parked(self, name: str, refused: RefusedEvent) -> None:
+        if self._reports_parked:
+            self._say(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
+
+    def waits(self, name: str) -> None:
+        self._say(f"{name}: its live table is in use; the swap is tried again")
+
+    def _say(self, text: str) -> None:
+        warn(self._progress, text)
+
+
+def rebuild(names: Names = None) -> None:
+    """Build read models anew from the log, beside the live ones, and swap them when they are up to date.
+
+    Writes and reads go on meanwhile. Stopped or killed, it leaves the live tables as they are, and the next
+    start goes on from where it was.
+    """
+
+    async def work(pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch) -> int:
+        return min((await rebuilding.rebuild(pool, log, projections, watch=watch)).values())
+
+    began = time.monotonic()
+    try:
+        end = run("rebuild", names or [], work)
+    except KeyboardInterrupt:
+        printing.note("stopped; the live tables are as they were, and the next rebuild goes on from here")
+        raise typer.Exit(INTERRUPTED) from None
+    names_built = ", ".join(each.name for each in chosen(names or []))
+    sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
+
+
+def verify(names: Names = None, as_json: AsJson = False) -> None:
+    """Prove that read models say what the log says: build them in a scratch schema, and compare row by row.
+
+    Names the first difference of each. Exit code 1 if there is one. Changes nothing.
+    """
+
+    async def work(
+        pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch
+    ) -> list[VerifiedReadModel]:
+        return await verifying.verify(pool, log, projections, watch=watch)
+
+    try:
+        found = run("verify", names or [], work, reports_parked=False)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        printing.as_json(found)
+    else:
+        show_verified(found)
+    for one in found:
+        _print_details(one)
+    raise typer.Exit(0 if all(one.ok for one in found) else 1)
+
+
+def show_verified(found: Sequence[VerifiedReadModel]) -> None:
+    """A read model a line."""
+    rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
+    printing.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
+
+
+def _live(one: VerifiedReadModel) -> list[object]:
+    return [each for each in one.parked if each.live]
+
+
+def _result(one: VerifiedReadModel) -> str:
+    if one.stored is None:
+        return "never filled"
+    if one.stored != one.version:
+        return f"of version {one.stored}"
+    return "differs" if one.difference else "the same"
+
+
+def _print_details(one: VerifiedReadModel) -> None:
+    """What the table has no room for, on stderr."""
+    for each in one.parked:
+        where = "the live one" if each.live else "the one built now"
+        printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")
+    if one.stored != one.version:
+        printing.note(
+            f"{one.name}: this program's version is {one.version}: `agentchat replay rebuild {one.name}`"
+        )
+    if one.difference is not None:
+        key = ", ".join(f"{name}={value}" for name, value in one.difference.key.items())
+        column = one.difference.column or "(the row)"
+        live, rebuilt = one.difference.live, one.difference.rebuilt
+        where = f"{one.difference.table}, {key or 'its layout'}, column {column}"
+        printing.note(f"first difference: {where}: live {live!r}, rebuilt {rebuilt!r}")

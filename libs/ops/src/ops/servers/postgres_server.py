@@ -1,0 +1,207 @@
+"""The embedded Postgres: its data folder is made whole or not at all, then served on loopback by password."""
+
+import asyncio
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+from pathlib import Path
+from urllib.parse import quote
+
+from ops.errors import SetupError, StartError
+from ops.folder import RunFolder
+from ops.folder_secrets import login_password
+from ops.ports import LOOPBACK
+from ops.probes import PostgresProbe
+from ops.process import Process, run_command
+from ops.servers.identity import USERS, Identity, Other, identity, prefixed
+from ops.servers.postgres_logins import OWNER, SUPERUSER, Logins
+from ops.servers.server_files import postgres_install, server_environment, settings_file
+
+NAME = "postgres"
+DATABASE = "agentchat"
+_VERSION = "18"
+_FAST = ("fsync=off", "full_page_writes=off", "max_connections=300")
+_END_SECONDS = 5.0
+
+
+class Cluster:
+    """One data folder `postgres` in a run folder.
+
+    `key` makes the passwords (`ops.folder_secrets.login_password`). `fast` is for tests: no durability,
+    and the superuser has a password. `who` is as in `identity`, which is asked where it is None.
+    """
+
+    def __init__(
+        self, folder: RunFolder, key: str, *, fast: bool = False, who: Identity | None = None
+    ) -> None:
+        self.data = folder.postgres
+        self._folder = folder
+        self._key = key
+        self._fast = fast
+        self._who = who or identity()
+        self._user = (self._who.uid, self._who.gid) if isinstance(self._who, Other) else None
+
+    def process(self, port: int, *, stop_rank: int = 0) -> Process:
+        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
+        settings = [
+            f"config_file={_real(settings_file('postgresql.conf'))}",
+            f"hba_file={_real(settings_file('pg_hba.conf'))}",
+            f"listen_addresses={LOOPBACK}",
+            f"port={port}",
+            *(_FAST if self._fast else ()),
+        ]
+        options = [word for setting in settings for word in ("-c", setting)]
+        return Process(
+            name=NAME,
+            argv=prefixed(self._who, (_program("postgres"), "-D", _real(self.data), *options)),
+            env=server_environment(),
+            log=self._folder.log(NAME),
+            probe=PostgresProbe(port, OWNER, DATABASE, str(self.data / "postmaster.pid")),
+            prepare=self.prepare,
+            user=self._user,
+            reaches=self._reaches(self.data),
+            stop_rank=stop_rank,
+            is_server=True,
+            version=_VERSION,
+            stop_signal=signal.SIGINT,
+            stop_seconds=15.0,
+        )
+
+    def url(self, port: int, role: str = OWNER) -> str:
+        """The database for one who logs in as `role`."""
+        password = quote(login_password(self._key, NAME, role), safe="")
+        return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
+
+    async def prepare(self) -> None:
+        """Make the data folder where there is none, and end what an earlier server has left.
+
+        Then see to the logins. Raises SetupError where there is a folder that cannot be used.
+        """
+        if _is_empty(self.data):
+            await self._create()
+        self._check()
+        await end_leftovers(self.data)
+        await self._make_logins()
+
+    async def _create(self) -> None:
+        """Into a folder beside, which is renamed when complete: one that was cut short is thrown away."""
+        new = self.data.with_name(self.data.name + ".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        if self._user:
+            os.chown(new, *self._user)
+        initdb = ("initdb", "-D", _real(new), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--data-checksums")
+        await self._run(new, *initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
+        await self._say(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
+        new.replace(self.data)
+
+    async def _make_logins(self) -> None:
+        """Again where roles or passwords are others than those that the folder was left with."""
+        logins = Logins(self._key, DATABASE, superuser=self._fast)
+        mark = self.data / "agentchat_logins"
+        if not mark.exists() or mark.read_text() != logins.digest:
+            await self._say(self.data, DATABASE, logins.statements)
+            mark.write_text(logins.digest)
+
+    async def _say(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
+        """To a server for one session, without a network, as its superuser, who has no password."""
+        argv = ("postgres", "--single", "-D", _real(data), "-c", "log_min_messages=error", database)
+        said = await self._run(data, *argv, stdin="".join(f"{statement}\n" for statement in statements))
+        wrong = [line for line in said.splitlines() if "ERROR:" in line or "FATAL:" in line]
+        if wrong:
+            raise StartError(f"the embedded Postgres cannot be set up: {wrong[0]}")
+
+    async def _run(self, data: Path, program: str, *arguments: str, stdin: str = "") -> str:
+        argv = prefixed(self._who, (_program(program), *arguments))
+        environment, reaches = server_environment(), self._reaches(data)
+        output = await run_command(argv, env=environment, user=self._user, reaches=reaches, stdin=stdin)
+        if output.code != 0:
+            raise StartError(f"{program} failed: {output.last_line}")
+        return output.text
+
+    def _reaches(self, data: Path) -> tuple[str, ...]:
+        """The package's folder of shared libraries stands beside it."""
+        if self._user is None:
+            return ()
+        package = postgres_install().parent
+        libraries = package.with_name(package.name + ".libs")
+        settings = (settings_file("postgresql.conf"), settings_file("pg_hba.conf"))
+        wanted = (data, postgres_install(), *settings, *((libraries,) if libraries.exists() else ()))
+        return tuple(map(_real, wanted))
+
+    def _check(self) -> None:
+        version_file = self.data / "PG_VERSION"
+        try:
+            version = version_file.read_text().strip() if version_file.exists() else ""
+            control = (self.data / "global" / "pg_control").exists()
+        except OSError as error:
+            raise SetupError(f"{self.data} cannot be read: {error.strerror}") from error
+        if not (version and control):
+            raise SetupError(
+                f"{self.data} is not a complete Postgres data folder; put it back, or remove it to begin anew"
+            )
+        if version != _VERSION:
+            raise SetupError(f"{self.data} was made by Postgres {version}, and this is Postgres {_VERSION}")
+        self._adopt()
+        if self.data.stat().st_uid != (self._user[0] if self._user else os.geteuid()):
+            raise SetupError(f"{self.data} belongs to another user; start the stack as that user")
+
+    def _adopt(self) -> None:
+        """Root's folders of versions before, which ran the server as root, postgres or nobody."""
+        if self._user is None or self.data.stat().st_uid not in _former_users():
+            return
+        for folder, _, names in os.walk(self.data):
+            for path in (folder, *(os.path.join(folder, name) for name in names)):
+                os.chown(path, *self._user, follow_symlinks=False)
+
+
+def _former_users() -> set[int]:
+    return {0, *(user.pw_uid for user in pwd.getpwall() if user.pw_name in USERS)}
+
+
+def _program(name: str) -> str:
+    return _real(postgres_install() / "bin" / name)
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)
+
+
+def _is_empty(folder: Path) -> bool:
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+async def end_leftovers(data: Path) -> None:
+    """End every server process on the data folder, then remove the lock file that they left."""
+    lock_file = data / "postmaster.pid"
+    if not lock_file.exists():
+        return
+    # The postmaster's children end by themselves once it is gone.
+    await _end(data, signal.SIGQUIT)
+    await _end(data, signal.SIGKILL)
+    lock_file.unlink(missing_ok=True)
+
+
+async def _end(data: Path, number: signal.Signals) -> None:
+    for pid in _server_processes(data):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_END_SECONDS):
+            while _server_processes(data):  # noqa: ASYNC110 - they are not our children
+                await asyncio.sleep(0.02)
+
+
+def _server_processes(data: Path) -> list[int]:
+    """Every process of a Postgres server works in its data folder."""
+    import psutil
+
+    folder = os.path.realpath(data)
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.cwd() == folder and process.pid != os.getpid():
+                found.append(process.pid)
+    return found

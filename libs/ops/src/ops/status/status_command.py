@@ -1,0 +1,142 @@
+"""The command: what was found, as text or as JSON, once or again and again."""
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from ops import environment, printing, record
+from ops.errors import NotRunningError
+from ops.folder import RunFolder
+from ops.output import counted
+from ops.status import figures as figures_
+from ops.status.figures import Figures, Lag, Webhooks
+from ops.status.found_problems import Problem, last_errors
+from ops.status.stack_processes import ServiceStatus, ask
+
+_EVERY_SECONDS = 2.0
+_ERRORS = 5
+_CLEAR = "\x1b[H\x1b[2J"
+_STARTING = "the stack is starting, or stopping"
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--json` prints. `ready`: every process is. `figures` that are not known are null."""
+
+    ready: bool
+    run_dir: str
+    base_url: str | None
+    services: list[ServiceStatus]
+    figures: Figures
+    errors: list[Problem]
+
+
+def status(*, as_json: bool, watch: bool) -> bool:
+    """Print it; whether all processes are ready. With `watch` until Ctrl-C. Raises NotRunningError."""
+    folder = environment.run_folder()
+    ready = True
+    try:
+        while True:
+            found = asyncio.run(_status(folder))
+            ready = found.ready
+            _print(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
+            if not watch:
+                return ready
+            time.sleep(_EVERY_SECONDS)
+    except KeyboardInterrupt:  # also while it asks: that takes most of the time on a busy machine
+        if not watch:
+            raise
+        return ready
+
+
+async def _status(folder: RunFolder) -> Status:
+    kept = record.read(folder.processes) if folder.in_use() else None
+    if kept is None:
+        raise NotRunningError(f"nothing runs in {folder.path}")
+    services = await ask([entry for entry in kept.processes if entry.probe is not None])
+    away = [each.name for each in services if each.state != "ready" and each.name in ("postgres", "nats")]
+    base_url: str | None = None
+    figures = Figures(unknown=[_STARTING])
+    with contextlib.suppress(NotRunningError):
+        known = environment.load(folder)
+        base_url, figures = known.base_url, await figures_.gather(known, away)
+    return Status(
+        ready=all(each.state == "ready" for each in services),
+        run_dir=str(folder.path),
+        base_url=base_url,
+        services=services,
+        figures=figures,
+        errors=last_errors(folder, _ERRORS),
+    )
+
+
+def _print(found: Status, *, as_json: bool, clear: bool, lines: bool) -> None:
+    if as_json and lines:
+        sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+    elif as_json:
+        printing.as_json(found)
+    else:
+        sys.stdout.write(_CLEAR if clear else "")
+        _print_services(found.services)
+        sys.stdout.write("\n")
+        sys.stdout.writelines(f"{name:<13}{printing.cell(text)}\n" for name, text in _lines(found))
+    sys.stdout.flush()
+
+
+def _print_services(services: list[ServiceStatus]) -> None:
+    rows = [
+        [
+            each.name,
+            "" if each.pid is None else str(each.pid),
+            "" if each.up_seconds is None else f"{each.up_seconds:.0f} s",
+            each.restarts,
+            each.version,
+            each.state if each.reason is None else f"{each.state}: {each.reason}",
+        ]
+        for each in services
+    ]
+    printing.table(["PROCESS", "PID", "UP", "RESTARTS", "VERSION", "STATE"], rows)
+
+
+def _lines(found: Status) -> Iterator[tuple[str, str]]:
+    figures = found.figures
+    if (runs := figures.runs) is not None:
+        oldest = f", the oldest for {runs.oldest_run_seconds:.0f} s" if runs.open_runs else ""
+        yield "runs", f"{runs.open_runs:,} under way{oldest}"
+        yield "approvals", f"{runs.approvals:,} waiting for a person"
+        yield "waiting", f"{counted(runs.waiting_messages, 'message')} for a busy conversation"
+    for queue in figures.queues or ():
+        oldest = f", the oldest for {queue.oldest_seconds:.0f} s" if queue.waiting else ""
+        yield "queue", f"{queue.name}: {queue.waiting:,} waiting{oldest}"
+    yield from _lags(figures.lags)
+    if figures.webhooks is not None:
+        yield "webhooks", _webhooks(figures.webhooks)
+    for reason in figures.unknown:
+        yield "not known", reason
+    if not found.errors:
+        yield "errors", "none in the logs since the start"
+    for error in found.errors:
+        yield "error", f"{error.at[:19]}Z {error.service}: {error.text}"
+
+
+def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
+    """The read models in one line where they are up to date, else a line each."""
+    late = [each for each in lags if each.behind or each.parked]
+    if lags and not late:
+        yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
+    for each in late:
+        parked = f", {counted(each.parked, 'event')} that it could not take" if each.parked else ""
+        yield "behind", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
+
+
+def _webhooks(webhooks: Webhooks) -> str:
+    if not webhooks.endpoints:
+        return "no endpoint"
+    return (
+        f"{counted(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
+        f"{webhooks.waiting:,} with deliveries to come; the others at most "
+        f"{counted(webhooks.behind, 'position')} of the log behind"
+    )

@@ -1,0 +1,87 @@
+"""The chat body: nothing unknown, nothing too large, nothing that cannot be stored."""
+
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from contracts import http
+from contracts.examples import CONVERSATION
+from gateway.http import strict_json
+from gateway.http.exchange import Exchange
+from gateway.http.problem_responses import Refusal
+
+MAX_MESSAGE_BYTES = 256 * 1024
+MAX_PROMPT_BYTES = 64 * 1024
+
+BODY = {
+    "required": True,
+    "description": "At most 1 MiB and 32 levels deep, every name once. A field that is not known is refused.",
+    "content": {
+        "application/json": {
+            "schema": {"$ref": "#/components/schemas/ChatBody"},
+            "examples": {
+                "new": {"summary": "A new conversation", "value": {"message": "Where is my order ORD-1001?"}},
+                "more": {
+                    "summary": "The next message of one",
+                    "value": {"message": "And the other one?", "conversation_id": CONVERSATION},
+                },
+                "prompt": {
+                    "summary": "With a system prompt of its own",
+                    "value": {"message": "Hello!", "conversation_id": None, "prompt": "Answer in French."},
+                },
+            },
+        }
+    },
+}
+_FIELDS = ("message", "conversation_id", "prompt")
+_MOST_NAMED = 20
+
+
+async def read(exchange: Exchange, max_message_bytes: int | None) -> http.ChatBody:
+    """The body of this request, checked; `max_message_bytes` is the plan's own bound.
+
+    Raises Refusal: 415, 413, 400 with the names of the wrong fields, 20 at most; ClientGone.
+    """
+    return await strict_json.read_members(exchange, partial(_parse, max_message_bytes=max_message_bytes))
+
+
+def _parse(fields: dict[str, Any], max_message_bytes: int | None) -> http.ChatBody:
+    unknown = (name for name in fields if name not in _FIELDS)
+    wrong = [
+        http.FieldError(field=strict_json.printable(name), message="This field is not known.")
+        for name in islice(unknown, _MOST_NAMED)
+    ]
+    texts = {name: _text(fields.get(name), name, wrong) for name in _FIELDS}
+    message, prompt = texts["message"], texts["prompt"]
+    if message is None and not any(error.field == "message" for error in wrong):
+        wrong.append(http.FieldError(field="message", message="This field is required, and is a string."))
+    elif message is not None and not message.strip():
+        wrong.append(http.FieldError(field="message", message="The message is blank."))
+    if wrong:
+        wrong.sort(key=lambda error: error.field)
+        named = "; ".join(f"{error.field}: {error.message}" for error in wrong[:5])
+        raise Refusal("invalid_request", named, fields=wrong[:_MOST_NAMED])
+    assert message is not None
+    limit = min(MAX_MESSAGE_BYTES, max_message_bytes or MAX_MESSAGE_BYTES)
+    check_size("message", message, limit)
+    check_size("prompt", prompt or "", MAX_PROMPT_BYTES)
+    return http.ChatBody(message=message, conversation_id=texts["conversation_id"], prompt=prompt)
+
+
+def _text(value: Any, name: str, wrong: list[http.FieldError]) -> str | None:
+    """A field's string with NUL replaced (Postgres cannot hold it); null counts as left out."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        wrong.append(http.FieldError(field=name, message="This field must be a string."))
+        return None
+    return value.replace("\x00", "\ufffd")
+
+
+def check_size(name: str, text: str, limit: int) -> None:
+    """Raises Refusal: 413 where `text` has more than `limit` bytes of UTF-8."""
+    if len(text) * 4 > limit and len(text.encode()) > limit:
+        message = f"It is longer than {limit} bytes of UTF-8."
+        raise Refusal(
+            "message_too_large", f"{name}: {message}", fields=[http.FieldError(field=name, message=message)]
+        )

@@ -1,0 +1,75 @@
+"""What the endpoints of one gateway share; put together in `service`."""
+
+from typing import Any, Literal
+
+import msgspec
+from litestar.connection import ASGIConnection
+
+from bus import Bus
+from conversations.claims.table import Claims
+from conversations.event_store.log import Log
+from directory.caller import Callers
+from directory.named import AgentNames
+from directory.secrets import Sealer
+from gateway.access.account_bounds import AccountBounds
+from gateway.access.key_checks import KeyChecks
+from gateway.access.storage import StorageBounds
+from gateway.access.wrong_keys import WrongKeys
+from gateway.admin.access import AdminAccess
+from gateway.http.peers import Network
+from gateway.runs.followed_runs import Runs
+from gateway.traces.shared_streams import SharedStreams
+from limits import Limiter
+from net_guard import Guard
+from runtime.health import HealthChecks
+from runtime.postgres import Pool
+
+
+class DemoAccess(msgspec.Struct, frozen=True):
+    """What `/docs` fills in where a demo runs: a key of the demo account, and an agent of its."""
+
+    key: str
+    agent_id: str
+
+
+class WebhookAccess(msgspec.Struct, frozen=True):
+    """What seals the secrets of webhook endpoints, None where no key is set, and judges their addresses."""
+
+    sealer: Sealer | None
+    guard: Guard
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """`stream_form` is the form of streams whose request does not choose one.
+
+    What `advisory` looks at is shown next to `health`, but the gateway is ready without it. `admin` is None
+    where the admin API is off, `demo` where no demo runs.
+    """
+
+    pool: Pool
+    callers: Callers
+    agent_names: AgentNames
+    claims: Claims
+    wrong_keys: WrongKeys
+    key_checks: KeyChecks
+    trusted_proxies: tuple[Network, ...]
+    limiter: Limiter
+    storage: StorageBounds
+    bus: Bus
+    log: Log
+    runs: Runs
+    shared_streams: SharedStreams
+    account_bounds: AccountBounds
+    health: HealthChecks
+    advisory: HealthChecks
+    stream_form: Literal[1, 2]
+    webhooks: WebhookAccess
+    admin: AdminAccess | None = None
+    demo: DemoAccess | None = None
+
+
+def parts_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Parts:
+    """Those of the application that serves this request."""
+    parts = connection.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts

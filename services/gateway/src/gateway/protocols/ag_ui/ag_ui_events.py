@@ -1,0 +1,184 @@
+"""Updates as events of AG-UI. Pure.
+
+Each round that says or calls something is a message of the assistant; what its tools returned follows it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from contracts import ids, wire
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Elicitation
+from gateway.protocols.ag_ui import ag_ui_refusals
+from gateway.protocols.ag_ui.wire import (
+    Custom,
+    Event,
+    Interrupt,
+    Outcome,
+    RunError,
+    RunFinished,
+    RunStarted,
+    TextMessageContent,
+    TextMessageEnd,
+    TextMessageStart,
+    TokenUsage,
+    ToolCallArgs,
+    ToolCallEnd,
+    ToolCallResult,
+    ToolCallStart,
+)
+
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "required": ["approved"],
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object", "description": "In the place of the agent's, whole."},
+        "reason": {"type": "string", "description": "Of a refusal, for the agent."},
+    },
+}
+"""What may be said to an interrupt (JSON Schema)."""
+
+
+def answer_to(asks: Elicitation) -> dict[str, Any]:
+    """What may be said to a tool that asks (JSON Schema)."""
+    properties: dict[str, Any] = {"approved": {"type": "boolean"}}
+    if asks.requested_schema is not None:
+        properties["input"] = asks.requested_schema
+    return {"type": "object", "required": ["approved"], "properties": properties}
+
+
+class AgUiEvents:
+    """The stream of one run. It ends with RUN_FINISHED or RUN_ERROR, and nothing is open at the first.
+
+    `is_1_0`: the client knows the outcome of a run that was cancelled, and interrupts that expire.
+    """
+
+    def __init__(
+        self, thread_id: str, run_id: str, trace_id: str, conversation_id: str, *, is_1_0: bool
+    ) -> None:
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._ids = {"traceId": trace_id, "conversationId": conversation_id}
+        self._is_1_0 = is_1_0
+        self._reply_id = self._message_id = ids.reply_id(trace_id)
+        self._text_is_open = False
+
+    def encode(self, updates: Iterable[Update]) -> bytes:
+        """The bytes of these updates, whose tools' returns have their outputs."""
+        return b"".join(self._bytes(update) for update in updates)
+
+    def _bytes(self, update: Update) -> bytes:
+        match update:
+            case Text():
+                event = TextMessageContent(message_id=self._message_id, delta=update.text)
+                return self._begin_text() + wire.encode_sse(event)
+            case Started():
+                started = RunStarted(thread_id=self._thread_id, run_id=self._run_id)
+                return _sent(started, Custom(name="run", value=self._ids))
+            case Sources():
+                return _sent(Custom(name="sources", value=update.sources))
+            case ToolStarted():
+                return self._end_text() + _sent(*self._called(update))
+            case ToolReturned():
+                return _sent(_returned(update))
+            case NextRound():
+                before = self._end_text()
+                self._message_id = f"{self._reply_id}-{update.number}"
+                return before
+            case Finished():
+                return self._end_text() + _sent(self._finished(update))
+            case Broken(code="cancelled") if self._is_1_0:
+                return self._end_text() + _sent(self._ended(Outcome(type="cancelled")))
+            case Broken(code="approval_required"):
+                waits = Outcome(type="interrupt", interrupts=tuple(self._interrupts(update)))
+                return self._end_text() + _sent(self._ended(waits))
+            case Broken():
+                return _sent(ag_ui_refusals.event(update.code, update.message))
+            case Waiting():
+                return b""
+
+    def _begin_text(self) -> bytes:
+        if self._text_is_open:
+            return b""
+        self._text_is_open = True
+        return _sent(TextMessageStart(message_id=self._message_id, role="assistant"))
+
+    def _end_text(self) -> bytes:
+        if not self._text_is_open:
+            return b""
+        self._text_is_open = False
+        return _sent(TextMessageEnd(message_id=self._message_id))
+
+    def _called(self, call: ToolStarted) -> tuple[Event, ...]:
+        return (
+            ToolCallStart(
+                tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=self._message_id
+            ),
+            ToolCallArgs(tool_call_id=call.call_id, delta=wire.encode(call.input).decode()),
+            ToolCallEnd(tool_call_id=call.call_id),
+        )
+
+    def _finished(self, finished: Finished) -> RunFinished:
+        total, output = finished.message.token_count, finished.usage.output_tokens
+        usage = TokenUsage(input_tokens=total - output, output_tokens=output, total_tokens=total)
+        return RunFinished(
+            thread_id=self._thread_id,
+            run_id=self._run_id,
+            usage=(usage,),
+            result=None if finished.cut is None else {"cut": finished.cut},
+        )
+
+    def _ended(self, outcome: Outcome) -> RunFinished:
+        return RunFinished(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome)
+
+    def _interrupts(self, waits: Broken) -> Iterable[Interrupt]:
+        for approval, call_id in zip(waits.approvals, waits.calls, strict=True):
+            asks = approval.elicitation
+            yield Interrupt(
+                id=approval.id,
+                reason="tool_call" if asks is None else "input_required",
+                tool_call_id=call_id,
+                message=f"The agent asks to run {approval.tool}." if asks is None else asks.message,
+                response_schema=ANSWER if asks is None else answer_to(asks),
+                expires_at=approval.expires_at if self._is_1_0 else None,
+                metadata=None if asks is None or asks.url is None else {"url": asks.url},
+            )
+
+
+def _sent(*events: Event) -> bytes:
+    return b"".join(map(wire.encode_sse, events))
+
+
+def _returned(returned: ToolReturned) -> ToolCallResult:
+    return ToolCallResult(
+        message_id=f"result-{returned.call_id}",
+        tool_call_id=returned.call_id,
+        content=returned.output or "null",
+        role="tool",
+    )
+
+
+EXAMPLE = (
+    RunStarted(thread_id="thread-7", run_id="run-1"),
+    TextMessageStart(message_id="m", role="assistant"),
+    TextMessageContent(message_id="m", delta="It has shipped."),
+    TextMessageEnd(message_id="m"),
+    RunFinished(
+        thread_id="thread-7",
+        run_id="run-1",
+        usage=(TokenUsage(input_tokens=412, output_tokens=57, total_tokens=469),),
+    ),
+)
+FAILED = (EXAMPLE[0], RunError(message="The model provider did not answer in time", code="provider_timeout"))

@@ -1,0 +1,40 @@
+"""Headers of the OpenAI API: the key, the caller's own key for the conversation, the count of tries."""
+
+import re
+
+from gateway.access import auth
+from gateway.chat.shown import check_name
+from gateway.http.exchange import Exchange
+from gateway.http.problem_responses import invalid
+
+_NAMES = ("X-Conversation-Id", "X-OpenWebUI-Chat-Id")
+_KEY = re.compile(rb"[!-~]{1,255}\Z")
+_COUNT = b"x-stainless-retry-count"
+_NUMBER = re.compile(rb"[0-9]{1,4}\Z")
+
+
+def api_key_of(exchange: Exchange) -> str:
+    """Our key, as OpenAI's clients send theirs, or as Azure's do. Raises Refusal: 401."""
+    return auth.bearer_or(exchange, b"api-key")
+
+
+def conversation_key_of(exchange: Exchange) -> str | None:
+    """What the caller calls the conversation; None where he does not say. Raises Refusal: 400."""
+    for name in _NAMES:
+        values = exchange.header(name.lower().encode())
+        if values:
+            if len(values) > 1 or not _KEY.match(values[0]):
+                raise invalid(name, "This header is sent once, with 1 to 255 characters of visible ASCII.")
+            return check_name(name, values[0].decode())
+    return None
+
+
+def tries_of(exchange: Exchange) -> int | None:
+    """How often the SDK has sent this before; None where the client does not count."""
+    values = exchange.header(_COUNT)
+    return int(values[0]) if len(values) == 1 and _NUMBER.match(values[0]) else None
+
+
+def again(exchange: Exchange) -> bool:
+    """Whether the client says that it has sent this before."""
+    return bool(tries_of(exchange))

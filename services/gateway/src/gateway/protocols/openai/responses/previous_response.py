@@ -1,0 +1,162 @@
+"""Where a response goes on: after another one, in a conversation, or where what is shown says.
+
+Ids of responses are traces, those of conversations our own, each in OpenAI's form.
+"""
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from contracts.values import ShownMessage
+from conversations.aggregate.conversation import Conversation, Run, evolve_all
+from conversations.event_store.log import Log
+from conversations.queries.find_run import FoundRun
+from directory.caller import Caller
+from gateway.chat.run_request import Fork
+from gateway.gateway_services import Parts
+from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.strict_json import MAX_BODY_BYTES
+from gateway.runs.after_pause import AfterPause, PausePoint
+from gateway.traces.owned_run import run_of
+
+_PAGE = 200
+_RESPONSE = re.compile(r"resp_([0-9a-f]{32})(?:_([1-9][0-9]{0,8})(?:_([1-9][0-9]?))?)?\Z")
+_CONVERSATION = re.compile(r"conv_([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})\Z")
+
+
+class ConversationPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """As the fields of `RunRequest` that say where. With a `fork` or a `history` a new conversation
+    begins.
+    """
+
+    conversation_id: str | None = None
+    after: str | None = None
+    fork: Fork | None = None
+    history: tuple[ShownMessage, ...] = ()
+
+
+class Named(msgspec.Struct, frozen=True):
+    """What the id of a response says: a run; or what of it is behind one of its waits."""
+
+    trace_id: str
+    behind: PausePoint | None
+
+
+def response_id(trace_id: str, behind: PausePoint | None = None) -> str:
+    """The id of a run's response, or of what is behind one of its waits."""
+    if behind is None:
+        return f"resp_{trace_id}"
+    return f"resp_{trace_id}_{behind.round}" + (f"_{behind.number}" if behind.number else "")
+
+
+def named_by(given: str) -> Named | None:
+    """What an id says; None for what is no id of ours."""
+    said = _RESPONSE.match(given)
+    if said is None:
+        return None
+    return Named(said[1], None if said[2] is None else PausePoint(int(said[2]), int(said[3] or 0)))
+
+
+def shown_id(conversation_id: str) -> str:
+    """The id of a conversation."""
+    return f"conv_{conversation_id.replace('-', '')}"
+
+
+async def found_response(parts: Parts, caller: Caller, given: str) -> tuple[Named, FoundRun]:
+    """What a response is, and its run or request in line. Raises Refusal: 404; DatabaseUnavailable."""
+    named = named_by(given)
+    if named is None:
+        raise no_such_response()
+    try:
+        return named, await run_of(parts, caller, named.trace_id)
+    except Refusal:
+        raise no_such_response() from None
+
+
+def no_such_response() -> Refusal:
+    """404."""
+    return Refusal("not_found", "There is no such response.")
+
+
+def behind_wait(run: Run, named: Named) -> AfterPause | None:
+    """What a response has of a run, None where that is all. Raises Refusal: 404 where there was no wait."""
+    if named.behind is None:
+        return None
+    waited = (
+        PausePoint(each.number, approval.wait)
+        for each in run.rounds
+        for call in each.calls
+        for approval in call.approvals
+    )
+    if named.behind not in waited:
+        raise no_such_response()
+    return AfterPause(run, named.behind)
+
+
+def in_conversation(given: str) -> ConversationPlace:
+    """Raises Refusal: 400 for what is no id of ours. Whose it is, and whether it is, the run finds out."""
+    found = _CONVERSATION.match(given)
+    if found is None:
+        raise invalid("conversation", "This is the id of a conversation, as a response has it.")
+    return ConversationPlace(conversation_id="-".join(found.groups()))
+
+
+async def behind(parts: Parts, caller: Caller, previous: str, unknown: Refusal) -> ConversationPlace:
+    """Behind a response: in its conversation, or in a fork of it where that has gone on since.
+
+    After one without a reply it would be half a run: then a new one begins with the texts.
+
+    Raises Refusal (`unknown` where the account has no such response), DatabaseUnavailable, UnreadableEvent.
+    """
+    try:
+        named, found = await found_response(parts, caller, previous)
+    except Refusal:
+        raise unknown from None
+    if found.begun_at is None:
+        raise Refusal("conversation_busy")
+    async with parts.account_bounds.reading(caller):
+        since = await _folded(parts.log, found, found.begun_at - 1, lambda read: len(read.runs) > 1)
+        run, *later = since.runs
+        if run.state == "running" and not run.pending:
+            raise Refusal("conversation_busy")
+        if not later:
+            after = None if run.reply is None else run.reply.id
+            return ConversationPlace(conversation_id=found.conversation_id, after=after)
+        if run.reply is not None:
+            place = Fork(source_id=found.conversation_id, at=run.reply.id, trace_id=run.trace_id)
+            return ConversationPlace(fork=place)
+        whole = await _folded(parts.log, found, 0, lambda read: _has_ended(read, named.trace_id))
+        return ConversationPlace(history=_until(whole, named.trace_id))
+
+
+async def _folded(
+    log: Log, found: FoundRun, after_version: int, is_enough: Callable[[Conversation], bool]
+) -> Conversation:
+    """A conversation from after a version on, page by page, so that others are served between."""
+    conversation = Conversation(conversation_id=found.conversation_id)
+    while True:
+        page = await log.events(found.conversation_id, after_version, after_version + _PAGE)
+        conversation = evolve_all(conversation, page)
+        if len(page) < _PAGE or is_enough(conversation):
+            return conversation
+        after_version += _PAGE
+
+
+def _has_ended(conversation: Conversation, trace_id: str) -> bool:
+    run = conversation.run(trace_id)
+    return run is not None and run.state != "running"
+
+
+def _until(conversation: Conversation, trace_id: str) -> tuple[ShownMessage, ...]:
+    """What was said until the end of a run. Raises Refusal: 413."""
+    said = [*conversation.seed]
+    for run in conversation.runs:
+        text = run.text if run.reply is None else run.reply.content
+        if text:
+            said += (ShownMessage("user", run.user_text), ShownMessage("assistant", text))
+        if run.trace_id == trace_id:
+            break
+    if sum(len(each.content) for each in said) > MAX_BODY_BYTES:
+        raise Refusal("message_too_large", "The conversation is too long to begin another one with it.")
+    return tuple(said)

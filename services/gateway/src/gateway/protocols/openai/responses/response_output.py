@@ -1,0 +1,296 @@
+"""Updates as the items of a response, and as the events that tell of them. Pure.
+
+The number of an event is a place in the canonical stream, whatever pieces its text came in: each code point
+counts one, and each other event. So who goes on after a number gets the rest, wherever he asks.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from contracts import wire as json
+from contracts.updates import (
+    Broken,
+    Finished,
+    NextRound,
+    Sources,
+    Started,
+    Text,
+    ToolReturned,
+    ToolStarted,
+    Update,
+    Waiting,
+)
+from contracts.values import Cut, Source
+from gateway.protocols.openai import openai_refusals
+from gateway.protocols.openai.citations import Citation, citations, marked
+from gateway.protocols.openai.responses import wire
+from gateway.runs.after_pause import AfterPause
+
+_CUT: dict[Cut, str] = {"length": "max_output_tokens", "refusal": "content_filter"}
+_DELTA = b"event: response.output_text.delta\n"
+_BEFORE_ALL = -1
+_BEHIND_ALL = 2**62
+
+I = TypeVar("I", bound=wire.Item)  # noqa: E741 - an item
+
+
+class ResponseOutput:
+    """What a run has said so far, as a response; after the event of the number `after` as a stream.
+
+    Of what is `behind` a wait the calls were told of in the response before it.
+    """
+
+    def __init__(
+        self, begun: wire.Response, after: int = _BEFORE_ALL, behind: AfterPause | None = None
+    ) -> None:
+        self.response = begun
+        self._behind = behind
+        self._after = after
+        self._number = _BEFORE_ALL
+        self._round = 1
+        self._sources: tuple[Source, ...] = ()
+        self._cites_all = True  # the first text has all sources, those after it only what they cite
+        self._message: int | None = None  # the place of the message that is open
+        self._message_id = ""
+        self._text: list[str] = []
+        self._calls: dict[str, int] = {}
+
+    def encode(self, updates: Iterable[Update]) -> bytes:
+        """The events of these updates, whose tools' returns have their outputs."""
+        return b"".join(self._bytes(update) for update in updates)
+
+    @property
+    def so_far(self) -> wire.Response:
+        """The response with the text that is under way. No events may be encoded after this."""
+        self._end_message("in_progress")
+        return self.response
+
+    def _bytes(self, update: Update) -> bytes:
+        match update:
+            case Text():
+                return self._say(update.text)
+            case Started():
+                started = self.response
+                return self._sent(wire.Created, response=started) + self._sent(
+                    wire.InProgress, response=started
+                )
+            case Sources():
+                self._sources = update.sources
+                return b""
+            case ToolStarted():
+                return self._end_message() + self._call(update)
+            case ToolReturned():
+                return self._return(update)
+            case NextRound():
+                before = self._end_message()
+                self._round = update.number
+                return before
+            case Finished():
+                return self._end_message() + self._finish(update)
+            case Broken(code="approval_required"):
+                return self._end_message() + self._wait(update)
+            case Broken(local=True):
+                return self._break_off(update)
+            case Broken():
+                return self._fail(update)
+            case Waiting():
+                return b""
+
+    def _sent(self, kind: type[wire.Event], **fields: object) -> bytes:
+        self._number += 1
+        return self._encoded(kind, **fields)
+
+    def _encoded(self, kind: type[wire.Event], **fields: object) -> bytes:
+        if self._number <= self._after:
+            return b""
+        return _event(kind(sequence_number=self._number, **fields))
+
+    def _here(self, kind: type[wire.Event], **fields: object) -> bytes:
+        """An event of this stream alone: it is no place in the run's, so that nothing is lost after it."""
+        return _event(kind(sequence_number=max(self._number, self._after, 0), **fields))
+
+    def _say(self, text: str) -> bytes:
+        begun = self._begin_message() if self._message is None else b""
+        assert self._message is not None
+        self._text.append(text)
+        before, self._number = self._number, self._number + len(text)
+        if self._number <= self._after:
+            return begun
+        event = wire.OutputTextDelta(
+            sequence_number=self._number,
+            output_index=self._message,
+            item_id=self._message_id,
+            delta=text[self._after - before :] if self._after > before else text,
+        )
+        return begun + _DELTA + json.encode_sse(event)
+
+    def _place(self) -> dict[str, object]:
+        return {"output_index": self._message, "item_id": self._message_id}
+
+    def _begin_message(self) -> bytes:
+        self._message, self._text = len(self.response.output), []
+        self._message_id = f"msg_{self.response.id.removeprefix('resp_')}_{self._round}"
+        item = self._put(wire.MessageItem(id=self._message_id, status="in_progress"))
+        told = self._sent(wire.ItemAdded, output_index=self._message, item=item)
+        told += self._sent(wire.PartAdded, part=wire.OutputText(text=""), **self._place())
+        if self._cites_all:  # they had these places here once: a number is the same place at every release
+            self._number += len(self._sources)
+        return told
+
+    def _end_message(self, status: str = "completed") -> bytes:
+        if self._message is None:
+            return b""
+        place, index = self._place(), self._message
+        text = "".join(self._text)
+        found = (citations if self._cites_all else marked)(text, self._sources)
+        part = wire.OutputText(text=text, annotations=tuple(map(_cited, found)))
+        self._message, self._cites_all = None, False
+        item = self._change(index, wire.MessageItem, status=status, content=(part,))
+        if status != "completed":
+            return b""
+        told = b""
+        for number, annotation in enumerate(part.annotations):
+            note = {"annotation_index": number, "annotation": annotation, **place}
+            told += self._sent(wire.AnnotationAdded, **note)
+        told += self._sent(wire.OutputTextDone, text=part.text, **place)
+        told += self._sent(wire.PartDone, part=part, **place)
+        return told + self._sent(wire.ItemDone, output_index=index, item=item)
+
+    def _call(self, call: ToolStarted, approval_id: str | None = None) -> bytes:
+        index = self._calls[call.call_id] = len(self.response.output)
+        arguments = json.encode(call.input).decode()
+        begun = wire.McpCall(
+            id=f"mcp_{call.call_id}",
+            status="in_progress",
+            name=call.name,
+            arguments="",
+            approval_request_id=approval_id,
+        )
+        place = {"output_index": index, "item_id": begun.id}
+        self._put(replace(begun, arguments=arguments))
+        told = self._sent(wire.ItemAdded, output_index=index, item=begun)
+        told += self._sent(wire.CallInProgress, **place)
+        return told + self._sent(wire.CallArguments, arguments=arguments, **place)
+
+    def _return(self, returned: ToolReturned) -> bytes:
+        begun = self._allowed(returned.call_id) if returned.call_id not in self._calls else b""
+        index, output = self._calls[returned.call_id], returned.output or "null"
+        place = {"output_index": index, "item_id": f"mcp_{returned.call_id}"}
+        if returned.is_error:
+            error = wire.CallError(content=({"type": "text", "text": _text_of(output)},))
+            item = self._change(index, wire.McpCall, status="failed", error=error)
+            told = self._sent(wire.CallFailed, **place)
+        else:
+            item = self._change(index, wire.McpCall, status="completed", output=output)
+            told = self._sent(wire.CallCompleted, **place)
+        return begun + told + self._sent(wire.ItemDone, output_index=index, item=item)
+
+    def _allowed(self, call_id: str) -> bytes:
+        """A call that has waited, with what it was run with."""
+        assert self._behind is not None
+        call = self._behind.calls[call_id]
+        return self._call(ToolStarted(call_id, call.name, call.ran_input), self._behind.approval_of(call_id))
+
+    def _wait(self, waits: Broken) -> bytes:
+        """The response is over, and another one goes on.
+
+        That one counts on from the place where the wait began: these numbers are those of its events too.
+        """
+        told = b""
+        for call_id in waits.calls:
+            if (index := self._calls.get(call_id)) is not None:
+                item = self._change(index, wire.McpCall, status="incomplete")
+                told += self._sent(wire.ItemDone, output_index=index, item=item)
+        for approval in waits.approvals:
+            arguments = json.encode(approval.input).decode()
+            asked = wire.McpApprovalRequest(
+                id=approval.id,
+                name=approval.tool or "",
+                arguments=arguments,
+                elicitation=approval.elicitation or msgspec.UNSET,
+            )
+            place = {"output_index": len(self.response.output), "item": self._put(asked)}
+            told += self._sent(wire.ItemAdded, **place) + self._sent(wire.ItemDone, **place)
+        self.response = replace(self.response, status="completed")
+        return told + self._sent(wire.Completed, response=self.response)
+
+    def _finish(self, finished: Finished) -> bytes:
+        usage = _usage(finished)
+        if finished.cut is None:
+            self.response = replace(self.response, status="completed", usage=usage)
+            return self._sent(wire.Completed, response=self.response)
+        details = wire.Incomplete(reason=_CUT[finished.cut])
+        self.response = replace(self.response, status="incomplete", usage=usage, incomplete_details=details)
+        return self._sent(wire.CutShort, response=self.response)
+
+    def _fail(self, broken: Broken) -> bytes:
+        """What is open stays so: nothing of it is whole."""
+        self._end_message("incomplete")
+        for index in self._calls.values():
+            call = self.response.output[index]
+            if isinstance(call, wire.McpCall) and call.status == "in_progress":
+                self._change(index, wire.McpCall, status="incomplete")
+        error = openai_refusals.event(broken.code, broken.message).error
+        self.response = replace(
+            self.response,
+            status="cancelled" if broken.code == "cancelled" else "failed",
+            error=wire.ResponseError(message=error.message, service_code=broken.code),
+        )
+        return self._sent(wire.Failed, response=self.response)
+
+    def _break_off(self, broken: Broken) -> bytes:
+        error = openai_refusals.event(broken.code, broken.message).error
+        return self._here(
+            wire.StreamError, message=error.message, code=error.code or "server_error", error=error
+        )
+
+    def _put(self, item: I) -> I:
+        self.response = replace(self.response, output=(*self.response.output, item))
+        return item
+
+    def _change(self, index: int, kind: type[I], **changes: object) -> I:
+        before = self.response.output
+        item = before[index]
+        assert isinstance(item, kind)
+        changed = replace(item, **changes)
+        after: tuple[wire.Item, ...] = (*before[:index], changed, *before[index + 1 :])
+        self.response = replace(self.response, output=after)
+        return changed
+
+
+def response_of(
+    begun: wire.Response, updates: Iterable[Update], behind: AfterPause | None = None
+) -> wire.Response:
+    """The response that has begun, as these updates have made it."""
+    output = ResponseOutput(begun, _BEHIND_ALL, behind)
+    output.encode(updates)
+    return output.so_far
+
+
+def _event(event: wire.Event) -> bytes:
+    return b"event: " + wire.tag_of(event).encode() + b"\n" + json.encode_sse(event)
+
+
+def _cited(citation: Citation) -> wire.CitedUrl:
+    source, start, end = citation
+    return wire.CitedUrl(url=source.url, title=source.title, start_index=start, end_index=end)
+
+
+def _text_of(output: str) -> str:
+    value = msgspec.json.decode(output)
+    return value if isinstance(value, str) else output
+
+
+def _usage(finished: Finished) -> wire.ResponseUsage:
+    total, usage = finished.message.token_count, finished.usage
+    return wire.ResponseUsage(
+        input_tokens=total - usage.output_tokens,
+        input_tokens_details=wire.InputDetails(
+            cached_tokens=usage.cache_read_tokens, cache_write_tokens=usage.cache_creation_tokens
+        ),
+        output_tokens=usage.output_tokens,
+        total_tokens=total,
+    )

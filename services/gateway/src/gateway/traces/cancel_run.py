@@ -1,0 +1,70 @@
+"""POST /v1/chat/{trace_id}/cancel: the end of a run, asked for at whichever gateway."""
+
+from typing import Any
+
+from litestar import Request, post
+from litestar.di import NamedDependency, Provide
+
+from contracts import http
+from contracts.examples import TRACE
+from contracts.messages import CancelRequested
+from conversations.aggregate.turn import CANCELLED, ask_again
+from conversations.errors import UnreadableEvent
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.gateway_services import Parts, parts_of
+from gateway.http.known_query import known_query
+from gateway.http.problem_responses import Refusal
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.traces.owned_run import TraceId, run_of
+
+
+@post(
+    "/v1/chat/{trace_id:str}/cancel",
+    status_code=202,
+    operation_id="cancelChat",
+    summary="Cancel a run that is under way or in line.",
+    description="Its stream ends with the error `cancelled`, a waiting JSON call with 409 `cancelled`; "
+    "the text so far is saved.",
+    response_description="It is being cancelled.",
+    guards=[has_key, within_read_rate, without_body],
+    before_request=known_query,
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[KEY],
+    tags=["chat"],
+)
+@described("not_found", "run_ended", examples={"cancelling": http.Cancelling(trace_id=TRACE)})
+async def cancel(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
+) -> http.Cancelling:
+    """202 for a run under way or a request in line, 404 for what is not the account's, 409 for what ended.
+
+    The worker that has the run ends it, and the log says how: one that was about to end may do so yet.
+    """
+    parts = parts_of(request)
+    found = await run_of(parts, caller, trace_id)
+    has_begun = found.begun_at is not None
+    if has_begun and not await parts.log.is_under_way(found.conversation_id, trace_id):
+        raise Refusal("run_ended")
+    await parts.bus.traces.cancel(CancelRequested(trace_id=trace_id, account_id=caller.account_id))
+    if has_begun:
+        await _end_wait(parts, found.conversation_id, trace_id)
+    return http.Cancelling(trace_id=trace_id)
+
+
+async def _end_wait(parts: Parts, conversation_id: str, trace_id: str) -> None:
+    """Have a worker end a run that waits for a person: none is at it, to hear that it is cancelled.
+
+    After the cancellation: a run that begins to wait only now finds that. One with an event that cannot be
+    decoded may wait too: a worker finds out. Raises BusUnavailable, DatabaseUnavailable.
+    """
+    whole = True
+    try:
+        conversation = await parts.log.conversation(conversation_id)
+    except UnreadableEvent:
+        whole, conversation = False, await parts.log.readable_conversation(conversation_id)
+    run = conversation.run(trace_id)
+    if run is not None and run.state == "running" and (run.pending or not whole):
+        await parts.bus.queues.request_chat(ask_again(conversation, run, CANCELLED + run.attempt))

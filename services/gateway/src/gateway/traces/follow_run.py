@@ -1,0 +1,168 @@
+"""GET /v1/chat/{trace_id}/events: a stream joined, read again, or gone on with, at whichever gateway.
+
+An extension next to the specification's POST, whose streams stay without ids (decision 17).
+"""
+
+import asyncio
+from typing import Any
+
+from litestar import Request, get
+from litestar.di import NamedDependency, Provide
+
+from contracts import cursors, sse
+from contracts.cursors import CURSOR_PATTERN
+from contracts.examples import CONVERSATION, MESSAGE, TOOL_CALL, TRACE
+from contracts.timings import ACCEPT_SECONDS
+from contracts.updates import Broken, Finished, Started, Text, ToolStarted, Update
+from conversations.queries.find_run import FoundRun
+from directory.caller import Caller
+from gateway.access.admission import within_read_rate
+from gateway.access.auth import KEY, has_key, provide_caller
+from gateway.chat.forms import STREAM_FORM, check_plan, default_form, form_of
+from gateway.chat.launch_run import TURN_SECONDS, wait_for
+from gateway.gateway_services import Parts, parts_of
+from gateway.http import query
+from gateway.http.exchange import Exchange, of
+from gateway.http.known_query import known_query
+from gateway.http.problem_responses import Refusal, invalid
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.openapi.openapi_schemas import EVENT
+from gateway.runs.event_stream import EventStream
+from gateway.runs.followed_runs import accepts_runs
+from gateway.traces.owned_run import TraceId, no_such_run, run_of
+from gateway.traces.replay_buffer import ReplayBuffer
+from gateway.traces.shared_streams import StreamReader
+
+CURSOR_HEADER = "Last-Event-ID"
+
+
+_LAST_EVENT_ID = {
+    "name": CURSOR_HEADER,
+    "in": "header",
+    "description": "The id of the last event that was read; the stream goes on after it.",
+    "schema": {"type": "string", "pattern": CURSOR_PATTERN},
+}
+_PARAMETERS = (
+    {**STREAM_FORM, "description": "As for the stream; without it the form that the run was asked in."},
+    _LAST_EVENT_ID,
+    {**_LAST_EVENT_ID, "name": "cursor", "in": "query", "description": "The same; the header wins."},
+)
+_EVENT: dict[str, Any] = {
+    **EVENT,
+    "description": "One event: a line with its id, and one of JSON. Lines that begin with a colon are to be "
+    "ignored.",
+    "properties": {"id": {"type": "string"}, **EVENT["properties"]},
+}
+_UPDATES: tuple[Update, ...] = (
+    Started(),
+    ToolStarted("call_1", TOOL_CALL.name, TOOL_CALL.input),
+    Text("It has "),
+    Text("shipped."),
+    Finished(MESSAGE, (TOOL_CALL,)),
+)
+
+
+def _example(form: sse.Form) -> str:
+    buffer, encoder = ReplayBuffer(), sse.Encoder(form, CONVERSATION, TRACE)
+    buffer.add(_UPDATES)
+    return b"".join(entry.data(form, encoder) for entry in buffer.entries).decode()
+
+
+@get(
+    "/v1/chat/{trace_id:str}/events",
+    media_type="text/event-stream",
+    operation_id="chatEvents",
+    summary="Join a stream, read it again, or go on with one that broke off.",
+    description="For a run of either chat endpoint, at any gateway. An id means the same everywhere and "
+    "in both forms. What a gateway says of itself (`server_shutdown`) has none.",
+    response_description="The events of the run, each with a line `id:` before its data: under way as they "
+    "come, then for as long as the conversation exists. Nothing where the cursor is that of the last event.",
+    guards=[has_key, within_read_rate, without_body, accepts_runs],
+    before_request=known_query,
+    dependencies={"caller": Provide(provide_caller, sync_to_thread=False)},
+    security=[KEY],
+    tags=["chat"],
+)
+@described(
+    *("plan_upgrade_required", "not_found", "conversation_busy", "cursor_expired", "server_shutdown"),
+    parameters=_PARAMETERS,
+    content={"text/event-stream": _EVENT},
+    examples={"form 1": _example("form1"), "form 2": _example("form2")},
+)
+async def events(
+    request: Request[Any, Any, Any], caller: NamedDependency[Caller], trace_id: TraceId
+) -> EventStream:
+    """The run's events, each with the id of the place after it, from its beginning or from after a cursor.
+
+    404 for what is not the account's, is unknown or erased; 410 for a cursor that is no place in this run.
+    """
+    parts, exchange = parts_of(request), of(request.scope)
+    asked = form_of(exchange)
+    check_plan(asked, caller)
+    cursor = _cursor(exchange)
+    found = await run_of(parts, caller, trace_id)
+    reader = await _reading(parts, exchange, caller, trace_id, found, cursor)
+    await _begun(reader, ACCEPT_SECONDS if found.begun_at else TURN_SECONDS)
+    if reader.is_lost:
+        raise _expired()
+    form = asked or await _first_form(parts, caller, trace_id, found)
+    check_plan(form, caller)
+    exchange.answer_as(trace_id)
+    encoder = sse.Encoder(form, found.conversation_id, trace_id)
+    return EventStream(reader, lambda: b"".join(entry.data(form, encoder) for entry in reader.take()))
+
+
+async def _reading(
+    parts: Parts, exchange: Exchange, caller: Caller, trace_id: str, found: FoundRun, cursor: str
+) -> StreamReader:
+    """A reader of the run, until the request has been answered. Raises Refusal, BusUnavailable."""
+    position = cursors.parse_cursor(cursor, trace_id) if cursor else None
+    if cursor and position is None:
+        raise _expired()
+    await exchange.enter(parts.account_bounds.streaming(caller))
+    after_version = 0 if found.begun_at is None else found.begun_at - 1
+    stream = parts.shared_streams.read(
+        trace_id, found.conversation_id, cursor=position, after_version=after_version
+    )
+    reader = await exchange.enter(stream)
+    exchange.watch(reader.leave)
+    return reader
+
+
+async def _first_form(parts: Parts, caller: Caller, trace_id: str, found: FoundRun) -> sse.Form:
+    """That of the request that began the run; the deployment's where that asked for no stream of ours."""
+    if found.form is None:  # it stood in line
+        found = await run_of(parts, caller, trace_id)
+    return next((form for form in sse.FORMS if form == found.form), default_form(parts.stream_form))
+
+
+async def _begun(reader: StreamReader, seconds: float) -> None:
+    """Wait until the user's message is saved. Raises Refusal, ClientGone."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not reader.buffer.entries:
+                await wait_for(reader)
+    except TimeoutError:
+        raise Refusal("overloaded", "The run cannot be read just now.") from None
+    first = reader.buffer.entries[0].update
+    if isinstance(first, Broken):
+        if first.code == "conversation_not_found":  # erased meanwhile
+            raise no_such_run()
+        raise Refusal(first.code, first.message, approvals=first.approvals)
+
+
+def _cursor(exchange: Exchange) -> str:
+    """The cursor that was sent, "" for none. A header is from the last connection, a query from the first.
+
+    Raises Refusal.
+    """
+    header = exchange.header(CURSOR_HEADER.lower().encode())
+    if len(header) > 1:
+        raise invalid(CURSOR_HEADER, "This header is given twice.")
+    given = query.parameters(exchange, "cursor").get("cursor", "")
+    return (header[0].decode("latin-1").strip() if header else "") or given
+
+
+def _expired() -> Refusal:
+    return Refusal("cursor_expired", "This is no place in the stream of this run.")

@@ -1,0 +1,193 @@
+"""Deliveries of an endpoint: what became of each, and what is sent again or to try."""
+
+import asyncio
+from typing import Any, get_args
+
+import msgspec
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+
+from contracts.webhooks import Delivery, DeliveryStatus, EndpointTest, Replay, ReplayBody
+from directory.caller import Caller
+from gateway.access.account_bounds import within_reads_at_once
+from gateway.gateway_services import parts_of
+from gateway.http import query
+from gateway.http.exchange import of
+from gateway.http.paging import NextCursor, PageRequest, next_cursor, paged_by
+from gateway.http.problem_responses import invalid
+from gateway.http.strict_json import without_body
+from gateway.openapi.described import described
+from gateway.webhooks import webhook_examples
+from gateway.webhooks.webhook_input import DeliveryId, EndpointId, body_of, read, refused
+from runtime.postgres import Pool
+from webhooks import deliveries
+
+AnyRequest = Request[Any, Any, Any]
+
+TEST_SECONDS = 20.0
+"""A test's answer is waited for so long: longer than an attempt may take."""
+
+_LOOK_SECONDS = 0.1
+_STATUSES = get_args(DeliveryStatus)
+_STATUS = {
+    "name": "status",
+    "in": "query",
+    "description": "Only those of this status.",
+    "schema": {"type": "string", "enum": _STATUSES},
+}
+
+
+class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of deliveries, the newest first."""
+
+    data: tuple[Delivery, ...]
+    next_cursor: NextCursor
+
+
+@get(
+    "/{endpoint_id:str}/deliveries",
+    operation_id="listWebhookDeliveries",
+    summary="List an endpoint's deliveries, the newest first.",
+    description="Each with its attempts, of which the last 20 are kept. They are kept for 30 days.",
+    response_description="A page of them.",
+    dependencies={"paging": paged_by(str)},
+    guards=[within_reads_at_once],
+)
+@described(
+    "not_found",
+    parameters=[_STATUS],
+    examples={"last": DeliveryPage(data=(webhook_examples.DELIVERED,), next_cursor=None)},
+)
+async def list_of_endpoint(
+    request: AnyRequest,
+    caller: NamedDependency[Caller],
+    endpoint_id: EndpointId,
+    paging: NamedDependency[PageRequest],
+) -> DeliveryPage:
+    """GET /v1/webhook_endpoints/{endpoint_id}/deliveries."""
+    status: Any = query.parameters(of(request.scope), "status").get("status")
+    if status is not None and status not in _STATUSES:
+        raise invalid("status", f"This must be one of {', '.join(_STATUSES)}.")
+    with refused():
+        rows, more = await deliveries.page(
+            parts_of(request).pool,
+            caller.account_id,
+            endpoint_id,
+            status=status,
+            before=paging.after,
+            limit=paging.limit,
+        )
+    return DeliveryPage(data=tuple(rows), next_cursor=next_cursor(more))
+
+
+@get(
+    "/{endpoint_id:str}/deliveries/{delivery_id:str}",
+    operation_id="getWebhookDelivery",
+    summary="Get one delivery.",
+    response_description="The delivery.",
+)
+@described("not_found", examples={"delivered": webhook_examples.DELIVERED})
+async def get_one(
+    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
+) -> Delivery:
+    """GET /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}."""
+    with refused():
+        return await deliveries.get(parts_of(request).pool, caller.account_id, endpoint_id, delivery_id)
+
+
+@post(
+    "/{endpoint_id:str}/deliveries/{delivery_id:str}/resend",
+    status_code=202,
+    operation_id="resendWebhookDelivery",
+    summary="Have a delivery sent again, under its own id.",
+    response_description="The delivery, which waits to be sent.",
+    guards=[without_body],
+)
+@described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
+async def resend(
+    request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId, delivery_id: DeliveryId
+) -> Delivery:
+    """POST /v1/webhook_endpoints/{endpoint_id}/deliveries/{delivery_id}/resend."""
+    pool = parts_of(request).pool
+    with refused():
+        found = await deliveries.get(pool, caller.account_id, endpoint_id, delivery_id)
+        return await deliveries.resend(pool, caller.account_id, found.id)
+
+
+@post(
+    "/deliveries/{delivery_id:str}/resend",
+    status_code=202,
+    operation_id="resendWebhookDeliveryById",
+    summary="The same without the endpoint's id.",
+    response_description="The delivery, which waits to be sent.",
+    deprecated=True,
+    guards=[without_body],
+)
+@described("not_found", "conflict", examples={"delivered": webhook_examples.DELIVERED})
+async def resend_by_id(
+    request: AnyRequest, caller: NamedDependency[Caller], delivery_id: DeliveryId
+) -> Delivery:
+    """POST /v1/webhook_endpoints/deliveries/{delivery_id}/resend."""
+    with refused():
+        return await deliveries.resend(parts_of(request).pool, caller.account_id, delivery_id)
+
+
+@post(
+    "/{endpoint_id:str}/test",
+    status_code=200,
+    operation_id="testWebhookEndpoint",
+    summary="Have an example sent, and get the endpoint's answer.",
+    description="Its ids are of nothing that there is. A test that fails is tried again like any other.",
+    response_description="The delivery, with its first attempt if that came about within 20 seconds.",
+    guards=[within_reads_at_once],
+)
+@described(
+    *("not_found", "conflict"),
+    stages=(read,),
+    body=body_of(EndpointTest, failed=EndpointTest(type="run.failed")),
+    examples={"delivered": webhook_examples.DELIVERED},
+)
+async def test(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Delivery:
+    """POST /v1/webhook_endpoints/{endpoint_id}/test."""
+    asked = await read(request, EndpointTest)
+    pool = parts_of(request).pool
+    with refused():
+        made = await deliveries.test(pool, caller.account_id, endpoint_id, asked.type)
+        return await _attempted(pool, caller.account_id, endpoint_id, made)
+
+
+@post(
+    "/{endpoint_id:str}/replay",
+    status_code=202,
+    operation_id="replayWebhooks",
+    summary="Have the events of a range of the log sent again.",
+    description="Those of the endpoint's types, under their own ids, next to what happens meanwhile.",
+    response_description="The replay has begun.",
+)
+@described(
+    *("not_found", "conflict"),
+    stages=(read,),
+    body=body_of(ReplayBody, range=webhook_examples.RANGE),
+    examples={"begun": webhook_examples.REPLAY},
+)
+async def replay(request: AnyRequest, caller: NamedDependency[Caller], endpoint_id: EndpointId) -> Replay:
+    """POST /v1/webhook_endpoints/{endpoint_id}/replay."""
+    asked = await read(request, ReplayBody)
+    if asked.to < asked.from_:
+        raise invalid("to", "This must not be below `from`.")
+    with refused():
+        return await deliveries.replay(
+            parts_of(request).pool, caller.account_id, endpoint_id, asked.from_, asked.to
+        )
+
+
+async def _attempted(pool: Pool, account_id: str, endpoint_id: str, made: Delivery) -> Delivery:
+    """The delivery once it has been tried, or as it is after TEST_SECONDS."""
+    end = asyncio.get_running_loop().time() + TEST_SECONDS
+    while not made.attempts and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(_LOOK_SECONDS)
+        made = await deliveries.get(pool, account_id, endpoint_id, made.id)
+    return made
+
+
+HANDLERS = (list_of_endpoint, get_one, resend, resend_by_id, test, replay)

@@ -1,0 +1,46 @@
+"""What the pieces of a worker are made of, built once in `worker` and handed on."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from bus import Bus
+from conversations.aggregate.kept_histories import KeptHistories
+from conversations.event_store.store import ConversationStore
+from conversations.leases.leases import Leases
+from conversations.leases.waiting_line import WaitingLine
+from knowledge.embedding.embedder import Embedder
+from limits.limiter import Limiter
+from orchestrator.agents.run_agent import Agents
+from orchestrator.models import Models
+from orchestrator.output.schema_checks import SchemaChecks
+from orchestrator.register import Register
+from orchestrator.tools.listed_tools import ToolListings
+from orchestrator.worker_timings import Timings
+from runtime.postgres import Pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """`name` is this process's. `stop` is set when this worker is to end. Who reads the
+    source of a fork and decides on it holds `fork_decisions`, who stores a piece of it `fork_pieces`.
+    """
+
+    bus: Bus
+    store: ConversationStore
+    leases: Leases
+    line: WaitingLine
+    limiter: Limiter
+    agents: Agents
+    listings: ToolListings
+    models: Models
+    pool: Pool
+    embedder: Embedder | None = None
+    schema_checks: SchemaChecks
+    name: str
+    run_slots: int
+    stop: asyncio.Event
+    timings: Timings = field(default_factory=Timings)
+    fork_decisions: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fork_pieces: asyncio.Lock = field(default_factory=asyncio.Lock)
+    register: Register = field(default_factory=Register)
+    histories: KeptHistories = field(default_factory=KeptHistories)

@@ -1,0 +1,249 @@
+"""One MCP session: a client that one task enters, holds and leaves, used by calls of many other tasks.
+
+The SDK's scopes belong to the task that opened them (python-sdk #79, #915), so nobody else closes them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from importlib.metadata import version
+from typing import Any
+
+import httpx2
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import URL_ELICITATION_REQUIRED, CallToolResult, InputRequiredResult
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
+
+from runtime import logs
+from tool_runner.faults import ToolFailed
+from tool_runner.http.call_budget import RESPONSE_BYTES, begin_exchange
+from tool_runner.http.transport import ToolServerTransport
+from tool_runner.redaction import secrets_of
+from tool_runner.servers import server_failures
+from tool_runner.servers.elicitation import Asking, ElicitationReader, InputRequired, Leg, on_elicitation
+from tool_runner.servers.server_failures import asking
+from tool_runner.time_limit import TimeLimit
+from tool_runner.tools.server_tool import MAX_TOOLS
+from tool_runner.tools.tool_pages import Entry, page_of_tools
+
+OPEN_SECONDS = 8.0
+_CLOSE_SECONDS = 2.0
+_PAGES = 20
+_CLIENT = mcp_types.Implementation(name="agent-chat-service", version=version("agentchat-tool-runner"))
+_MAX_AGE_SECONDS = 3600.0
+# A server may have a call made again with its state alone: that it does at once, and not for ever.
+_STATE_ONLY_LEGS = 10
+_STATE_ONLY_SECONDS = 0.25
+# What an agent's headers may not say, because the client does.
+_OURS = (
+    {"accept", "accept-encoding", "content-type", "content-length", "transfer-encoding", "user-agent"}
+    | {"host", "connection", "upgrade", "te", "trailer", "expect"}
+    | {"mcp-session-id", "mcp-protocol-version", "last-event-id"}
+)
+
+
+class ToolSession:
+    """A session with one server under one set of credentials. Opened once, and not again after it ended."""
+
+    def __init__(
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        transport: ToolServerTransport,
+        *,
+        handshake: bool,
+        check_link: Callable[[str], None] | None,
+    ) -> None:
+        """`handshake`: the server is known to want one, so it is not probed for the stateless protocol.
+
+        `check_link` judges links that the server asks a person to open, as `ElicitationReader` has it; None:
+        it is told that nobody can be asked.
+        """
+        self._url = url
+        self._header_secrets = secrets_of(headers)
+        self._transport = transport
+        self._http = httpx2.AsyncClient(
+            transport=transport, headers=_sent(headers), trust_env=False, max_redirects=3
+        )
+        self._mode = "legacy" if handshake else "auto"
+        self._reader = None if check_link is None else ElicitationReader(self.secrets, check_link)
+        self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._opened_at = asyncio.get_running_loop().time()
+        self._closing = asyncio.Event()
+        self._running = 0
+        self._unused = asyncio.Event()
+        self._unused.set()
+        self._task: asyncio.Task[None] | None = None
+        # The client's own call_tool checks results against the server's output schema, whose patterns are
+        # a stranger's regular expressions; that check could hold up the whole process, and is the server's.
+        self._results: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
+            CallToolResult | InputRequiredResult
+        )
+
+    def secrets(self) -> Sequence[str]:
+        """What the server is sent and is not to repeat."""
+        return (*self._transport.secrets, *self._header_secrets)
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can be made. An old one is given up, with what the client has piled up in it."""
+        if self._task is None or self._task.done() or self._transport.session_lost:
+            return False
+        return asyncio.get_running_loop().time() < self._opened_at + _MAX_AGE_SECONDS
+
+    @property
+    def protocol_version(self) -> str:
+        """The version that both sides speak, such as 2024-11-05."""
+        return self._opened.result().protocol_version
+
+    @property
+    def handshaken(self) -> bool:
+        """Whether the server speaks a protocol that begins with a handshake."""
+        return self.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+
+    async def open(self) -> None:
+        """Connect and agree on a protocol, within OPEN_SECONDS. Raises ToolFailed."""
+        self._task = asyncio.create_task(self._hold())
+        await asyncio.wait((self._opened,))
+        self._opened.result()
+
+    async def close(self) -> None:
+        """End the session, telling the server where it wants to know, within a few seconds."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait((self._task,), timeout=_CLOSE_SECONDS + 1.0)
+            self._task.cancel()
+
+    async def retire(self) -> None:
+        """Close it once the calls that run on it are done."""
+        await self._unused.wait()
+        await self.close()
+
+    async def list_tools(self, deadline: float) -> list[Entry]:
+        """The server's tools, up to one more than MAX_TOOLS or the end of a page. Raises ToolFailed."""
+        session = self._opened.result().session
+        found: list[Entry] = []
+        cursor: str | None = None
+        async with asking(TimeLimit(deadline), self.secrets):
+            for _ in range(_PAGES):
+                page, cursor = await page_of_tools(session, cursor, OPEN_SECONDS)
+                found += page
+                if not cursor or len(found) > MAX_TOOLS:
+                    break
+        return found
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], limit: TimeLimit, leg: Leg
+    ) -> CallToolResult | InputRequired:
+        """One call, until `limit`, which progress that the server reports defers. Raises ToolFailed.
+
+        Cancelling it tells the server and leaves the session to others.
+        """
+        params = mcp_types.CallToolRequestParams(name=tool, arguments=arguments)
+        with self._in_use():
+            if self._reader is not None and self.handshaken:
+                return await self._asking(params, limit, Asking(self._reader, leg))
+            params.input_responses, params.request_state = leg.newest, leg.request_state
+            for _ in range(_STATE_ONLY_LEGS):
+                async with asking(limit, self.secrets):
+                    result = await self._send(params, limit)
+                if not isinstance(result, InputRequiredResult):
+                    return result
+                if self._reader is None:
+                    break
+                if result.input_requests:
+                    return self._reader.required(result)
+                await asyncio.sleep(_STATE_ONLY_SECONDS)
+                params.input_responses, params.request_state = None, result.request_state
+        raise ToolFailed("input")
+
+    async def _asking(
+        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit, asked: Asking
+    ) -> CallToolResult | InputRequired:
+        """A call in which the server may ask. What it then returns for want of answers is no result."""
+        try:
+            async with asking(limit, self.secrets):
+                try:
+                    with asked.open():
+                        result = await self._send(params, limit)
+                except MCPError as error:
+                    if error.code != URL_ELICITATION_REQUIRED:
+                        raise
+                    return asked.refused(error)
+        except ToolFailed as failed:
+            if failed.fault.kind == "refused" and (required := asked.required):
+                return required
+            raise
+        if required := asked.required:
+            return required
+        assert isinstance(result, CallToolResult), "the other result is of later protocols"
+        return result
+
+    async def _send(
+        self, params: mcp_types.CallToolRequestParams, limit: TimeLimit
+    ) -> CallToolResult | InputRequiredResult:
+        async def progressed(*_: object, **__: object) -> None:
+            limit.sign_of_life()
+
+        # The client's own time-out cannot be deferred.
+        seconds = max(limit.latest - asyncio.get_running_loop().time(), 0.001)
+        return await self._opened.result().session.send_request(
+            mcp_types.CallToolRequest(params=params),
+            self._results,
+            request_read_timeout_seconds=seconds,
+            progress_callback=progressed,
+        )
+
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
+        self._running += 1
+        self._unused.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._unused.set()
+
+    async def _hold(self) -> None:
+        loop = asyncio.get_running_loop()
+        exchange = begin_exchange(loop.time() + OPEN_SECONDS)
+        try:
+            async with self._http, AsyncExitStack() as stack:
+                async with asyncio.timeout_at(exchange.deadline):
+                    client = await stack.enter_async_context(self._client())
+                self._opened.set_result(client)
+                await self._closing.wait()
+                exchange = begin_exchange(loop.time() + _CLOSE_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the outermost frame of this task, where strangers decide
+            failed = server_failures.failure(exchange, error, self.secrets())
+            if self._opened.done():
+                logs.get_logger("session").warning("session_ended", fault=str(failed))
+            else:
+                self._opened.set_exception(failed)
+        finally:
+            if not self._opened.done():
+                self._opened.cancel()
+
+    def _client(self) -> Client:
+        transport = streamable_http_client(
+            self._url, http_client=self._http, max_sse_event_size=RESPONSE_BYTES
+        )
+        return Client(
+            transport,
+            mode=self._mode,
+            cache=None,
+            client_info=_CLIENT,
+            read_timeout_seconds=OPEN_SECONDS,
+            elicitation_callback=None if self._reader is None else on_elicitation,
+        )
+
+
+def _sent(headers: Mapping[str, str]) -> dict[str, str]:
+    """An agent's headers for its server, and ours: a compressed answer could be a bomb."""
+    theirs = {name: value for name, value in headers.items() if name.lower() not in _OURS}
+    ours = {"accept-encoding": "identity", "user-agent": f"{_CLIENT.name}/{_CLIENT.version}"}
+    return theirs | ours
