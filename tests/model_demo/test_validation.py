@@ -52,7 +52,7 @@ REFUSED = [
         body(messages=[{"role": "user", "content": ""}]),
         "messages.0: all messages must have non-empty content",
     ),
-    (body(messages=[user({"type": "text", "text": ""})]), "text content blocks must be non-empty"),
+    (body(messages=[user({"type": "text", "text": ""})]), "must contain non-whitespace text"),
     (body(messages=[user({"type": "text", "text": " "})]), "must contain non-whitespace text"),
     (body(messages=[user({"type": "video"})]), "messages.0.content.0.type: Invalid value 'video'"),
     (body(messages=[ASK, {"role": "assistant", "content": "So "}]), "cannot end with trailing whitespace"),

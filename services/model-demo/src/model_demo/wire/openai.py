@@ -1,11 +1,11 @@
-"""OpenAI's Chat Completions wire: its completions, chunks and errors. `chat` reads its requests."""
+"""OpenAI's Chat Completions wire: its completions, chunks and errors. `chat_reading` reads its requests."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from model_demo.wire.chat import reading
+from model_demo.wire import chat_reading
 from model_demo.wire.errors import ApiError
 from model_demo.wire.replies import Answer, Call, Events, Reply, StopReason, few_words
 from model_demo.wire.requests import Asked
@@ -53,7 +53,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 
 def asked(raw: bytes, _headers: Mapping[str, str]) -> Asked:
     """The body of `POST /v1/chat/completions`. Raises ApiError 400."""
-    return reading.asked(raw)
+    return chat_reading.asked(raw)
 
 
 def message(answer: Answer) -> bytes:

@@ -1,17 +1,21 @@
-"""From a body to the request that the behaviours know. What does not fit is told in OpenAI's way."""
+"""Reads a chat completion's body into the Messages API's request. Errors are worded as OpenAI's."""
+
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from model_demo.wire import requests as neutral
-from model_demo.wire.chat import strict
-from model_demo.wire.chat.requests import WITHOUT_EFFECT, ChatMessage, ChatRequest, Tool, ToolCall
+from model_demo.wire.chat_requests import WITHOUT_EFFECT, ChatMessage, ChatRequest, Tool, ToolCall
 from model_demo.wire.errors import ApiError, Misfit, invalid, read
-from model_demo.wire.requests import Asked
+from model_demo.wire.requests import Asked, Schema
 
 _MOST_TOKENS = 1_000_000
-"""Where the request names no bound."""
+"""Without a bound in the request."""
 _SYSTEM = ("system", "developer")
 _CACHED = {"type": "ephemeral"}  # this API caches by itself
+_NOT_STRICT = ("allOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else", "oneOf")
+_REQUIRED = "'required' is required to be supplied and to be an array including every key in properties"
 
 
 def asked(raw: bytes) -> Asked:
@@ -44,7 +48,7 @@ def _neutral(request: ChatRequest) -> neutral.MessageRequest:
 
 
 def _messages(messages: list[ChatMessage]) -> list[neutral.Message]:
-    """The conversation; results of tools become blocks of the user's turn behind the calls."""
+    """The conversation; tool results become blocks of the user's turn after the calls."""
     made: list[neutral.Message] = []
     waiting: list[str] = []
     for index, message in enumerate(messages):
@@ -88,7 +92,7 @@ def _blocks(message: ChatMessage) -> list[neutral.Block]:
 
 
 def _arguments(call: ToolCall) -> dict[str, neutral.Json]:
-    """What is no JSON object goes for an empty one: this API does not look into it."""
+    """Arguments that are no JSON object count as an empty one, as this API does not check them."""
     try:
         return msgspec.json.decode(call.function.arguments, type=dict[str, neutral.Json])
     except (msgspec.DecodeError, RecursionError):
@@ -134,7 +138,7 @@ def _output(request: ChatRequest) -> neutral.OutputConfig | None:
     if named is None:  # json_object: its form is in the prompt, if anywhere
         return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", {"type": "object"}))
     if named.strict:
-        strict.check(named.name, named.schema)
+        _check_strict(named.name, named.schema)
     return neutral.OutputConfig(format=neutral.OutputFormat("json_schema", named.schema))
 
 
@@ -149,3 +153,30 @@ def _refused(misfit: Misfit) -> ApiError:
             return invalid("We could not parse the JSON body of your request.")
     reason = misfit.reason.replace("matching regex", "matching the pattern")
     return invalid(f"Invalid value for '{where}': {reason}." if where else reason, where or None)
+
+
+def _check_strict(name: str, schema: Schema) -> None:
+    """Strict structured output: closed objects, no optional fields, fewer keywords. Raises ApiError 400."""
+    closed = schema.get("type") == "object"
+    for path, problem in _problems(schema, ()) if closed else [((), 'schema must be of type "object"')]:
+        said = f"Invalid schema for response_format '{name}': In context={path}, {problem}."
+        raise invalid(said, "response_format")
+
+
+def _problems(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if not isinstance(schema, dict):
+        yield path, "schema must be an object"
+        return
+    yield from ((path, f"'{keyword}' is not permitted") for keyword in _NOT_STRICT if keyword in schema)
+    properties = schema.get("properties", {})
+    if "object" in (schema.get("type"), *schema.get("type", ())):
+        if schema.get("additionalProperties") is not False:
+            yield path, "'additionalProperties' is required to be supplied and to be false"
+        for key in sorted(set(properties) - set(schema.get("required", ()))):
+            yield path, f"{_REQUIRED}. Missing '{key}'"
+    inner = [("properties", key, one) for key, one in properties.items()]
+    inner += [("$defs", key, one) for key, one in schema.get("$defs", {}).items()]
+    inner += [("anyOf", str(index), one) for index, one in enumerate(schema.get("anyOf", ()))]
+    inner += [("items", "", schema["items"])] if "items" in schema else []
+    for group, key, one in inner:
+        yield from _problems(one, (*path, group, *filter(None, [key])))
