@@ -9,10 +9,16 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from bus import BusUnavailable, decide_approval, fork_conversation
+from bus import BusUnavailable, decide_approval, describe_conversation, fork_conversation
 from contracts import events, frames, wire
 from contracts.ids import new_id
-from contracts.messages import ApprovalAnswered, ChatRequested, DecideApproval, ForkConversation
+from contracts.messages import (
+    ApprovalAnswered,
+    ChatRequested,
+    DecideApproval,
+    DescribeConversation,
+    ForkConversation,
+)
 from contracts.timings import COMMAND_ASKS
 from conversations.event_store import mapper
 from conversations.event_store.store import open_store
@@ -136,3 +142,16 @@ async def test_a_fork_is_left_to_the_newer_release(working: World) -> None:
     )
     with pytest.raises(BusUnavailable, match="Declined"):
         await fork_conversation(working.bus.rpc, command)
+
+
+async def test_a_description_is_left_to_the_newer_release(working: World) -> None:
+    """It merges what the conversation has, of which this release may not know the newest."""
+    request = await elicited(working, 3)
+    command = DescribeConversation(
+        trace_id=new_id().replace("-", ""),
+        account_id=request.account_id,
+        conversation_id=request.conversation_id,
+        metadata={"customer": "C-77"},
+    )
+    with pytest.raises(BusUnavailable, match="Declined"):
+        await describe_conversation(working.bus.rpc, command)

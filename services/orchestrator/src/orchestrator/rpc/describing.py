@@ -7,13 +7,16 @@ from contracts.messages import DescribeAnswered, DescribeConversation
 from conversations.aggregate import title_and_metadata
 from conversations.aggregate.conversation import Conversation
 from conversations.database import server_now
-from conversations.errors import UnreadableEvent, VersionConflict
+from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
 from orchestrator.orchestrator_services import Parts
 
 
 async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswered:
-    """Obey it once, however often it is given. Raises DatabaseUnavailable."""
+    """Obey it once, however often it is given.
+
+    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    """
     while True:
         conversation = await _load(parts, command.conversation_id)
         decided = title_and_metadata.describe(conversation, command, await server_now(parts.pool))
@@ -30,8 +33,10 @@ async def describe(parts: Parts, command: DescribeConversation) -> DescribeAnswe
 
 
 async def _load(parts: Parts, conversation_id: str) -> Conversation:
-    """The conversation; without those of its events that cannot be decoded. Raises DatabaseUnavailable."""
+    """The conversation; without those of its events that cannot be decoded. Raises as `describe`."""
     try:
         return await parts.store.load(conversation_id)
+    except UnknownEvent:
+        raise
     except UnreadableEvent:
         return await parts.store.load_readable(conversation_id)
