@@ -17,6 +17,7 @@ from tests.conversations.given import (
     asked,
     began,
     cancelled,
+    described,
     failed,
     said,
     started,
@@ -58,6 +59,25 @@ async def test_of_a_thread_that_went_on_only_the_run_is_read(
         assert found[1].user_text == "Hello"
         assert found[1].text == "Hi"
         assert 0 < proxy.received < 50_000
+
+
+async def test_of_a_run_without_an_end_descriptions_are_not_read_but_for_their_version(
+    store: ConversationStore, migrated_database_url: str
+) -> None:
+    (word,) = words(1)
+    thread = await thread_of(store, [asked(word), started(word), *described(1000)])
+    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as pool:
+        log = Log(pool)
+        newest = await log.newest_run(thread)
+        assert (newest.version, newest.account_id) == (1003, ACCOUNT)
+        assert newest.active is not None
+        found = await load_run(pool, trace(word))
+        assert found is not None
+        assert newest.active == found[1]
+        assert 0 < proxy.received < 20_000
+        later = await store.append(await store.load(thread), said("Hi", word))
+        more = await log.rows_of_run(thread, trace(word), 3)
+        assert [row.version for row in more] == [later.version - 1, later.version]
 
 
 async def test_a_run_is_read_from_its_message_until_its_own_end(store: ConversationStore, pool: Pool) -> None:

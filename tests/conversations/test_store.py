@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import threading
+from typing import cast
 
 import psycopg
 import pytest
@@ -13,12 +15,14 @@ from contracts.events import ConversationErased
 from contracts.ids import new_id
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.errors import UnstorableEvent, VersionConflict
+from conversations.event_store import mapper
 from conversations.event_store.cache import Cache
-from conversations.event_store.log import Log, open_log
+from conversations.event_store.log import FOLDED_ON_THE_LOOP, Log, open_log
 from conversations.event_store.store import ConversationStore, open_store
 from conversations.migrations import migrate
-from runtime.postgres import DatabaseUnavailable
-from tests.conversations.given import answered, asked, began, said, started, turn
+from conversations.queries.spent_by_runs import spent_by_runs
+from runtime.postgres import DatabaseUnavailable, Pool
+from tests.conversations.given import ACCOUNT, answered, asked, began, described, said, started, turn
 from tests.conversations.library import library_datastore
 
 pytestmark = pytest.mark.requirement("EVENT-STORE")
@@ -307,3 +311,27 @@ async def test_what_a_conversation_takes_is_known_whoever_loads_it(
     kept = await store.append(kept, [started()])
     assert (await store.load(kept.conversation_id)).stored_bytes == kept.stored_bytes
     assert (await log.conversation(kept.conversation_id)).stored_bytes == kept.stored_bytes > 0
+
+
+async def test_many_events_are_decoded_in_a_thread_whatever_they_are_read_for(
+    store: ConversationStore, log: Log, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def upcast(state: mapper.JSON) -> mapper.JSON:
+        threads.append(threading.get_ident())
+        return state | {"type": new}
+
+    (new, _), *_ = stored = mapper.stored(described(FOLDED_ON_THE_LOOP))
+    old = [("a_description.v1", state.replace(new.encode(), b"a_description.v1")) for _, state in stored]
+    monkeypatch.setitem(cast(dict[str, mapper.Upcast], mapper.UPCASTS), "a_description.v1", upcast)
+    kept = await store.append(new_conversation(), [began(), asked(), started()])
+    await store.append_stored(kept.conversation_id, kept.version, [*old, ("delta.v1", b"{")])
+    readable = await log.readable_conversation(kept.conversation_id)
+    newest = await log.newest_run(kept.conversation_id)
+    await spent_by_runs(pool, log, kept.conversation_id, ACCOUNT)
+    assert readable.version == newest.version == kept.version + FOLDED_ON_THE_LOOP + 1
+    assert readable.account_id == newest.account_id == ACCOUNT
+    assert readable.title == newest.title == f"title {FOLDED_ON_THE_LOOP - 1}"
+    assert len(threads) == 3 * FOLDED_ON_THE_LOOP
+    assert threading.get_ident() not in threads

@@ -22,24 +22,27 @@ from conversations.projections import approvals_table, open_runs_table
 from conversations.projections.follower import Follower
 from conversations.projections.rebuilding import rebuild
 from projector.sweeper import Sweeper
-from runtime.postgres import Pool, connection
-from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace
+from runtime.postgres import Pool, connection, open_pool
+from tests.conversations.given import ACCOUNT, asked, began, failed, returned, started, trace, turn
 from tests.conversations.outages import away, there_for
 from tests.conversations.test_approvals import called, question
 from tests.harness import embedded_nats
 from tests.projector.conftest import Published, Streams
+from tests.support.proxy import proxied
 
 pytestmark = pytest.mark.requirement("SWEEPER")
 
 
-async def begin_run(store: ConversationStore, word: str = "a", *, seconds_ago: int = 60) -> Conversation:
+async def begin_run(
+    store: ConversationStore, word: str = "a", thread: Conversation | None = None, *, seconds_ago: int = 60
+) -> Conversation:
     at = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     stored: list[Event] = [
-        began(),
         replace(asked(word), at=at),
         started(word, form="json", prompt_override="Be brief."),
     ]
-    return await store.append(Conversation(conversation_id=new_id()), stored)
+    thread = thread or await store.append(Conversation(conversation_id=new_id()), [began()])
+    return await store.append(thread, stored)
 
 
 async def project(pool: Pool, log: Log) -> None:
@@ -73,6 +76,21 @@ async def test_an_abandoned_run_is_requested_again_with_its_own_facts(
     assert request.message == "Where is it?"
     assert request.form == "json"
     assert request.prompt == "Be brief."
+
+
+async def test_of_its_thread_only_the_run_is_read(
+    bus: Bus, store: ConversationStore, log: Log, pool: Pool, streams: Streams, migrated_database_url: str
+) -> None:
+    begun = await store.append(
+        Conversation(conversation_id=new_id()), [began(), *turn("before", "x" * 400_000, "y" * 400_000)]
+    )
+    await begin_run(store, "large", begun)
+    await project(pool, log)
+    async with proxied(migrated_database_url) as (proxy, url), open_pool(url) as counted:
+        assert await Sweeper(bus, Log(counted), pool).sweep() == 1
+        assert 0 < proxy.received < 50_000
+    (published,) = await streams.contents("REQUESTS")
+    assert requested(published).message_id == "user-large"
 
 
 async def test_a_run_is_left_alone_while_its_lease_lives(

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -15,6 +15,7 @@ from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.writer import APPEND_SECONDS
 from conversations.leases import availability
 from runtime.postgres import CALL_SECONDS, DatabaseUnavailable
+from tests.simulator.model import ACCOUNT
 from tests.simulator.postgres import ENDS, Postgres, Row
 from tests.simulator.process import Process
 
@@ -146,6 +147,10 @@ class SimLog(Log):
         super().__init__(pool)  # type: ignore[arg-type]  # as much of a pool as it needs
         self._sim = pool
 
+    async def accounts_of(self, conversation_ids: Collection[str]) -> dict[str, str]:
+        """There is one account."""
+        return dict.fromkeys(conversation_ids, ACCOUNT)
+
     async def _entries(self, query: Any, parameters: Sequence[Any] | Mapping[str, Any]) -> list[LogEntry]:
         pool = self._sim
         if query is log_module._ROWS:
@@ -161,6 +166,12 @@ class SimLog(Log):
 
             def rows() -> list[LogEntry]:
                 return _of_run(pool.postgres, named["conversation"], named["trace"], named["after"])
+        elif query is log_module._NEWEST_RUN:
+            assert isinstance(parameters, Mapping)
+            thread = parameters["conversation"]
+
+            def rows() -> list[LogEntry]:
+                return _newest_run(pool.postgres.threads.get(thread, []))
         else:
             raise AssertionError(f"the simulator does not know this query: {query!r}")
         return await pool.process.call(
@@ -186,6 +197,12 @@ def _of_run(postgres: Postgres, conversation_id: str, trace_id: str, after: int 
             last = number + 1
             break
     return postgres.threads[conversation_id][after:last] if stored else []
+
+
+def _newest_run(stored: list[LogEntry]) -> list[LogEntry]:
+    """From the newest message on; nobody describes a conversation."""
+    said = [number for number, entry in enumerate(stored) if entry.topic == "message_saved.v1"]
+    return stored[max(said, default=-1) :]
 
 
 _PATIENCE_SECONDS = 4.0

@@ -56,7 +56,7 @@ class Sweeper:
     async def _ask_again(self, abandoned: Abandoned) -> bool:
         with bound(trace_id=abandoned.trace_id, conversation_id=abandoned.conversation_id):
             # One that nobody can read is requested too: a worker ends its run.
-            conversation = await self._log.readable_conversation(abandoned.conversation_id)
+            conversation = await self._log.newest_run(abandoned.conversation_id)
             run = conversation.run(abandoned.trace_id)
             if run is None or run.state != "running":
                 return False  # the read model is behind the log

@@ -7,13 +7,14 @@ are not contiguous: appends that failed and conversations that were erased leave
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from psycopg import sql
 
 from contracts import events
-from conversations.aggregate.conversation import Conversation, evolve_all, fold
+from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.database import EVENTS_TABLE, FOUND, VISIBLE
 from conversations.event_store import mapper
 from conversations.event_store.snapshots import Snapshots
@@ -26,8 +27,10 @@ LATER_PAGES_AT_ONCE = 2
 """Of the pages of a conversation after its first: so that connections are left for others."""
 FOLDED_ON_THE_LOOP = 500
 BYTES_ON_THE_LOOP = 512 * 1024
-"""What is more than this is decoded and folded in a thread."""
+"""What is more than this is decoded and folded in a thread: `in_thread_if_large`."""
 _TABLE = sql.Identifier(EVENTS_TABLE)
+
+T = TypeVar("T")
 
 
 class LogEntry(msgspec.Struct, frozen=True, dict=True):
@@ -121,6 +124,8 @@ class Log:
     ) -> list[LogEntry]:
         """The entries of a run, from its user message on, until its end; those after it are not looked at.
 
+        Nor are descriptions: while a run waits for a person, there may be any number.
+
         With `after_version` those after that version: it must be in the run, or the one before. Where the
         conversation was erased, that entry alone.
         """
@@ -145,49 +150,46 @@ class Log:
         `start` is the state at an earlier version, from which it is folded on; where more than a page
         of events came later, from its newest snapshot. Raises UnreadableEvent.
         """
-        conversation = start or Conversation(conversation_id=conversation_id)
-        looked = False
-        pages = self.pages(
-            conversation_id, after_version=conversation.version, account_id=conversation.account_id
-        )
-        async with contextlib.aclosing(pages):
-            async for page in pages:
-                if not looked and _fills_a_page(page):
-                    looked = True
-                    snapshot = await self.snapshots.newest(conversation_id)
-                    if snapshot is not None and snapshot.version > page[-1].version:
-                        return await self.conversation(conversation_id, snapshot)
-                if len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP:
-                    conversation = await asyncio.to_thread(_folded_on, conversation, page)
-                else:
-                    conversation = _folded_on(conversation, page)
-        return conversation
+        return await self._folded(start or Conversation(conversation_id=conversation_id), _decoded)
 
     async def readable_conversation(self, conversation_id: str) -> Conversation:
         """The conversation at its version, without those of its events that cannot be decoded.
 
         It may lack anything but its account: nothing is to be told out of it but that a run is over.
         """
-        rows = await self.rows(conversation_id)
-        found, _ = mapper.readable_of((row.topic, row.state) for row in rows)
-        conversation = fold(conversation_id, found)
-        if conversation.account_id is None:
-            account_id = (await self.accounts_of([conversation_id])).get(conversation_id)
-            conversation = msgspec.structs.replace(conversation, account_id=account_id)
-        return at_version_of(conversation, rows)
+        start = Conversation(conversation_id=conversation_id)
+        return await self._with_account(await self._folded(start, _readable))
 
     async def newest_run(self, conversation_id: str) -> Conversation:
         """The conversation at its version with its account, and of its runs the newest alone.
 
-        What cannot be decoded is left out. It takes as long as that run, however long the conversation is.
+        What cannot be decoded is left out, and descriptions are. It takes as long as that run, however long
+        the conversation is.
         """
-        rows = await self._entries(_NEWEST_RUN, {"id": conversation_id})
-        found, _ = mapper.readable_of((row.topic, row.state) for row in rows)
-        conversation = at_version_of(fold(conversation_id, found), rows)
-        if conversation.account_id is None and rows:
-            account_id = (await self.accounts_of([conversation_id])).get(conversation_id)
-            conversation = msgspec.structs.replace(conversation, account_id=account_id)
+        rows = await self._entries(_NEWEST_RUN, {"conversation": conversation_id})
+        fold = functools.partial(_folded_on, Conversation(conversation_id=conversation_id), decode=_readable)
+        return await self._with_account(await in_thread_if_large(fold, rows))
+
+    async def _folded(self, conversation: Conversation, decode: "_Decode") -> Conversation:
+        id_, looked = conversation.conversation_id, False
+        pages = self.pages(id_, after_version=conversation.version, account_id=conversation.account_id)
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                if not looked and _fills_a_page(page):
+                    looked = True
+                    snapshot = await self.snapshots.newest(id_)
+                    if snapshot is not None and snapshot.version > page[-1].version:
+                        return await self._folded(snapshot, decode)
+                fold = functools.partial(_folded_on, conversation, decode=decode)
+                conversation = await in_thread_if_large(fold, page)
         return conversation
+
+    async def _with_account(self, conversation: Conversation) -> Conversation:
+        """Also where its first event was not read."""
+        if conversation.account_id is not None or not conversation.version:
+            return conversation
+        id_ = conversation.conversation_id
+        return msgspec.structs.replace(conversation, account_id=(await self.accounts_of([id_])).get(id_))
 
     async def version_at(self, conversation_id: str, position: int) -> int:
         """The version that a conversation had come to at a log position, 0 where it had not begun.
@@ -264,8 +266,26 @@ def _fills_a_page(entries: Collection[LogEntry]) -> bool:
     return len(entries) >= PAGE_ENTRIES or bytes_of(entries) >= PAGE_BYTES
 
 
-def _folded_on(start: Conversation, page: list[LogEntry]) -> Conversation:
-    conversation = at_version_of(evolve_all(start, (entry.event for entry in page)), page)
+async def in_thread_if_large(work: Callable[[list[LogEntry]], T], page: list[LogEntry]) -> T:
+    """`work(page)`, which decodes it: not on the loop where that would take long."""
+    if len(page) > FOLDED_ON_THE_LOOP or bytes_of(page) > BYTES_ON_THE_LOOP:
+        return await asyncio.to_thread(work, page)
+    return work(page)
+
+
+_Decode = Callable[[list[LogEntry]], Iterable[events.Event]]
+
+
+def _decoded(page: list[LogEntry]) -> Iterable[events.Event]:
+    return (entry.event for entry in page)
+
+
+def _readable(page: list[LogEntry]) -> Iterable[events.Event]:
+    return mapper.readable_of((entry.topic, entry.state) for entry in page)[0]
+
+
+def _folded_on(start: Conversation, page: list[LogEntry], *, decode: _Decode) -> Conversation:
+    conversation = at_version_of(evolve_all(start, decode(page)), page)
     stored = 0 if conversation.erased else start.stored_bytes + bytes_of(page)
     return msgspec.structs.replace(conversation, stored_bytes=stored)
 
@@ -321,7 +341,7 @@ _ROWS_OF_RUN = _BY_TRACE + sql.SQL(
     "  (SELECT min(version) - 2 FROM begun WHERE id = %(conversation)s))"
     " AND originator_version <= coalesce("
     "  (SELECT min(version) FROM ended WHERE id = %(conversation)s), 9223372036854775807)"
-    " AND topic <> 'conversation_erased.v1' AND {found}"
+    " AND topic <> 'conversation_erased.v1' AND topic NOT LIKE 'conversation_described.v%%' AND {found}"
     " UNION ALL SELECT {columns} FROM {table}"
     " WHERE originator_id = %(conversation)s AND topic = 'conversation_erased.v1'"
     " ORDER BY originator_version"
@@ -330,13 +350,16 @@ _IS_UNDER_WAY = _BY_TRACE + sql.SQL(
     "SELECT NOT EXISTS (SELECT FROM ended WHERE id = %(conversation)s)"
     " AND EXISTS (SELECT FROM begun WHERE id = %(conversation)s)"
 )
+# The last event has the version, whatever it is.
 _NEWEST_RUN = sql.SQL(
-    "SELECT {columns} FROM {table} WHERE originator_id = %(id)s AND {found}"
+    "WITH last AS (SELECT max(originator_version) AS version FROM {table}"
+    "  WHERE originator_id = %(conversation)s) "
+    "SELECT {columns} FROM {table} WHERE originator_id = %(conversation)s AND {found}"
     " AND originator_version >= coalesce("
     "  (SELECT originator_version FROM {table}"
-    "    WHERE originator_id = %(id)s AND topic LIKE 'message_saved.v%%' AND {found}"
-    "    ORDER BY originator_version DESC LIMIT 1),"
-    "  (SELECT max(originator_version) FROM {table} WHERE originator_id = %(id)s))"
+    "    WHERE originator_id = %(conversation)s AND topic LIKE 'message_saved.v%%' AND {found}"
+    "    ORDER BY originator_version DESC LIMIT 1), (SELECT version FROM last))"
+    " AND (topic NOT LIKE 'conversation_described.v%%' OR originator_version = (SELECT version FROM last))"
     " ORDER BY originator_version"
 ).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
 _END_OF = sql.SQL("SELECT coalesce(max(originator_version), 0) FROM {} WHERE originator_id = %s").format(

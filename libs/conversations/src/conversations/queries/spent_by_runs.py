@@ -8,7 +8,7 @@ from contracts.values import RunSpent, Usage
 from conversations.aggregate.run_usage import MAX_SPENT, Tally, merged, spent_in, tally
 from conversations.database import unbounded
 from conversations.errors import UnreadableEvent
-from conversations.event_store.log import Log
+from conversations.event_store.log import Log, LogEntry, in_thread_if_large
 from conversations.projections.runs_table import PROJECTION
 from runtime.postgres import Pool, connection
 
@@ -23,12 +23,16 @@ async def spent_by_runs(pool: Pool, log: Log, conversation_id: str, account_id: 
     """
     position, spent, tallies = await _projected(pool, conversation_id, account_id)
     version = await log.version_at(conversation_id, position)
+
+    def count(page: list[LogEntry]) -> None:
+        for entry in page:
+            with contextlib.suppress(UnreadableEvent):
+                tally(tallies, conversation_id, account_id, entry.event)
+
     pages = log.pages(conversation_id, after_version=version, account_id=account_id)
     async with contextlib.aclosing(pages):
         async for page in pages:
-            for entry in page:
-                with contextlib.suppress(UnreadableEvent):
-                    tally(tallies, conversation_id, account_id, entry.event)
+            await in_thread_if_large(count, page)
     return merged([*spent, *spent_in(tallies)])
 
 
