@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,13 +11,18 @@ from bus import erase_conversation
 from contracts import events, frames
 from contracts.events import AgentFacts
 from contracts.ids import new_id, new_unlisted_id
+from contracts.messages import EraseConversation
 from conversations.aggregate.conversation import Conversation
 from conversations.aggregate.turn import Begin, fail, open_turn
 from conversations.errors import VersionConflict
+from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
-from orchestrator.worker_timings import Timings
+from orchestrator.rpc.erasing import erase as erase_at_once
+from orchestrator.worker import _parts
+from orchestrator.worker_timings import DEFAULT, Timings
 from runtime.postgres import open_pool
+from tests.conversations.given import AT, described
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, breaks, says
 
@@ -158,6 +164,35 @@ async def test_a_run_that_begins_all_the_same_is_cancelled_too(
             case _:
                 raise AssertionError(last)
     await left(working, first)
+
+
+class CountedLog(Log):
+    """Counts how often a conversation's newest run is read."""
+
+    reads = 0
+
+    async def newest_run(self, conversation_id: str) -> Conversation:
+        self.reads += 1
+        return await super().newest_run(conversation_id)
+
+
+@pytest.mark.requirement("ERASE-PIECES")
+async def test_without_a_run_under_way_it_is_read_once_however_often_it_was_described(world: World) -> None:
+    request = world.request(await world.agent())
+    begun = await world.begun(request)
+    run = begun.run(request.trace_id)
+    assert run is not None
+    async with _parts(world.settings, "eraser", asyncio.Event(), DEFAULT) as opened:
+        await opened.store.append(begun, [*fail(run, "internal_error", "", AT), *described(1000)])
+        parts = replace(opened, log=(log := CountedLog(opened.pool)))
+        command = EraseConversation(
+            trace_id=os.urandom(16).hex(),
+            account_id=world.account_id,
+            conversation_id=request.conversation_id,
+        )
+        assert await erase_at_once(parts, command)
+        assert log.reads == 1
+        assert await erase_at_once(parts, command)
 
 
 @pytest.mark.requirement("OPENAI-API")

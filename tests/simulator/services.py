@@ -77,6 +77,7 @@ async def orchestrate(process: Process, postgres: Postgres, bus: SimBus, asked: 
     parts = Parts(
         bus=cast(Any, bus),
         store=ConversationStore(SimLog(pool), cast(Any, SimWriter(pool))),
+        log=SimLog(pool),
         leases=Leases(cast(Any, pool), process.name),
         line=WaitingLine(cast(Any, pool), process.name),
         limiter=cast(Any, SimLimiter()),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bus import Bus
 from conversations.aggregate.kept_histories import KeptHistories
+from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
@@ -27,6 +28,7 @@ class Parts:
 
     bus: Bus
     store: ConversationStore
+    log: Log
     leases: Leases
     line: WaitingLine
     limiter: Limiter

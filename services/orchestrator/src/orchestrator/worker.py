@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from bus import Bus
 from conversations.event_store.appending import Condition
+from conversations.event_store.log import Log
 from conversations.event_store.store import open_store
 from conversations.leases.leases import Leases
 from conversations.leases.waiting_line import WaitingLine
@@ -114,6 +115,7 @@ async def _parts(
         yield Parts(
             bus=bus,
             store=store,
+            log=Log(pool),
             leases=Leases(lease_pool, name, renewals=renewals, timings=timings.leases),
             line=WaitingLine(pool, name),
             limiter=limiter,

@@ -16,7 +16,6 @@ from conversations.aggregate.run_usage import merged, spent_of
 from conversations.aggregate.turn import cancel
 from conversations.database import server_now
 from conversations.errors import VersionConflict
-from conversations.event_store.log import Log
 from conversations.queries.spent_by_runs import spent_by_runs
 from orchestrator.orchestrator_services import Parts
 from orchestrator.run.endings import end_frame, settle
@@ -31,20 +30,20 @@ async def erase(parts: Parts, command: EraseConversation) -> bool:
 
     Raises DatabaseUnavailable, BusUnavailable.
     """
-    log = Log(parts.pool)
-    found = await log.newest_run(command.conversation_id)
+    end = asyncio.get_running_loop().time() + parts.timings.erase_cancel_seconds
+    found = await parts.log.newest_run(command.conversation_id)
     if not _is_there(found, command):
         return found.erased_by == command.trace_id
     async with _before_all_others(parts, command):
-        await _cancel_run(parts, log, command)
-        while True:
-            conversation = await log.newest_run(command.conversation_id)
-            if not _is_there(conversation, command):
-                # Another command was first; or it was this one, and nobody has heard of it.
-                return conversation.erased_by == command.trace_id
-            with contextlib.suppress(VersionConflict):
-                await _end_and_erase(parts, log, command, conversation)
-                return True
+        while _is_there(found, command):
+            run = found.active
+            if run is None or not await _has_ended(parts, command, run, end):
+                with contextlib.suppress(VersionConflict):
+                    await _end_and_erase(parts, command, found)
+                    return True
+            found = await parts.log.newest_run(command.conversation_id)
+    # Another command was first; or it was this one, and nobody has heard of it.
+    return found.erased_by == command.trace_id
 
 
 def _is_there(conversation: Conversation, command: EraseConversation) -> bool:
@@ -62,31 +61,27 @@ async def _before_all_others(parts: Parts, command: EraseConversation) -> AsyncI
             await parts.line.leave(command.trace_id)
 
 
-async def _cancel_run(parts: Parts, log: Log, command: EraseConversation) -> None:
-    """Have the worker of the run under way end it, as long as it lives and there is patience."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + parts.timings.erase_cancel_seconds
-    asked: set[str] = set()
-    while loop.time() < end:
-        run = (await log.newest_run(command.conversation_id)).active
-        if run is None or not await parts.leases.alive(run.trace_id):
-            return
-        if run.trace_id not in asked:
-            asked.add(run.trace_id)
+async def _has_ended(parts: Parts, command: EraseConversation, run: Run, end: float) -> bool:
+    """Whether a run under way has ended by its worker, which has until `end` as long as it lives."""
+    asked = False
+    while asyncio.get_running_loop().time() < end and await parts.leases.alive(run.trace_id):
+        if not asked:
+            asked = True
             await parts.bus.traces.cancel(
                 CancelRequested(trace_id=run.trace_id, account_id=command.account_id)
             )
         await asyncio.sleep(_LOOK_SECONDS)
+        if not await parts.log.is_under_way(command.conversation_id, run.trace_id):
+            return True
+    return False
 
 
-async def _end_and_erase(
-    parts: Parts, log: Log, command: EraseConversation, conversation: Conversation
-) -> None:
+async def _end_and_erase(parts: Parts, command: EraseConversation, conversation: Conversation) -> None:
     """Raises VersionConflict where a run has gone on meanwhile."""
     now = await server_now(parts.pool)
     run = conversation.active
     ended = evolve_all(conversation, cancel(run, now) if run is not None else ())
-    stored = await spent_by_runs(parts.pool, log, command.conversation_id, command.account_id)
+    stored = await spent_by_runs(parts.pool, parts.log, command.conversation_id, command.account_id)
     known = {each.trace_id for each in stored}
     cancelled = [each for each in spent_of(ended) if run is not None and each.trace_id not in known]
     erasure = events.ConversationErased(

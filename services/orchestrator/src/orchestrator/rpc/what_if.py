@@ -16,7 +16,6 @@ from contracts.messages import AskedTool, WhatIfAnswered
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.turn import Begin, ask_again, open_turn
 from conversations.errors import UnknownEvent, UnreadableEvent
-from conversations.event_store.log import Log
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
 from orchestrator.agents.credentials import credentials_of
@@ -211,7 +210,7 @@ async def _prepared(parts: Parts, question: messages.WhatIf) -> Rerun | None:
 
     Raises ModelFailure for an agent that cannot be used, DatabaseUnavailable, UnreadableEvent.
     """
-    conversation = await Log(parts.pool).conversation(question.conversation_id)
+    conversation = await parts.log.conversation(question.conversation_id)
     recorded = conversation.run(question.trace_id)
     if conversation.account_id != question.account_id or recorded is None or recorded.state == "running":
         return None
