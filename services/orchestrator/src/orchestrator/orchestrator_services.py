@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bus import Bus
 from conversations.aggregate.kept_histories import KeptHistories
+from conversations.event_store.load_budget import LoadBudget
 from conversations.event_store.log import Log
 from conversations.event_store.store import ConversationStore
 from conversations.leases.leases import Leases
@@ -44,5 +45,6 @@ class Parts:
     timings: Timings = field(default_factory=Timings)
     fork_decisions: asyncio.Lock = field(default_factory=asyncio.Lock)
     fork_pieces: asyncio.Lock = field(default_factory=asyncio.Lock)
+    loads: LoadBudget = field(default_factory=LoadBudget)
     register: Register = field(default_factory=Register)
     histories: KeptHistories = field(default_factory=KeptHistories)

@@ -17,6 +17,7 @@ from contracts import events
 from conversations.aggregate.conversation import Conversation, evolve_all
 from conversations.database import EVENTS_TABLE, FOUND, VISIBLE
 from conversations.event_store import mapper
+from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.snapshots import Snapshots
 from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool, connection, open_pool, ping
@@ -148,7 +149,7 @@ class Log:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
         `start` is the state at an earlier version, from which it is folded on; where more than a page
-        of events came later, from its newest snapshot. Raises UnreadableEvent.
+        of events came later, from its newest snapshot. Raises UnreadableEvent, TooMuchLoaded.
         """
         return await self._folded(start or Conversation(conversation_id=conversation_id), _decoded)
 
@@ -172,9 +173,11 @@ class Log:
 
     async def _folded(self, conversation: Conversation, decode: "_Decode") -> Conversation:
         id_, looked = conversation.conversation_id, False
+        count_loaded(conversation.stored_bytes)
         pages = self.pages(id_, after_version=conversation.version, account_id=conversation.account_id)
         async with contextlib.aclosing(pages):
             async for page in pages:
+                count_loaded(conversation.stored_bytes + bytes_of(page))
                 if not looked and _fills_a_page(page):
                     looked = True
                     snapshot = await self.snapshots.newest(id_)
@@ -182,6 +185,7 @@ class Log:
                         return await self._folded(snapshot, decode)
                 fold = functools.partial(_folded_on, conversation, decode=decode)
                 conversation = await in_thread_if_large(fold, page)
+        count_loaded(conversation.stored_bytes, whole=True)
         return conversation
 
     async def _with_account(self, conversation: Conversation) -> Conversation:

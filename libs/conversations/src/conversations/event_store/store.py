@@ -13,6 +13,7 @@ from conversations.errors import VersionConflict
 from conversations.event_store import mapper
 from conversations.event_store.appending import Beginning, Condition, Item, LeaseChange
 from conversations.event_store.cache import Cache
+from conversations.event_store.load_budget import count_loaded
 from conversations.event_store.log import Log, open_log
 from conversations.event_store.writer import PLANNED_ONCE, TRANSACTION, Writer, events_of
 from runtime.logs import get_logger
@@ -34,7 +35,7 @@ class ConversationStore:
         """The conversation as it stands now; its version is 0 if it does not exist.
 
         One query, for the events since the state that is kept here, unless they fill several pages. Raises
-        DatabaseUnavailable, UnreadableEvent.
+        DatabaseUnavailable, UnreadableEvent, TooMuchLoaded.
         """
         start = self._cache.get(conversation_id) or Conversation(conversation_id=conversation_id)
         conversation = await self._log.conversation(conversation_id, start)
@@ -50,8 +51,13 @@ class ConversationStore:
         return await self._log.readable_conversation(conversation_id)
 
     def known(self, conversation_id: str) -> Conversation | None:
-        """The newest state known here, which may be behind the log: an append to it then says so."""
-        return self._cache.get(conversation_id)
+        """The newest state known here, which may be behind the log: an append to it then says so.
+
+        Raises TooMuchLoaded: it may be used for longer than it stays here.
+        """
+        if (known := self._cache.get(conversation_id)) is not None:
+            count_loaded(known.stored_bytes)
+        return known
 
     async def append(
         self, conversation: Conversation, new: Sequence[events.Event], *, release: LeaseChange | None = None
@@ -125,6 +131,7 @@ class ConversationStore:
         following = evolve_all(conversation, new)
         stored = 0 if following.erased else conversation.stored_bytes + sum(len(state) for _, state in facts)
         following = replace(following, stored_bytes=stored)
+        count_loaded(stored, whole=True)
         self._keep(following)
         return following
 

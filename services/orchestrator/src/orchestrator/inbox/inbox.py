@@ -53,6 +53,7 @@ class Inbox:
                 account_id=request.account_id,
             ),
             looking_up_for(request.account_id),
+            self._parts.loads.loading_for(request.account_id),
         ):
             received = Received(request=request, delivery=delivery, interruption=Interruption())
             async with putting_back(self._parts, received):

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
+from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent, VersionConflict, WaiterLost
 from orchestrator.opening.run_slots import NoSlotYet
 from orchestrator.opening.taking import LeaseHeld
 from orchestrator.orchestrator_services import Parts
@@ -35,6 +35,8 @@ async def putting_back(parts: Parts, received: Received) -> AsyncIterator[None]:
         await _put_back(parts, received, interrupted.reason, seconds)
     except NoSlotYet:
         await _put_back(parts, received, "no_slot", _LOST_SECONDS)
+    except TooMuchLoaded as error:
+        await _put_back(parts, received, str(error), _LOST_SECONDS)
     except (VersionConflict, WaiterLost):
         await _put_back(parts, received, "lost", _LOST_SECONDS)
     except UnknownEvent as error:

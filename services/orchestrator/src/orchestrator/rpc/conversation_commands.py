@@ -19,7 +19,7 @@ from contracts.messages import (
     ForkConversation,
 )
 from contracts.timings import COMMAND_SECONDS
-from conversations.errors import UnknownEvent
+from conversations.errors import TooMuchLoaded, UnknownEvent
 from orchestrator.orchestrator_services import Parts
 from orchestrator.rpc.describing import describe
 from orchestrator.rpc.erasing import erase
@@ -54,6 +54,7 @@ class Commands:
                 conversation_id=command.conversation_id,
                 account_id=command.account_id,
             ),
+            self._parts.loads.loading_for(command.account_id),
         ):
             answer = await self._answer(command)
             log = logs.get_logger("commands")
@@ -68,7 +69,7 @@ class Commands:
         try:
             async with asyncio.timeout(COMMAND_SECONDS):
                 return await _obeyed(self._parts, command)
-        except (DatabaseUnavailable, BusUnavailable, TimeoutError) as error:
+        except (DatabaseUnavailable, BusUnavailable, TimeoutError, TooMuchLoaded) as error:
             logs.get_logger("commands").warning("not_obeyed", reason=str(error))
             return _unavailable(command)
         except UnknownEvent as error:

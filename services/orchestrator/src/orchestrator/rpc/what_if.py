@@ -15,7 +15,7 @@ from contracts import messages, subjects, wire
 from contracts.messages import AskedTool, WhatIfAnswered
 from conversations.aggregate.conversation import Conversation, Run, evolve_all
 from conversations.aggregate.turn import Begin, ask_again, open_turn
-from conversations.errors import UnknownEvent, UnreadableEvent
+from conversations.errors import TooMuchLoaded, UnknownEvent, UnreadableEvent
 from directory.agents import AgentConfig
 from net_guard.addresses import looking_up_for
 from orchestrator.agents.credentials import credentials_of
@@ -58,6 +58,7 @@ async def serving_what_ifs(parts: Parts) -> AsyncIterator[None]:
             with (
                 logs.bound(trace_id=question.trace_id, account_id=question.account_id),
                 looking_up_for(question.account_id),
+                parts.loads.loading_for(question.account_id),
             ):
                 done = await answered(parts, question, interruption)
                 logs.get_logger("what_if").info(
@@ -100,7 +101,7 @@ async def answered(parts: Parts, question: messages.WhatIf, interruption: Interr
         if interrupted.reason == "deadline":
             return _failed(rerun, "deadline_exceeded", f"It was not done in {question.seconds:g} s.")
         return WhatIfAnswered(outcome="unavailable", detail="The worker stopped.")
-    except (DatabaseUnavailable, UnknownEvent) as error:
+    except (DatabaseUnavailable, TooMuchLoaded, UnknownEvent) as error:
         return WhatIfAnswered(outcome="unavailable", detail=str(error))
     except UnreadableEvent as error:
         return _failed(rerun, "internal_error", f"The conversation cannot be read: {error}")
