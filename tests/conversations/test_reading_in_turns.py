@@ -6,23 +6,28 @@ from collections.abc import Callable
 
 import pytest
 
-from conversations.event_store.log import LogEntry
+from contracts import events
+from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.store import ConversationStore
 from conversations.event_store.turns import TURN_BYTES, in_turns
+from tests.conversations.given import AT, began, trace
+from tests.conversations.test_store import new_conversation
 
 pytestmark = pytest.mark.requirement("STREAM-REPLAY-BOUND")
 
 
-def rows_of(size: int, count: int) -> list[LogEntry]:
-    return [LogEntry(number, "c", number, "delta.v1", b" " * size) for number in range(1, count + 1)]
+def rows_of(size: int, count: int, conversation_id: str = "c") -> list[LogEntry]:
+    numbers = range(1, count + 1)
+    return [LogEntry(number, conversation_id, number, "delta.v1", b" " * size) for number in numbers]
 
 
-async def read(rows: list[LogEntry], readers: int) -> list[str]:
+async def read(log: Log, rows: list[LogEntry], readers: int) -> list[str]:
     """What happens in which order: `r` where a row is read, `o` where another task has a turn."""
     happened: list[str] = []
 
     async def reader() -> list[LogEntry]:
         found = []
-        async for row in in_turns(rows):
+        async for row in in_turns(log, rows):
             happened.append("r")
             found.append(row)
         return found
@@ -39,22 +44,22 @@ async def read(rows: list[LogEntry], readers: int) -> list[str]:
 
 
 @pytest.mark.parametrize("readers", [1, 4])
-async def test_others_get_a_turn_between_large_events(readers: int) -> None:
-    happened = await read(rows_of(TURN_BYTES, 6), readers)
+async def test_others_get_a_turn_between_large_events(log: Log, readers: int) -> None:
+    happened = await read(log, rows_of(TURN_BYTES, 6), readers)
     assert happened.count("r") == 6 * readers
     assert not any(pair == ("r", "r") for pair in itertools.pairwise(happened))
 
 
-async def test_small_events_are_read_in_one_turn() -> None:
-    happened = "".join(await read(rows_of(100, 1000), 1))
+async def test_small_events_are_read_in_one_turn(log: Log) -> None:
+    happened = "".join(await read(log, rows_of(100, 1000), 1))
     assert "r" * 1000 in happened
 
 
-async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read() -> None:
+async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read(log: Log) -> None:
     rows = rows_of(TURN_BYTES, 3)
 
     async def stuck(until: Callable[[], object]) -> None:
-        async for _ in in_turns(rows):
+        async for _ in in_turns(log, rows):
             until()
             await asyncio.Event().wait()
 
@@ -64,4 +69,22 @@ async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read(
     task.cancel()
     await asyncio.wait([task])
     async with asyncio.timeout(5):
-        assert [row async for row in in_turns(rows)] == rows
+        assert [row async for row in in_turns(log, rows)] == rows
+
+
+async def test_of_accounts_that_read_large_runs_each_gets_the_next_turn_but_one(
+    store: ConversationStore, log: Log
+) -> None:
+    one = [(await store.append(new_conversation(), [began()])).conversation_id for _ in range(8)]
+    start = events.ConversationStarted(trace_id=trace(), at=AT, account_id="another")
+    other = (await store.append(new_conversation(), [start])).conversation_id
+    happened: list[str] = []
+
+    async def reader(conversation_id: str) -> None:
+        async for row in in_turns(log, rows_of(TURN_BYTES, 4, conversation_id)):
+            happened.append(row.conversation_id)  # noqa: PERF401 - in the order in which they come
+
+    await asyncio.gather(*(reader(each) for each in (*one, other)))
+    places = [place for place, each in enumerate(happened) if each == other]
+    assert len(happened) == 4 * 9
+    assert all(later - place <= 2 for place, later in itertools.pairwise(places))

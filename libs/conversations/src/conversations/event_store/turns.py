@@ -4,26 +4,30 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
-from conversations.event_store.log import LogEntry
+from conversations.event_store.log import Log, LogEntry, bytes_of
+from runtime.fair_slots import FairSlots
 
 TURN_BYTES = 256 * 1024
 """Of stored events, in one turn of the loop: a few milliseconds, whatever they hold."""
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, FairSlots] = WeakKeyDictionary()
 
 
-async def in_turns(rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
-    """The rows in their order. Of more than TURN_BYTES, one reader of the process at a time takes so many, or
-    one that is larger, and pauses for as long as it has worked on them: all together take half of the loop.
+async def in_turns(log: Log, rows: Sequence[LogEntry]) -> AsyncIterator[LogEntry]:
+    """The rows of a conversation in their order. Of more than TURN_BYTES, one reader of the process at a time
+    takes so many, or one that is larger, and pauses for as long as it has worked on them: all together take
+    half of the loop, and accounts take turns. Raises DatabaseUnavailable.
     """
-    if sum(len(row.state) for row in rows) <= TURN_BYTES:
+    if bytes_of(rows) <= TURN_BYTES:
         for row in rows:
             yield row
         return
     loop = asyncio.get_running_loop()
-    turn = _turns.setdefault(loop, asyncio.Lock())
+    turns = _turns.setdefault(loop, FairSlots(1))
+    id_ = rows[0].conversation_id
+    account_id = (await log.accounts_of([id_])).get(id_, id_)
     for part in _parts(rows):
-        async with turn:
+        async with turns.turn(account_id):
             began = loop.time()
             for row in part:
                 yield row

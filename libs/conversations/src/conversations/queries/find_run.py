@@ -88,8 +88,9 @@ async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
     found = await find_run(pool, trace_id)
     if found is None or found.begun_at is None:
         return None
-    rows = await Log(pool).rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
-    own = [event async for row in in_turns(rows) if (event := row.event).trace_id == trace_id]
+    log = Log(pool)
+    rows = await log.rows_of_run(found.conversation_id, trace_id, found.begun_at - 1)
+    own = [event async for row in in_turns(log, rows) if (event := row.event).trace_id == trace_id]
     run = fold(found.conversation_id, own).run(trace_id)
     return None if run is None else (found.conversation_id, run)
 

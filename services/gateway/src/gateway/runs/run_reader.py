@@ -36,7 +36,7 @@ class RunReader:
         rows = await self._log.rows_of_run(self._conversation.conversation_id, self._trace_id, self._version)
         new: list[events.Event] = []
         whole = True
-        async for row in in_turns(rows):
+        async for row in in_turns(self._log, rows):
             found, is_whole = readable_of([(row.topic, row.state)])
             new += found
             whole = whole and is_whole
