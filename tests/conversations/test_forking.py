@@ -180,6 +180,36 @@ def test_what_is_too_large_is_refused() -> None:
     assert decided(source=many) == ForkAnswered(outcome="too_large")
 
 
+@pytest.mark.parametrize(
+    ("at", "version"),
+    [
+        (None, None),
+        (len(PAST), len(PAST)),
+        (len(PAST) + 1, None),
+        (LATER, None),
+        ("0192f0c1-7d11-7aaa-8bbb-0000000000ff", None),
+        (REPLY, FIRST - 1),
+        (QUESTION, FIRST),
+        (FIRST, FIRST),
+    ],
+)
+def test_of_a_source_that_was_not_read_to_its_end_a_place_in_what_was_read_is_forked(
+    at: int | str | None, version: int | None
+) -> None:
+    found = forking.fork(PAST, [0] * len(PAST), command(at), NOW, is_whole=False)
+    if version is None:
+        assert found == ForkAnswered(outcome="too_large")
+    else:
+        assert not isinstance(found, ForkAnswered)
+        assert found[1] == began_of(version)
+
+
+def test_a_reply_whose_end_was_not_read_is_beyond_what_may_be_copied() -> None:
+    read = PAST[: PAST.index(_COMPLETED)]
+    found = forking.fork(read, [0] * len(read), command(REPLY), NOW, is_whole=False)
+    assert found == ForkAnswered(outcome="too_large")
+
+
 def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
     first = forked()
     second = forking.fork(first, [0] * len(first), command(conversation_id=SOURCE, source_id=FORK), NOW)
@@ -187,10 +217,12 @@ def test_a_fork_of_a_fork_is_of_that_and_a_repeat_has_the_same_answer() -> None:
     assert fold(SOURCE, second).forked_from == ForkedFrom(FORK, len(first))
     assert texts(second) == texts(PAST)
     assert [each.inherited_from for each in second[2:]] == [each.trace_id for each in first[2:]]
-    assert forking.answer_of((), command()) is None
+    assert forking.answer_of((), 0, command()) is None
     gone_on = (*first, *turn("later", "More", "Yes"))
-    assert forking.answer_of(gone_on, command()) == ForkAnswered(outcome="forked", version=len(first))
-    assert forking.answer_of(gone_on, command(account_id="another")) == ForkAnswered(outcome="not_found")
+    answer = ForkAnswered(outcome="forked", version=len(first))
+    assert forking.answer_of(gone_on, len(gone_on), command()) == answer
+    another = command(account_id="another")
+    assert forking.answer_of(gone_on, len(gone_on), another) == ForkAnswered(outcome="not_found")
 
 
 def test_what_a_copy_cost_counts_once() -> None:

@@ -1,11 +1,14 @@
 """Forks by command: whole or not at all, once a command, and each goes on and is erased for itself."""
 
 import asyncio
+import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from psycopg import sql
 
 from bus import erase_conversation, fork_conversation
 from contracts import events, frames
@@ -15,10 +18,15 @@ from conversations.aggregate import forking
 from conversations.aggregate.conversation import Conversation
 from conversations.errors import VersionConflict
 from conversations.event_store import mapper
+from conversations.event_store.log import Log, LogEntry
 from conversations.event_store.store import open_store
 from conversations.queries.find_run import find_run
 from conversations.queries.threads import find_thread
-from orchestrator.rpc.fork_command import remove_abandoned
+from orchestrator.orchestrator_services import Parts
+from orchestrator.rpc.fork_command import fork, remove_abandoned
+from orchestrator.worker import _parts
+from orchestrator.worker_timings import DEFAULT
+from runtime.postgres import Pool
 from tests.conversations.given import AT, trace, turn
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import ScriptedProvider, holds, says
@@ -116,6 +124,86 @@ async def test_nobody_finds_a_fork_that_lacks_copies_and_the_same_command_finish
     assert answer == ForkAnswered(outcome="forked", version=len(decided))
     assert await working.log.events(asked.conversation_id) == list(decided)
     assert await fork_conversation(working.bus.rpc, asked) == answer
+
+
+class GatedLog(Log):
+    """Notes which forks are looked for, and how many events are read; `open` lets them begin."""
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self.open, self.has_begun = asyncio.Event(), asyncio.Event()
+        self.looked_for: list[str] = []
+        self.count = 0
+
+    async def beginning(self, conversation_id: str, until_version: int) -> list[LogEntry]:
+        self.looked_for.append(conversation_id)
+        self.has_begun.set()
+        await self.open.wait()
+        return await super().beginning(conversation_id, until_version)
+
+    async def _entries(
+        self, query: sql.Composed, parameters: Sequence[object] | Mapping[str, object]
+    ) -> list[LogEntry]:
+        entries = await super()._entries(query, parameters)
+        self.count += len(entries)
+        return entries
+
+
+@contextlib.asynccontextmanager
+async def gated(world: World) -> AsyncIterator[tuple[Parts, GatedLog]]:
+    """The parts of a worker, whose commands wait for the log to open."""
+    async with _parts(world.settings, "forker", asyncio.Event(), DEFAULT) as opened:
+        yield replace(opened, log=(log := GatedLog(opened.pool))), log
+
+
+def fork_of(world: World, source_id: str, **more: Any) -> ForkConversation:
+    given = {"account_id": world.account_id, "conversation_id": new_id()} | more
+    return ForkConversation(trace_id=os.urandom(16).hex(), source_id=source_id, **given)
+
+
+async def test_of_a_source_that_is_too_large_no_more_is_read_than_may_be_copied(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source_id = await long_source(world)
+    monkeypatch.setattr(forking, "MAX_EVENTS", 25)
+    monkeypatch.setattr("conversations.event_store.log.PAGE_ENTRIES", 10)
+    async with gated(world) as (parts, log):
+        log.open.set()
+        answer = await fork(parts, fork_of(world, source_id))
+        assert answer == ForkAnswered(outcome="too_large")
+        assert log.count == 30
+        answer = await fork(parts, fork_of(world, source_id, at=7))
+        assert answer == ForkAnswered(outcome="forked", version=8)
+        assert log.count == 30 + 7
+
+
+async def test_a_command_that_is_given_again_meanwhile_is_obeyed_once(world: World) -> None:
+    source_id = await long_source(world)
+    command = fork_of(world, source_id)
+    async with gated(world) as (parts, log):
+        asked = [asyncio.create_task(fork(parts, command)) for _ in range(4)]
+        await log.has_begun.wait()
+        asked.pop(0).cancel()
+        log.open.set()
+        answers = await asyncio.gather(*asked)
+        assert len(log.looked_for) == 1
+        assert {each.outcome for each in answers} == {"forked"}
+        assert await fork(parts, command) == answers[0]
+        assert len(log.looked_for) == 2
+        assert not parts.forks
+
+
+async def test_forks_of_one_account_delay_another_accounts_by_one(world: World) -> None:
+    source_id = await long_source(world)
+    stranger = await world.stranger()
+    commands = [fork_of(world, source_id, at=1) for _ in range(4)]
+    other = fork_of(stranger, source_id, at=1)
+    async with gated(world) as (parts, log):
+        asked = [asyncio.create_task(fork(parts, each)) for each in (*commands, other)]
+        await log.has_begun.wait()
+        log.open.set()
+        await asyncio.gather(*asked)
+    assert log.looked_for.index(other.conversation_id) <= 2
 
 
 @pytest.mark.requirement("FORK-PIECES")

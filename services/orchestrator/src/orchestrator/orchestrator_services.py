@@ -2,8 +2,10 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 from bus import Bus
+from contracts.messages import ForkAnswered, ForkConversation
 from conversations.aggregate.kept_histories import KeptHistories
 from conversations.event_store.load_budget import LoadBudget
 from conversations.event_store.log import Log
@@ -18,13 +20,15 @@ from orchestrator.output.schema_checks import SchemaChecks
 from orchestrator.register import Register
 from orchestrator.tools.listed_tools import ToolListings
 from orchestrator.worker_timings import Timings
+from runtime.fair_slots import FairSlots
 from runtime.postgres import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """`name` is this process's. `stop` is set when this worker is to end. Who reads the
-    source of a fork and decides on it holds `fork_decisions`, who stores a piece of it `fork_pieces`.
+    source of a fork and decides on it holds `fork_decisions`, who stores a piece of it `fork_pieces`: one at
+    a time, by account. `forks` are those under way.
     """
 
     bus: Bus
@@ -43,8 +47,9 @@ class Parts:
     run_slots: int
     stop: asyncio.Event
     timings: Timings = field(default_factory=Timings)
-    fork_decisions: asyncio.Lock = field(default_factory=asyncio.Lock)
-    fork_pieces: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fork_decisions: FairSlots = field(default_factory=partial(FairSlots, 1))
+    fork_pieces: FairSlots = field(default_factory=partial(FairSlots, 1))
+    forks: dict[ForkConversation, asyncio.Task[ForkAnswered]] = field(default_factory=dict)
     loads: LoadBudget = field(default_factory=LoadBudget)
     register: Register = field(default_factory=Register)
     histories: KeptHistories = field(default_factory=KeptHistories)

@@ -27,52 +27,69 @@ PIECE = 200
 _LEFT_OUT = events.ConversationStarted | events.ConversationForked | events.ReplyLost
 
 
-def answer_of(stored: Sequence[events.Event], command: ForkConversation) -> ForkAnswered | None:
+def answer_of(stored: Sequence[events.Event], version: int, command: ForkConversation) -> ForkAnswered | None:
     """What was answered to the command when it was obeyed; None where it was not, or not to its end.
 
-    `stored` is of the fork.
+    `stored` is of the fork: its first PIECE events, and its last one, at `version`.
     """
-    if not stored or is_unfinished(stored):
+    if not stored or is_unfinished(stored, version):
         return None
     found = fold(command.conversation_id, stored)
     if found.erased or found.account_id != command.account_id:
         return ForkAnswered(outcome="not_found")
-    copied = sum(event.inherited_from is not msgspec.UNSET for event in stored)
-    return ForkAnswered(outcome="forked", version=2 + copied)
+    return ForkAnswered(outcome="forked", version=2 + _copied(stored))
 
 
-def is_unfinished(stored: Sequence[events.Event]) -> bool:
+def is_unfinished(stored: Sequence[events.Event], version: int) -> bool:
     """Whether copies are missing: whoever stored them was killed, or still does."""
-    forked = stored[1] if len(stored) > 1 else None
-    return (
-        isinstance(forked, events.ConversationForked)
-        and forked.copies is not msgspec.UNSET
-        and len(stored) < 2 + forked.copies
-        and not isinstance(stored[-1], events.ConversationErased)
-    )
+    copies = _copied(stored)
+    return bool(copies) and version < 2 + copies and not isinstance(stored[-1], events.ConversationErased)
+
+
+def _copied(stored: Sequence[events.Event]) -> int:
+    """How many copies a fork has in the end: of more than a piece it says so."""
+    for event in stored:
+        if isinstance(event, events.ConversationForked) and event.copies is not msgspec.UNSET:
+            return event.copies
+    return sum(event.inherited_from is not msgspec.UNSET for event in stored)
+
+
+def until_version(stored: Sequence[events.Event], command: ForkConversation) -> int | None:
+    """The version up to which the source is needed, where that is known before it is read; 1 at least."""
+    for event in stored:
+        if isinstance(event, events.ConversationForked):
+            return event.source_version
+    return max(1, command.at) if isinstance(command.at, int) else None
 
 
 def rest(
-    stored: Sequence[events.Event], source: Sequence[events.Event], command: ForkConversation
+    stored: Sequence[events.Event], version: int, source: Sequence[events.Event], command: ForkConversation
 ) -> tuple[events.Event, ...] | ForkAnswered:
     """The events that an unfinished fork lacks; `not_found` where its source was erased meanwhile."""
-    forked = stored[1]
-    assert isinstance(forked, events.ConversationForked), "it is unfinished"
-    if len(source) < forked.source_version:
+    if len(source) < (until_version(stored, command) or 0):
         return ForkAnswered(outcome="not_found")
-    return _copies(source[: forked.source_version], command.conversation_id)[len(stored) - 2 :]
+    return _copies(source, command.conversation_id)[version - 2 :]
 
 
 def fork(
-    source: Sequence[events.Event], sizes: Sequence[int], command: ForkConversation, now: str
+    source: Sequence[events.Event],
+    sizes: Sequence[int],
+    command: ForkConversation,
+    now: str,
+    *,
+    is_whole: bool = True,
 ) -> tuple[events.Event, ...] | ForkAnswered:
     """The events of the fork, from its first one on; or why there is none. `sizes` are those of the
     source in bytes.
+
+    One that is not whole has more events after these, which are more than may be copied.
     """
     found = fold(command.source_id, source)
     if found.erased or found.account_id != command.account_id or not source:
         return ForkAnswered(outcome="not_found")
     place = _place(source, command)
+    if not is_whole and (not isinstance(place, int) or place == len(source) != command.at):
+        return ForkAnswered(outcome="too_large")
     if not isinstance(place, int):
         return ForkAnswered(outcome=place, version=found.version)
     kept = source[: settled(source[:place])]
@@ -94,7 +111,7 @@ def fork(
 
 def _copies(kept: Sequence[events.Event], conversation_id: str) -> tuple[events.Event, ...]:
     copied = [event for event in kept if not isinstance(event, _LEFT_OUT)]
-    return tuple(_copied(_moved(event, kept), conversation_id) for event in copied)
+    return tuple(_copy(_moved(event, kept), conversation_id) for event in copied)
 
 
 def _place(source: Sequence[events.Event], command: ForkConversation) -> int | ForkOutcome:
@@ -120,7 +137,7 @@ def _end_behind(source: Sequence[events.Event], place: int, trace_id: str) -> in
     for count, event in enumerate(source[place:], start=place + 1):
         if isinstance(event, ends) and event.trace_id == trace_id:
             return count
-    return place
+    return len(source)
 
 
 def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
@@ -131,7 +148,7 @@ def _moved(event: events.Event, kept: Sequence[events.Event]) -> events.Event:
     return replace(event, through_version=2 + sum(not isinstance(each, _LEFT_OUT) for each in before))
 
 
-def _copied(event: events.Event, conversation_id: str) -> events.Event:
+def _copy(event: events.Event, conversation_id: str) -> events.Event:
     """With ids of the fork's own, and at no cost: its tokens were counted once."""
     trace_id = _trace_in(conversation_id, event.trace_id)
     copy = replace(event, trace_id=trace_id, inherited_from=event.trace_id)

@@ -72,6 +72,10 @@ class Log:
         """Every row of a conversation, whatever its version, and of an erased one what is not deleted yet."""
         return await self._entries(_ALL_OF, (conversation_id,))
 
+    async def beginning(self, conversation_id: str, until_version: int) -> list[LogEntry]:
+        """The rows of a conversation up to a version, and its last one; also of an unfinished fork."""
+        return await self._entries(_BEGINNING, (conversation_id, until_version, conversation_id))
+
     async def at(self, positions: Collection[int]) -> list[LogEntry]:
         """The entries at these positions, in order, but for those that have been erased."""
         return await self._entries(_AT, (list(positions),))
@@ -204,12 +208,6 @@ class Log:
             row = await (await conn.execute(_VERSION_AT, [conversation_id, position])).fetchone()
         return int(row[0]) if row else 0
 
-    async def end_of(self, conversation_id: str) -> int:
-        """The version of the last event stored of a conversation, also of a fork that nobody finds yet."""
-        async with connection(self._pool) as conn:
-            row = await (await conn.execute(_END_OF, [conversation_id])).fetchone()
-        return int(row[0]) if row else 0
-
     async def head(self) -> int:
         """The last position, 0 for an empty log."""
         async with connection(self._pool) as conn:
@@ -313,6 +311,11 @@ _READ_ALL = _PAGE.format(table=_TABLE, visible=sql.SQL("TRUE"))
 _ALL_OF = sql.SQL("SELECT {} FROM {} WHERE originator_id = %s ORDER BY originator_version").format(
     _COLUMNS, _TABLE
 )
+_BEGINNING = sql.SQL(
+    "SELECT {columns} FROM {table} WHERE originator_id = %s AND (originator_version <= %s"
+    " OR originator_version = (SELECT max(originator_version) FROM {table} WHERE originator_id = %s))"
+    " ORDER BY originator_version"
+).format(columns=_COLUMNS, table=_TABLE)
 _AT = sql.SQL("SELECT {} FROM {} WHERE notification_id = ANY(%s) AND {} ORDER BY notification_id").format(
     _COLUMNS, _TABLE, VISIBLE
 )
@@ -366,9 +369,6 @@ _NEWEST_RUN = sql.SQL(
     " AND (topic NOT LIKE 'conversation_described.v%%' OR originator_version = (SELECT version FROM last))"
     " ORDER BY originator_version"
 ).format(columns=_COLUMNS, table=_TABLE, found=FOUND)
-_END_OF = sql.SQL("SELECT coalesce(max(originator_version), 0) FROM {} WHERE originator_id = %s").format(
-    _TABLE
-)
 _VERSION_AT = sql.SQL(
     "SELECT originator_version FROM {} WHERE originator_id = %s AND notification_id <= %s AND {}"
     " ORDER BY originator_version DESC LIMIT 1"

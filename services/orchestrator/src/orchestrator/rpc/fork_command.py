@@ -1,21 +1,23 @@
 """Beginning a conversation with a copy of another one's past, on its account's command.
 
 A long past is stored in pieces, so that other appends go on; nobody finds the fork before its last piece is
-stored. Its source is only read. Whoever is asked again goes on where another was killed, and what nobody goes
-on with is removed.
+stored. Its source is only read, as far as it may be copied. Whoever is asked again goes on where another was
+killed, and what nobody goes on with is removed. Accounts take turns.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Sequence
 
 from contracts import events
 from contracts.messages import ForkAnswered, ForkConversation
+from contracts.timings import COMMAND_SECONDS
 from conversations.aggregate import forking
 from conversations.database import server_now
 from conversations.errors import UnknownEvent, UnreadableEvent, VersionConflict
 from conversations.event_store import mapper
-from conversations.event_store.log import Log, LogEntry
+from conversations.event_store.log import Log, LogEntry, bytes_of, in_thread_if_large
 from conversations.event_store.store import ConversationStore
 from conversations.unfinished_forks import abandoned_forks
 from orchestrator.orchestrator_services import Parts
@@ -27,32 +29,83 @@ ABANDONED_SECONDS = 60.0
 
 
 async def fork(parts: Parts, command: ForkConversation) -> ForkAnswered:
-    """Obey it once, however often it is given.
+    """Obey it once, however often it is given: whoever is asked again meanwhile awaits the same task.
 
-    Raises DatabaseUnavailable, UnknownEvent: another worker, of a newer release, is to be asked.
+    Raises DatabaseUnavailable, TimeoutError, and UnknownEvent: a worker of a newer release is to be asked.
     """
-    log = Log(parts.pool)
-    while True:
-        try:
-            async with parts.fork_decisions:
-                stored = [entry.event for entry in await log.all_of(command.conversation_id)]
-                if answered := forking.answer_of(stored, command):
-                    return answered
-                source, now = await log.rows(command.source_id), await server_now(parts.pool)
-                # In a thread, one at a time: it may be thousands of events.
-                decided = await asyncio.to_thread(_decided, stored, source, command, now)
-        except UnknownEvent:
-            raise
-        except UnreadableEvent as error:
-            get_logger("commands").warning("fork_unreadable", reason=str(error))
-            return ForkAnswered(outcome="unreadable")
-        if isinstance(decided, ForkAnswered):
-            return decided
-        try:
-            await _store(parts, command.conversation_id, len(stored), decided)
-        except VersionConflict:
-            continue
-        return ForkAnswered(outcome="forked", version=len(stored) + len(decided))
+    task = parts.forks.get(command)
+    if task is None:
+        task = parts.forks[command] = asyncio.create_task(_obeyed(parts, command))
+        task.add_done_callback(lambda done: _ended(parts, command, done))
+    return await asyncio.shield(task)
+
+
+def _ended(parts: Parts, command: ForkConversation, task: "asyncio.Task[ForkAnswered]") -> None:
+    del parts.forks[command]
+    if not task.cancelled():
+        task.exception()  # nobody may await it any more
+
+
+async def _obeyed(parts: Parts, command: ForkConversation) -> ForkAnswered:
+    async with asyncio.timeout(COMMAND_SECONDS):
+        while True:
+            version, decided = await _decide(parts, command)
+            if isinstance(decided, ForkAnswered):
+                return decided
+            with contextlib.suppress(VersionConflict):
+                await _store(parts, command, version, decided)
+                return ForkAnswered(outcome="forked", version=version + len(decided))
+
+
+async def _decide(
+    parts: Parts, command: ForkConversation
+) -> tuple[int, list[tuple[str, bytes]] | ForkAnswered]:
+    """The version that the fork has come to, and what is to be stored after it."""
+    try:
+        async with parts.fork_decisions.turn(command.account_id):
+            begun = await parts.log.beginning(command.conversation_id, forking.PIECE)
+            version = begun[-1].version if begun else 0
+            stored = await in_thread_if_large(_events, begun)
+            if answered := forking.answer_of(stored, version, command):
+                return version, answered
+            source, is_whole = await _source(parts, command, forking.until_version(stored, command))
+            now = await server_now(parts.pool)
+
+            def decided() -> list[tuple[str, bytes]] | ForkAnswered:
+                past = _events(source)
+                if stored:
+                    found = forking.rest(stored, version, past, command)
+                else:
+                    sizes = [len(entry.state) for entry in source]
+                    found = forking.fork(past, sizes, command, now, is_whole=is_whole)
+                return found if isinstance(found, ForkAnswered) else mapper.stored(found)
+
+            # In a thread, one at a time: it may be thousands of events.
+            return version, await asyncio.to_thread(decided)
+    except UnknownEvent:
+        raise
+    except UnreadableEvent as error:
+        get_logger("commands").warning("fork_unreadable", reason=str(error))
+        return 0, ForkAnswered(outcome="unreadable")
+
+
+async def _source(
+    parts: Parts, command: ForkConversation, until_version: int | None
+) -> tuple[list[LogEntry], bool]:
+    """The events that are copied, or a page more than may be; and whether these are all that were wanted."""
+    source: list[LogEntry] = []
+    pages = parts.log.pages(command.source_id, until_version=until_version, account_id=command.account_id)
+    async with contextlib.aclosing(pages):
+        async for page in pages:
+            source += page
+            if len(source) > forking.MAX_EVENTS or bytes_of(source) > forking.MAX_BYTES:
+                return source, False
+    return source, True
+
+
+def _events(entries: Sequence[LogEntry]) -> list[events.Event]:
+    """Raises UnreadableEvent."""
+    return [entry.event for entry in entries]
 
 
 async def remove_abandoned(
@@ -64,7 +117,7 @@ async def remove_abandoned(
     """
     log, removed = Log(pool), 0
     for conversation_id in await abandoned_forks(pool, seconds=seconds):
-        version = await log.end_of(conversation_id)
+        version = (await log.beginning(conversation_id, 0))[-1].version
         account_id = (await log.accounts_of([conversation_id])).get(conversation_id, "")
         erased = events.ConversationErased(
             trace_id=os.urandom(16).hex(), at=await server_now(pool), account_id=account_id
@@ -78,26 +131,14 @@ async def remove_abandoned(
 
 
 async def _store(
-    parts: Parts, conversation_id: str, version: int, facts: Sequence[tuple[str, bytes]]
+    parts: Parts, command: ForkConversation, version: int, facts: Sequence[tuple[str, bytes]]
 ) -> None:
     """In pieces, one fork's at a time, with as long a pause after each as it took. Raises VersionConflict."""
     loop = asyncio.get_running_loop()
     for start in range(0, len(facts), forking.PIECE):
         piece = facts[start : start + forking.PIECE]
-        async with parts.fork_pieces:
+        async with parts.fork_pieces.turn(command.account_id):
             began = loop.time()
-            await parts.store.append_stored(conversation_id, version + start, piece)
+            await parts.store.append_stored(command.conversation_id, version + start, piece)
             if len(facts) > forking.PIECE:
                 await asyncio.sleep(loop.time() - began)
-
-
-def _decided(
-    stored: Sequence[events.Event], source: Sequence[LogEntry], command: ForkConversation, now: str
-) -> list[tuple[str, bytes]] | ForkAnswered:
-    """What is to be stored. Raises UnreadableEvent."""
-    past = [entry.event for entry in source]
-    if forking.is_unfinished(stored):
-        decided = forking.rest(stored, past, command)
-    else:
-        decided = forking.fork(past, [len(entry.state) for entry in source], command, now)
-    return decided if isinstance(decided, ForkAnswered) else mapper.stored(decided)
