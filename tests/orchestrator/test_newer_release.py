@@ -138,7 +138,6 @@ async def test_a_fork_is_left_to_the_newer_release(working: World) -> None:
         account_id=request.account_id,
         conversation_id=new_id(),
         source_id=request.conversation_id,
-        at=1,
     )
     with pytest.raises(BusUnavailable, match="Declined"):
         await fork_conversation(working.bus.rpc, command)
