@@ -176,10 +176,9 @@ async def advance(pool: Pool, positions: dict[str, int]) -> None:
         await conn.execute(_ADVANCE, [wire.encode(rows).decode()])
 
 
-async def forget(pool: Pool, limit: int) -> int:
-    """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=_SECONDS) as conn:
-        return (await conn.execute(_FORGET, [KEPT_DAYS, limit])).rowcount
+async def forget(conn: Connection, limit: int) -> int:
+    """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises psycopg.Error."""
+    return (await conn.execute(_FORGET, [KEPT_DAYS, limit])).rowcount
 
 
 async def _next_due(conn: Connection, endpoint_id: str) -> float | None:

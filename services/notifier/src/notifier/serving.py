@@ -26,9 +26,6 @@ REST_SECONDS = 0.25
 """So long after an append others are left to gather: what is sent together is read and recorded together."""
 
 _TIDY_SECONDS = 30.0
-_FORGET_ROUNDS = 120
-"""Once an hour."""
-_FORGET_AT_ONCE = 5_000
 _LISTEN_SECONDS = 60.0
 
 Changes = Callable[[], Awaitable[Collection[str]]]
@@ -130,20 +127,13 @@ class Serving:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _tidy(self, log: Log, clock: Clock) -> None:
-        """Note how far endpoints have come that the log has had nothing for, and how far behind they are;
-        forget old deliveries.
-        """
-        rounds = 0
+        """Note how far endpoints have come that the log has had nothing for, and how far behind they are."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             try:
                 clock.set(await outbox.now(self._pool))
                 await self._note_positions()
                 report_lag(await log.head(), [sender for sender, _ in self._senders.values()], self._name)
-                if rounds % _FORGET_ROUNDS == 0:
-                    while await outbox.forget(self._pool, _FORGET_AT_ONCE) == _FORGET_AT_ONCE:
-                        pass
-                rounds += 1
             except DatabaseUnavailable as error:
                 self._logger.warning("cannot_tidy", reason=str(error))
 

@@ -16,6 +16,8 @@ from webhooks import outbox
 from webhooks.webhook_rows import CHANNEL
 
 _CONNECTIONS = 5
+_FORGET_SECONDS = 3600.0
+_FORGET_AT_ONCE = 5_000
 _OFFICE = Office(lock=NOTIFIER_LOCK, channel=CHANNEL, silence_seconds=30)
 
 
@@ -45,6 +47,26 @@ class Notifier:
         await self._leadership.run(self._lead)
 
     async def _lead(self) -> None:
+        forgetting = asyncio.create_task(self._forget())
+        try:
+            await self._send()
+        finally:
+            forgetting.cancel()
+
+    async def _forget(self) -> None:
+        """Delete old deliveries once an hour, also while no endpoint is enabled."""
+        while True:
+            try:
+                async with open_session(self._settings.database_url, self._name) as session:
+                    deleted = _FORGET_AT_ONCE
+                    while deleted == _FORGET_AT_ONCE:
+                        with bounded(session):
+                            deleted = await outbox.forget(session, _FORGET_AT_ONCE)
+            except DatabaseError as error:
+                self._logger.warning("cannot_forget", reason=str(error))
+            await asyncio.sleep(_FORGET_SECONDS)
+
+    async def _send(self) -> None:
         while True:
             self._changed.clear()
             self._ringing.clear()
