@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from contracts.ids import new_id
+from conversations.event_store.log import Log
 from notifier.lag import BEHIND, FAILING
 from notifier.schedule import FAILURES_IN_A_ROW
 from tests.notifier.conftest import StartNotifier, World
 from tests.notifier.receiver import Receiver, status
 from tests.system.collector import Collector, collector
+from webhooks import endpoints, outbox
 
 HURRY = {
     "notifier.serving._TIDY_SECONDS": 0.1,
@@ -43,6 +46,24 @@ async def test_a_slow_receiver_is_behind_until_it_has_answered_and_one_that_fail
         gate.set()
         await _until(collected, BEHIND, 0)
         assert collected.counts_of(FAILING) == {"worker=notifier-1": 1}
+
+
+@pytest.mark.requirement("WEBHOOK-HTTP")
+async def test_an_endpoints_position_does_not_move_with_the_events_of_other_accounts(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
+    await world.chat("b", account=new_id())
+    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).position == 0
+    notifiers(hurry=HURRY)
+    await world.chat("a")
+    (delivered,) = await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.chat("b", account=new_id())
+    head = await Log(world.pool).head()
+    async with asyncio.timeout(60):
+        while (await outbox.load(world.pool))[0].position < head:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+    assert (await endpoints.get(world.pool, world.account_id, endpoint.id)).position == delivered.position
 
 
 async def _until(collected: Collector, name: str, least: int, most: int | None = None) -> None:

@@ -179,7 +179,8 @@ class EndpointChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """`position`: every event up to there was delivered, or has a delivery that waits or has failed.
+    """`position`: that of its newest delivery of an event, 0 without one. Every event up to there was
+    delivered, or has a delivery that waits or has failed.
 
     `failing_since` is when the first of the failures was that no success has followed.
     """

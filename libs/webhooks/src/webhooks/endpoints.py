@@ -143,8 +143,10 @@ def _distinct(events: Sequence[str]) -> list[str]:
 
 _SHOWN: LiteralString = """
 SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL, disabled_reason, secret_last4,
-       c.position, failing_since, created_at
-  FROM webhook_endpoints e JOIN webhook_cursors c ON c.cursor_id = e.endpoint_id
+       coalesce((SELECT d.position FROM webhook_deliveries d
+                  WHERE d.endpoint_id = e.endpoint_id AND d.position IS NOT NULL
+                  ORDER BY place DESC LIMIT 1), 0), failing_since, created_at
+  FROM webhook_endpoints e
 """
 _ONE = f"{_SHOWN} WHERE e.endpoint_id = %s AND account_id = %s"
 _LOCKED = f"{_ONE} FOR UPDATE OF e"
