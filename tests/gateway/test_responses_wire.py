@@ -1,5 +1,6 @@
 """What the Responses API writes: events whose numbers are places, whatever pieces the text came in."""
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from openai.types.responses import ResponseError
 
 from contracts.examples import SOURCE
 from contracts.http import DecisionBody
+from contracts.ids import new_id
 from contracts.updates import (
     CANCELLED,
     Broken,
@@ -23,11 +25,18 @@ from contracts.updates import (
     Waiting,
 )
 from contracts.values import Message, Usage
+from conversations.event_store.store import ConversationStore
+from conversations.leases.waiting_line import WaitingLine
 from gateway.http.problem_responses import Refusal
 from gateway.protocols.openai.responses import wire
 from gateway.protocols.openai.responses.items import InputItem, verdicts_of
+from gateway.protocols.openai.responses.previous_response import response_id
 from gateway.protocols.openai.responses.response_output import ResponseOutput, response_of
 from gateway.runs.after_pause import AfterPause, PausePoint
+from runtime.postgres import Pool
+from tests.gateway.client import Client
+from tests.gateway.conftest import Accounts
+from tests.gateway.stored import AT, request, write
 from tests.gateway.test_behind import FORM, WAIT, asking, denied
 
 pytestmark = pytest.mark.requirement("OPENAI-RESPONSES")
@@ -226,3 +235,21 @@ def test_what_is_behind_a_wait_is_a_response_of_its_own() -> None:
     assert [each["output_index"] for each in told if "item_id" in each] == [0, 0, 0, 1, 1, 1, 1]
     numbers = [each["sequence_number"] for each in told]
     assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize(("model", "named"), [("Sales/Waits", "Sales/Waits"), (None, "")])
+async def test_a_response_in_line_has_its_model_and_the_time_of_its_request(
+    client: Client, accounts: Accounts, store: ConversationStore, pool: Pool, model: str | None, named: str
+) -> None:
+    first = request(accounts.free)
+    await write(store, first)
+    trace_id = new_id().replace("-", "")
+    await WaitingLine(pool, "w").join(first.conversation_id, trace_id, AT, first.account_id, model)
+    found = await client.http.get(
+        f"{client.url}/openai/v1/responses/{response_id(trace_id)}",
+        headers={"Authorization": f"Bearer {client.headers['X-Api-Key']}"},
+    )
+    assert found.status_code == 200
+    body = found.json()
+    expected = int(datetime.fromisoformat(AT).timestamp())
+    assert (body["status"], body["model"], body["created_at"]) == ("queued", named, expected)

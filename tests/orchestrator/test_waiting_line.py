@@ -9,6 +9,7 @@ from contracts import frames
 from contracts.messages import CancelRequested
 from conversations.aggregate.conversation import Run
 from conversations.leases.waiting_line import MAX_IN_CONVERSATION
+from conversations.queries.find_run import find_run
 from tests.orchestrator.given import Listener, World
 from tests.orchestrator.scripted import Answer, ScriptedProvider, holds, says
 
@@ -38,6 +39,24 @@ async def test_messages_are_answered_one_by_one_in_their_order(
     runs = (await working.conversation(first)).runs
     assert [run.user_text for run in runs] == ["first", *(f"message {number}" for number in range(4))]
     assert not _overlapping(runs)
+
+
+async def test_a_message_in_line_is_found_with_its_time_and_the_model_that_it_asked(
+    working: World, provider: ScriptedProvider
+) -> None:
+    gate = asyncio.Event()
+    first = await _busy(working, gate, provider, says("two"), says("three"))
+    named = await working.go_on(first, "second", requested_model="Sales")
+    unnamed = await working.go_on(first, "third")
+    for caller, model in ((named, "Sales"), (unnamed, first.request.agent_id)):
+        await caller.until(frames.Queued)
+        found = await find_run(working.pool, caller.request.trace_id)
+        assert found is not None
+        asked = datetime.fromisoformat(caller.request.requested_at)
+        assert (found.model, found.requested_at) == (model, int(asked.timestamp()))
+    gate.set()
+    for caller in (named, unnamed):
+        await caller.until(frames.Completed)
 
 
 async def test_a_later_message_does_not_overtake_a_waiting_one(

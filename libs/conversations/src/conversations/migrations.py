@@ -11,7 +11,7 @@ from conversations.chain import links
 from conversations.claims import idempotency
 from conversations.database import VISIBLE_TEXT
 from conversations.event_store import appending, feed_reader, snapshots
-from conversations.leases import abandoned_runs, availability
+from conversations.leases import abandoned_runs, availability, waiting_line
 from conversations.projections import (
     approvals_table,
     conversations_table,
@@ -112,7 +112,7 @@ BASELINE = "\n".join(
 )
 """All tables as release 0.9.0 has them."""
 
-STEPS = (BASELINE,)
+STEPS = (BASELINE, waiting_line.MODEL_STEP)
 
 
 async def migrate(database_url: str) -> None:

@@ -55,8 +55,17 @@ class WaitingLine:
         self._worker = f"{worker}/{new_id()}"
         self._waiting: dict[str, _Waiter] = {}
 
-    async def join(self, conversation_id: str, trace_id: str, asked_at: str, account_id: str) -> None:
+    async def join(
+        self,
+        conversation_id: str,
+        trace_id: str,
+        asked_at: str,
+        account_id: str,
+        model: str | None = None,
+    ) -> None:
         """Take the place of a request made at `asked_at` (ISO 8601), or keep the one that it has had.
+
+        `model` is what it asked, for those who read it meanwhile.
 
         Workers take requests up side by side: who was heard of first is not who asked first. Raises
         WaitingLineFull, unless it has had a place.
@@ -66,6 +75,7 @@ class WaitingLine:
             "trace": trace_id,
             "conversation": conversation_id,
             "account": account_id,
+            "model": model,
             "asked_at": asked_at,
             "worker": self._worker,
             "seconds": LEASE_SECONDS,
@@ -169,13 +179,17 @@ async def delete_expired_waiters(pool: Pool) -> None:
         await conn.execute(_FORGET)
 
 
+MODEL_STEP = "ALTER TABLE waiting_line ADD COLUMN model text"
+"""After 0.9.0, whose workers leave it null."""
+
 _CHANNEL = "waiting_line"
 
 # Two that join at the same moment may both find the last place free: the bounds need not be exact.
 _JOIN = """
-INSERT INTO waiting_line (trace_id, conversation_id, account_id, place, worker, expires_at)
+INSERT INTO waiting_line (trace_id, conversation_id, account_id, model, place, worker, expires_at)
 OVERRIDING SYSTEM VALUE
-SELECT %(trace)s, %(conversation)s, %(account)s, extract(epoch FROM %(asked_at)s::timestamptz) * 1000000,
+SELECT %(trace)s, %(conversation)s, %(account)s, %(model)s,
+       extract(epoch FROM %(asked_at)s::timestamptz) * 1000000,
        %(worker)s, clock_timestamp() + make_interval(secs => %(seconds)s)
  WHERE EXISTS (SELECT FROM waiting_line WHERE trace_id = %(trace)s)
     OR ((SELECT count(*) FROM waiting_line

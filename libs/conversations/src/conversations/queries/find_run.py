@@ -59,13 +59,15 @@ BEGUN_AT = sql.SQL(f"""(
 
 class FoundRun(msgspec.Struct, frozen=True, kw_only=True):
     """`begun_at` is the version of the run's user message, `form` what was asked for; None for a request that
-    still stands in line.
+    still stands in line. Of that `requested_at` is the time (seconds since 1970), `model` what it asked.
     """
 
     conversation_id: str
     account_id: str
     begun_at: int | None
     form: Form | None
+    requested_at: int | None = None
+    model: str | None = None
 
 
 async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
@@ -77,7 +79,7 @@ async def find_run(pool: Pool, trace_id: str) -> FoundRun | None:
         row = await (await conn.execute(_FIND, [trace_id, trace_id])).fetchone()
     if row is None or row[1] is None:
         return None
-    return FoundRun(conversation_id=row[0], account_id=row[1], begun_at=row[2], form=row[3])
+    return FoundRun(**dict(zip(FoundRun.__struct_fields__, row, strict=True)))
 
 
 async def load_run(pool: Pool, trace_id: str) -> tuple[str, Run] | None:
@@ -111,13 +113,15 @@ _FIND: LiteralString = f"""
 SELECT conversation_id,
        (SELECT convert_from(state, 'UTF8')::json ->> 'account_id' FROM conversation_events
          WHERE originator_id = conversation_id ORDER BY originator_version LIMIT 1),
-       version - 1, form
+       version - 1, form, requested_at, model
   FROM (SELECT originator_id AS conversation_id, originator_version AS version,
-               convert_from(state, 'UTF8')::json ->> 'form' AS form
+               convert_from(state, 'UTF8')::json ->> 'form' AS form,
+               NULL::bigint AS requested_at, NULL AS model
           FROM conversation_events
          WHERE topic = 'run_started.v1' AND trace_of_event(state) = %s AND {FOUND_TEXT}
          UNION ALL
-        SELECT conversation_id, NULL, NULL FROM waiting_line WHERE trace_id = %s) AS found
+        SELECT conversation_id, NULL, NULL, place / 1000000, model FROM waiting_line
+         WHERE trace_id = %s) AS found
  ORDER BY version LIMIT 1
 """  # noqa: S608 - a constant
 

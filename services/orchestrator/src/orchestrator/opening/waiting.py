@@ -39,7 +39,11 @@ async def wait_for_turn(
     taken.delivery.free_slot()
     try:
         await parts.line.join(
-            request.conversation_id, request.trace_id, request.requested_at, request.account_id
+            request.conversation_id,
+            request.trace_id,
+            request.requested_at,
+            request.account_id,
+            request.requested_model or request.agent_id,
         )
         if isinstance(why, MustWait):
             await give_back(parts, taken)

@@ -117,9 +117,9 @@ async def response_of(
     """
     begun = wire.Response(
         id=response_id(named.trace_id, named.behind),
-        created_at=0,
+        created_at=found.requested_at or 0,
         status="queued",
-        model="",
+        model=found.model or "",
         conversation=wire.ConversationRef(id=shown_id(found.conversation_id)),
     )
     if found.begun_at is None:
