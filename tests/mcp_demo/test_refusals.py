@@ -11,6 +11,15 @@ pytestmark = pytest.mark.requirement("MCP-ERRORS")
 REFUSED: list[tuple[str, dict[str, Any], list[str]]] = [
     ("get_order", {}, ["order_id", "missing", "ORD-1028"]),
     ("get_order", {"order_id": "1028"}, ['"1028"', "^ORD-[0-9]{4}$", "ORD-1028"]),
+    ("get_order", {"order_id": "ORD-1028\n"}, ['"ORD-1028\\n"', "^ORD-[0-9]{4}$"]),
+    ("list_customer_orders", {"customer_id": "CUST-001\n"}, ["^CUST-[0-9]{3}$"]),
+    ("find_similar_products", {"product_id": "PRD-101\n"}, ["^PRD-[0-9]{3}$"]),
+    ("get_support_ticket", {"ticket_id": "TCK-502\n"}, ["^TCK-[0-9]{3,6}$"]),
+    (
+        "update_shipping_address",
+        {"order_id": "ORD-1030", "street": "A 1", "postal_code": "11", "city": "B", "country": "AT\n"},
+        ["country", "^[A-Z]{2}$"],
+    ),
     ("get_order", {"order_id": 1028}, ["1028", "must be a string"]),
     ("get_order", {"order_id": None}, ["null", "must be a string"]),
     ("get_order", {"order_id": "ORD-1001", "verbose": True}, ["verbose", "takes order_id"]),

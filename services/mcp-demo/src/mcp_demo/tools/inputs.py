@@ -9,17 +9,20 @@ from msgspec import Meta
 from mcp_demo.shop.calendar import OPENED, TODAY
 from mcp_demo.shop.catalogue import Category
 
+END = r"$(?!\n)"
+"""The end of a text in Python too, whose `$` is also before a last newline; ECMA 262 reads it as `$`."""
+
 OrderId = Annotated[
-    str, Meta(pattern="^ORD-[0-9]{4}$", description="Id of the order.", examples=["ORD-1028"])
+    str, Meta(pattern="^ORD-[0-9]{4}" + END, description="Id of the order.", examples=["ORD-1028"])
 ]
 CustomerId = Annotated[
-    str, Meta(pattern="^CUST-[0-9]{3}$", description="Id of the customer.", examples=["CUST-001"])
+    str, Meta(pattern="^CUST-[0-9]{3}" + END, description="Id of the customer.", examples=["CUST-001"])
 ]
 ProductId = Annotated[
-    str, Meta(pattern="^PRD-[0-9]{3}$", description="Id of the product.", examples=["PRD-113"])
+    str, Meta(pattern="^PRD-[0-9]{3}" + END, description="Id of the product.", examples=["PRD-113"])
 ]
 TicketId = Annotated[
-    str, Meta(pattern="^TCK-[0-9]{3,6}$", description="Id of the support ticket.", examples=["TCK-502"])
+    str, Meta(pattern="^TCK-[0-9]{3,6}" + END, description="Id of the support ticket.", examples=["TCK-502"])
 ]
 Limit = Annotated[int, Meta(ge=1, le=50, description="How many entries to return at most, from 1 to 50.")]
 OfCategory = Annotated[

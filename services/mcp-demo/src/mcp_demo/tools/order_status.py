@@ -11,7 +11,7 @@ from mcp_demo.shop.customers import Address
 from mcp_demo.shop.errors import NotGivenError
 from mcp_demo.shop.money import CURRENCY, euros
 from mcp_demo.shop.orders import Carrier, Payment, Status
-from mcp_demo.tools.inputs import Arguments, CustomerId, Limit, OrderId
+from mcp_demo.tools.inputs import END, Arguments, CustomerId, Limit, OrderId
 from mcp_demo.tools.order_views import OrderSummary, OrderView, order_summary, order_view
 from mcp_demo.tools.tool import Effect, tool
 from mcp_demo.tools.views import Euros, shown
@@ -142,7 +142,7 @@ class UpdateShippingAddress(Arguments, frozen=True, kw_only=True):
     ]
     city: Annotated[str, Meta(min_length=1, max_length=60, description="City.", examples=["Innsbruck"])]
     country: Annotated[
-        Annotated[str, Meta(pattern="^[A-Z]{2}$")] | None, Meta(description=_COUNTRY, examples=["AT"])
+        Annotated[str, Meta(pattern="^[A-Z]{2}" + END)] | None, Meta(description=_COUNTRY, examples=["AT"])
     ] = None
 
 
