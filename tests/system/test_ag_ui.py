@@ -80,6 +80,27 @@ async def test_its_clients_go_on_are_cancelled_and_refused(
     assert "invalid_api_key" in told["refused"]["error"]
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("package", ["@ag-ui/client", "ag-ui-before"])
+async def test_its_clients_run_a_broken_stream_again(make_agent: MakeAgent, package: str) -> None:
+    caller = await make_agent("demo-load?deltas=40&delay_ms=25")
+    folder = await installed.node_packages(_CLIENTS)
+    told = await installed.told(folder, "node", "broken.mjs", package, **caller.environ)
+    cut, ended = told["cut"], told["ended"]
+    assert cut["first"]["error"] == "TypeError: terminated"
+    assert cut["first"]["called"] == ["onRunFailed", "onRunFinalized"]
+    assert cut["unhandled"] == ["TypeError: terminated"]
+    assert (ended["first"]["error"], ended["unhandled"]) == (None, [])
+    assert ended["first"]["called"] == ["onRunFinalized"]
+    for broken in (cut, ended):
+        part, whole = broken["first"]["last"], broken["again"]["last"]
+        assert part["role"] == whole["role"] == "assistant"
+        assert whole["content"].startswith(part["content"])
+        assert len(part["content"]) < len(whole["content"]) == 40 * 7
+        assert "400" in broken["uncleaned"]["error"]
+        assert (broken["again"]["error"], broken["again"]["trace"]) == (None, broken["first"]["trace"])
+
+
 async def test_a_run_is_known_by_its_id(make_agent: MakeAgent) -> None:
     caller = await make_agent(SLOW)
     body = given("known", "run-1", "hi")
