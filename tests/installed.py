@@ -5,6 +5,7 @@ their packages.
 import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -43,9 +44,17 @@ async def node_packages(source: Path) -> Path:
         pytest.skip("there is no Node")
     shutil.copytree(source, folder, dirs_exist_ok=True)
     wanted = json.loads((source / "package.json").read_text())["dependencies"]
-    if not all((folder / "node_modules" / name).exists() for name in wanted):
+    if not all(_has(folder / "node_modules" / name, version) for name, version in wanted.items()):
         await _installed(folder, npm, "install", "--no-audit", "--no-fund")
     return folder
+
+
+def _has(package: Path, wanted: str) -> bool:
+    """Whether it is installed, and in the version that is wanted, where that is one and no range."""
+    if not (package / "package.json").exists():
+        return False
+    exact = re.search(r"(?:^|@)(\d+\.\d+\.\d+)$", wanted)
+    return exact is None or json.loads((package / "package.json").read_text())["version"] == exact[1]
 
 
 async def python_packages(name: str, module: str, *wanted: str) -> str:

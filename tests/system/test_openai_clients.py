@@ -20,7 +20,7 @@ async def _install_node() -> tuple[Path, list[str]]:
 
 
 async def _install_langchain() -> tuple[Path, list[str]]:
-    python = await installed.python_packages("langchain", "langchain_openai", "langchain-openai>=1.7,<2")
+    python = await installed.python_packages("langchain", "langchain_openai", "langchain-openai==1.7.4")
     return _HERE, [python, "client_langchain.py"]
 
 
