@@ -22,9 +22,11 @@ from administration.admin_usage import VerifiedUsage as VerifiedUsage
 from contracts import http
 from contracts.messages import AgentCheck, ProviderCheck, ServerCheck
 from contracts.values import Decider, Source
+from conversations.erased_rows import UnfinishedErasure
 from conversations.projections.usage_table import UsageLine
 from conversations.projections.verifying import VerifiedReadModel
 from conversations.queries.finding_conversations import FoundConversation
+from conversations.queries.under_way import UnderWay
 from directory.agents import AgentSettings
 from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
@@ -33,7 +35,12 @@ from knowledge.search.passages import Passage
 from ops.admin import usage_command
 from ops.admin.printed_answers import show_answer, show_lines
 from ops.replay import rebuild_command, what_if_show
-from ops.replay.what_if_compare import Compared, Figures
+from ops.replay.what_if_compare import Compared
+from ops.replay.what_if_compare import Figures as RunFigures
+from ops.status.figures import Figures, Lag, QueueStatus, Webhooks
+from ops.status.found_problems import Problem
+from ops.status.stack_processes import ServiceStatus, State
+from ops.status.status_command import Status, show
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (80, 120, None)
@@ -123,7 +130,42 @@ _AUDIT = admin_values.AuditRow(
 
 
 def _listed(kind: type, *items: Any) -> Callable[[], object]:
-    return lambda: show_answer(kind, items, json_too=False)
+    return partial(show_answer, kind, items, json_too=False)
+
+
+def _process(name: str, state: State, reason: str | None = None) -> ServiceStatus:
+    return ServiceStatus(
+        name=name,
+        pid=None if state == "down" else 4711,
+        health_url=None,
+        version="0.9.0",
+        state=state,
+        reason=reason,
+        started_at="2026-11-21T10:00:05+00:00",
+        up_seconds=None if state == "down" else 86_400.4,
+        restarts=1,
+        log=f"{name}.log",
+    )
+
+
+_STATUS = Status(
+    ready=False,
+    run_dir="/srv/agentchat",
+    base_url="http://127.0.0.1:8080",
+    services=[
+        _process("postgres", "ready"),
+        _process("orchestrator-1", "not ready", f"postgres does not answer. {_LONG}"),
+        _process("tool-runner-1", "down", "it is started again"),
+    ],
+    figures=Figures(
+        runs=UnderWay(open_runs=12, oldest_run_seconds=345.6, approvals=3, waiting_messages=1),
+        queues=[QueueStatus(name="REQUESTS", waiting=2, oldest_seconds=3.2)],
+        lags=[Lag(name="conversations", behind=1_234, parked=1), Lag(name="EVENTS", behind=0)],
+        webhooks=Webhooks(endpoints=12, failing=1, waiting=2, behind=1_234),
+        unknown=["nats is down"],
+    ),
+    errors=[Problem(at="2026-11-21T10:00:05.123456Z", service="orchestrator-1", text=_LONG)],
+)
 
 
 def _plan(name: str, tokens: int | None) -> Plan:
@@ -132,8 +174,8 @@ def _plan(name: str, tokens: int | None) -> Plan:
 
 
 def _what_if(*, priced: bool) -> None:
-    before = Figures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
-    after = Figures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
+    before = RunFigures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
+    after = RunFigures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
     run = Compared(
         conversation_id=_id(4),
         trace_id=_TRACE,
@@ -234,6 +276,11 @@ TABLES: dict[str, Callable[[], object]] = {
             metadata={"customer": "C-77"},
         ),
     ),
+    "deletions": _listed(
+        UnfinishedErasure,
+        UnfinishedErasure(conversation_id=_id(4), rows_left=298_500, copies_left=12_345),
+        UnfinishedErasure(conversation_id=_id(9), rows_left=0, copies_left=7),
+    ),
     "audit": _listed(admin_values.AuditRow, _AUDIT),
     "usage": _listed(
         MonthUsage,
@@ -278,9 +325,13 @@ TABLES: dict[str, Callable[[], object]] = {
             )
         ]
     ),
+    "status": partial(show, _STATUS),
     "what-if": partial(_what_if, priced=False),
     "what-if-with-prices": partial(_what_if, priced=True),
 }
+
+LISTED = {call.args[0] for call in TABLES.values() if isinstance(call, partial) and call.func is show_answer}
+"""The types of which there is a table."""
 
 
 class _Terminal(io.StringIO):

@@ -4,8 +4,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from administration.routes import BY_NAME
+from ops.admin.admin_commands import GROUPS
 from ops.printing import cell, laid_out
-from tests.admin_cli.tables import GOLDEN, TABLES, drawn, golden
+from tests.admin_cli.tables import GOLDEN, LISTED, TABLES, drawn, golden
 
 _HEADINGS = ["ID", "NAME", "MODEL", "CREATED"]
 _ROW = ["0" * 36, "n" * 60, "日本" * 20, "2026-11-21 10:00:00Z"]
@@ -50,6 +52,14 @@ def test_no_table_is_wider_than_its_terminal(name: str, width: int) -> None:
 @pytest.mark.requirement("ADMIN-CLI")
 def test_every_golden_file_is_of_a_table() -> None:
     assert {file.stem for file in GOLDEN.iterdir()} == set(TABLES)
+
+
+@pytest.mark.requirement("ADMIN-CLI")
+def test_every_list_that_a_command_prints_has_a_golden_file() -> None:
+    called = [BY_NAME[command.route] for group in GROUPS.values() for command in group.commands.values()]
+    lists = {route.gives: route.name for route in called if route.many != "one"}
+    assert len(lists) > 10
+    assert [name for kind, name in lists.items() if kind not in LISTED] == []
 
 
 @pytest.mark.requirement("ADMIN-CLI")

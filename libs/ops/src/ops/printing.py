@@ -22,6 +22,8 @@ _GAP = 2
 _LEAST = 20
 """Columns below which no text is narrowed: shorter ones would be read letter by letter."""
 _LONGEST = 80
+_NAME = 11
+"""Columns of a name before its text, at least."""
 
 
 def note(text: str) -> None:
@@ -70,8 +72,22 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     screen = console()
     if not screen.is_terminal:
         cells = [[_cut(heading, text) for heading, text in zip(headings, row, strict=True)] for row in cells]
+    _write(screen, laid_out(headings, cells, screen.width))
+
+
+def texts(named: Iterable[tuple[str, str]]) -> None:
+    """A name and its text a line; on a terminal a long text is wrapped."""
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(no_wrap=True, min_width=_NAME)
+    grid.add_column(overflow="fold")
+    for name, text in named:
+        grid.add_row(name, Text(cell(text)))
+    _write(console(), grid)
+
+
+def _write(screen: Console, printed: RenderableType) -> None:
     with screen.capture() as captured:
-        screen.print(laid_out(headings, cells, screen.width))
+        screen.print(printed)
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 

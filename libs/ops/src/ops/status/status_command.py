@@ -42,7 +42,7 @@ def status(*, as_json: bool, watch: bool) -> bool:
         while True:
             found = asyncio.run(_status(folder))
             ready = found.ready
-            _print(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
+            show(found, as_json=as_json, clear=watch and sys.stdout.isatty(), lines=watch)
             if not watch:
                 return ready
             time.sleep(_EVERY_SECONDS)
@@ -73,7 +73,8 @@ async def _status(folder: RunFolder) -> Status:
     )
 
 
-def _print(found: Status, *, as_json: bool, clear: bool, lines: bool) -> None:
+def show(found: Status, *, as_json: bool = False, clear: bool = False, lines: bool = False) -> None:
+    """Print it; as JSON in one line with `lines`, on a cleared terminal with `clear`."""
     if as_json and lines:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     elif as_json:
@@ -82,7 +83,7 @@ def _print(found: Status, *, as_json: bool, clear: bool, lines: bool) -> None:
         sys.stdout.write(_CLEAR if clear else "")
         _print_services(found.services)
         sys.stdout.write("\n")
-        sys.stdout.writelines(f"{name:<13}{printing.cell(text)}\n" for name, text in _lines(found))
+        printing.texts(_lines(found))
     sys.stdout.flush()
 
 
