@@ -1,4 +1,4 @@
-"""The 21 tools, one module a category, and `TOOLS`: all of them in the order in which they are listed.
+"""The tools, one module a category, and `TOOLS`: all of them in the order in which they are listed.
 
 A tool is a plain function of the shop and its arguments; `mcp_demo.server` publishes it by MCP.
 """
