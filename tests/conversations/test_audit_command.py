@@ -5,12 +5,15 @@ import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from contracts import ids
+from conversations.chain.day_heads import DayHead
 from conversations.chain.links import link_of
+from ops.replay import signed_heads
 from tests.conversations.replay_commands import Commands, mine_file
 
 pytestmark = pytest.mark.requirement("AUDIT", "AUDIT-HEADS")
@@ -109,6 +112,20 @@ def test_a_head_that_was_kept_is_led_through_until_the_past_is_written_again(
     assert found.code == 1
     assert "hash chain OK" in found.out
     assert f"{TODAY}: conversation {thread} is not what it was" in found.out
+
+
+@pytest.mark.parametrize(("days", "code", "said"), [(401, 0, "not compared"), (400, 1, "not what they were")])
+def test_a_head_whose_leaves_are_dropped_for_their_age_fails_no_audit(
+    replay: Commands, tmp_path: Path, key: _Key, days: int, code: int, said: str
+) -> None:
+    imported(replay, tmp_path)
+    day = TODAY - timedelta(days=days)
+    head = DayHead(day=day, after=0, through=1, conversations=2, sha256="00" * 32)
+    private = Ed25519PrivateKey.from_private_bytes(base64.b64decode(key.private))
+    path = tmp_path / "old.json"
+    path.write_bytes(msgspec.json.encode(signed_heads.signed(head, (), private)))
+    found = replay("audit", "--against", str(path), "--public-key", key.public)
+    assert (found.code, said in found.out) == (code, True), found.out
 
 
 def test_a_changed_event_is_named(replay: Commands, tmp_path: Path) -> None:

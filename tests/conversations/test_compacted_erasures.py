@@ -11,8 +11,14 @@ from contracts import events
 from contracts.ids import new_id, new_unlisted_id
 from conversations.aggregate.conversation import Conversation
 from conversations.chain.auditing import Scope, audit
-from conversations.chain.day_heads import DayHead, Leaf, compare, head_of
-from conversations.compacted_erasures import KEPT_DAYS, compact_erasures, is_compacted
+from conversations.chain.day_heads import DayHead, HeadDifference, Leaf, compare, head_of
+from conversations.compacted_erasures import (
+    KEPT_DAYS,
+    LEAVES_KEPT_DAYS,
+    compact_erasures,
+    drop_compacted_leaves,
+    is_compacted,
+)
 from conversations.database import REBUILD_LOCK
 from conversations.erasures import due_erasures, end_pass
 from conversations.event_store.log import Log
@@ -23,6 +29,7 @@ from conversations.projections.usage_table import lines_of
 from conversations.queries.month_usage import spent_of
 from conversations.transfer import moving
 from conversations.transfer.moving import Clash
+from projector.erasure import compact
 from runtime.postgres import Pool, connection
 from tests.conversations import recorded
 from tests.conversations.given import ACCOUNT, AT, LATER, began, trace, turn
@@ -165,6 +172,42 @@ async def test_a_head_that_was_taken_within_a_day_says_why_it_cannot_be_compared
     assert found.conversations == ()
 
 
+async def test_what_compaction_left_goes_after_400_days_and_heads_with_leaves_still_hold(
+    days: Days, pool: Pool, log: Log
+) -> None:
+    await days.begin(402)
+    old, kept = await days.chat("old", erased=True), await days.chat("kept")
+    await days.begin(400)
+    await days.chat("within", erased=True)
+    await days.begin(34)
+    await days.follow()
+    heads = await days.heads(402, 400)
+    assert [await compact_erasures(pool, most=1) for _ in range(3)] == [1, 1, 0]
+    assert await is_compacted(pool, old.conversation_id)
+    assert await compact(pool) == 0
+    assert not await is_compacted(pool, old.conversation_id)
+    assert await drop_compacted_leaves(pool) == 0
+    assert not (await audit(pool, log, Scope(last=await log.head()))).broken
+
+    async def compared(head: DayHead, leaves: list[Leaf]) -> HeadDifference | None:
+        before = day(LEAVES_KEPT_DAYS)
+        return await compare(pool, log, head, leaves, dropped_before=before)
+
+    (head, leaves), within = heads
+    assert await compared(*within) is None
+    for given, reason in ((leaves, "OK: 1 of its 2 leaves"), ([], "not compared, without its leaves")):
+        found = await compared(head, given)
+        assert found is not None
+        assert (found.changed, found.conversations) == (False, ())
+        assert found.reason.startswith(reason)
+    forged = [replace(leaf, seal="00" * 32) for leaf in leaves]
+    found = await compared(head, forged)
+    assert found is not None
+    assert (found.changed, found.conversations) == (True, (kept.conversation_id,))
+    assert (found := await compare(pool, log, head, leaves)) is not None
+    assert found.changed, "of a day that is not as old, everything is compared"
+
+
 async def test_a_compacted_row_that_was_changed_is_found(
     days: Days, pool: Pool, log: Log, migrated_database_url: str
 ) -> None:
@@ -257,3 +300,5 @@ async def test_what_was_erased_here_is_not_imported(days: Days, pool: Pool, stor
 async def test_nobody_shortens_the_time(days: Days, pool: Pool) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="35 days"):
         await compact_erasures(pool, kept_days=KEPT_DAYS - 1)
+    with pytest.raises(psycopg.errors.CheckViolation, match="400 days"):
+        await drop_compacted_leaves(pool, kept_days=LEAVES_KEPT_DAYS - 1)

@@ -7,6 +7,7 @@ last seal of each day, and for all of an account by sums of usage. Neither grows
 some 60 bytes a conversation and day.
 
 A head counts as a day's only where the day is over: of one that was taken within a day, the seals are gone.
+After LEAVES_KEPT_DAYS these seals go too, so that nothing grows for ever.
 """
 
 from typing import LiteralString
@@ -16,6 +17,12 @@ from runtime.postgres import Pool, connection
 
 KEPT_DAYS = 35
 """A tombstone is kept for so long: an event's copy in EVENTS, and with it a redelivery, for 30 days."""
+
+LEAVES_KEPT_DAYS = 400
+"""What compaction leaves of a day is kept for so long, so that an audit can compare a year's heads."""
+
+LEAVES_AT_ONCE = 100
+"""So many rows of these go in a transaction, each with what AT_ONCE conversations left."""
 
 AT_ONCE = 500
 """So many conversations go in a transaction."""
@@ -133,6 +140,29 @@ REVOKE ALL ON FUNCTION compact_erasures(integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION compact_erasures(integer, integer) TO agentchat_service;
 """  # noqa: S608 - numbers of this package
 
+DROP_LEAVES_STEP = f"""
+CREATE FUNCTION drop_compacted_leaves(kept_days integer, most integer) RETURNS integer LANGUAGE plpgsql
+    SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    dropped integer;
+BEGIN
+    IF kept_days < {LEAVES_KEPT_DAYS} THEN
+        RAISE check_violation USING MESSAGE = 'leaves are kept for {LEAVES_KEPT_DAYS} days';
+    END IF;
+    DELETE FROM public.compacted_erasures WHERE last_position IN (
+        SELECT last_position FROM public.compacted_erasures
+         WHERE last_position <= (
+               SELECT position FROM public.feed_days
+                WHERE day >= (clock_timestamp() AT TIME ZONE 'UTC')::date - kept_days ORDER BY day LIMIT 1)
+         ORDER BY last_position LIMIT most);
+    GET DIAGNOSTICS dropped = ROW_COUNT;
+    RETURN dropped;
+END $$;
+REVOKE ALL ON FUNCTION drop_compacted_leaves(integer, integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION drop_compacted_leaves(integer, integer) TO agentchat_service;
+"""  # noqa: S608 - a number of this package
+
 INDEXES: dict[str, LiteralString] = {
     "conversation_events_tombstones_idx": (
         "ON conversation_events (notification_id) WHERE topic = 'conversation_erased.v1'"
@@ -151,8 +181,23 @@ async def compact_erasures(pool: Pool, *, kept_days: int = KEPT_DAYS, most: int 
     return int(row[0])
 
 
+async def drop_compacted_leaves(pool: Pool, *, kept_days: int = LEAVES_KEPT_DAYS) -> int:
+    """Drop what compaction left of days before the last `kept_days`, some rows of it; returns how many.
+
+    Raises DatabaseUnavailable.
+    """
+    async with connection(pool) as conn:
+        given = [kept_days, LEAVES_AT_ONCE]
+        row = await (await conn.execute("SELECT drop_compacted_leaves(%s, %s)", given)).fetchone()
+    assert row is not None, "a function gives one row"
+    return int(row[0])
+
+
 async def is_compacted(pool: Pool, conversation_id: str) -> bool:
-    """Whether it was erased here, so long ago that its tombstone is gone too. Raises DatabaseUnavailable."""
+    """Whether it was erased here, so long ago that its tombstone is gone too: up to LEAVES_KEPT_DAYS.
+
+    Raises DatabaseUnavailable.
+    """
     async with connection(pool) as conn:
         return await (await conn.execute(_IS_COMPACTED, {"id": conversation_id})).fetchone() == (True,)
 

@@ -112,7 +112,7 @@ BASELINE = "\n".join(
 )
 """All tables as release 0.9.0 has them."""
 
-STEPS = (BASELINE, waiting_line.MODEL_STEP)
+STEPS = (BASELINE, waiting_line.MODEL_STEP, compacted_erasures.DROP_LEAVES_STEP)
 
 
 async def migrate(database_url: str) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bus import Bus
-from conversations.compacted_erasures import compact_erasures
+from conversations.compacted_erasures import compact_erasures, drop_compacted_leaves
 from conversations.erased_rows import erase_piece
 from conversations.erasures import Erasure, due_erasures, end_pass, forget_rows, note_progress
 from projector.feed_position import end_of_feed
@@ -43,10 +43,12 @@ async def erase_rows(pool: Pool) -> int:
 
 
 async def compact(pool: Pool) -> int:
-    """The step that compacts some of the erasures that are weeks old; returns how many.
+    """The step that compacts some of the erasures that are weeks old; returns how many. It also drops some of
+    what compaction left more than a year ago.
 
     Raises DatabaseUnavailable.
     """
+    await drop_compacted_leaves(pool)
     compacted = await compact_erasures(pool)
     if compacted:
         get_logger("projector.erasure").info("erasures_compacted", conversations=compacted)

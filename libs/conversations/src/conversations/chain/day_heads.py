@@ -43,12 +43,14 @@ class DayHead(msgspec.Struct, frozen=True, kw_only=True):
 
 class HeadDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How the log of today differs from what it was on a day. `conversations` are those whose seals do, where
-    the head was kept with its leaves: else it cannot be said.
+    the head was kept with its leaves: else it cannot be said. Where nothing is `changed`, what the day's
+    erased conversations left is dropped for its age.
     """
 
     day: date
     reason: str
     conversations: tuple[str, ...] = ()
+    changed: bool = True
 
 
 async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]:
@@ -63,8 +65,12 @@ async def head_of(pool: Pool, log: Log, day: date) -> tuple[DayHead, list[Leaf]]
     return head, leaves
 
 
-async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -> HeadDifference | None:
-    """What the log no longer has of a day; `leaves` where they were kept. Raises DatabaseUnavailable."""
+async def compare(
+    pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf], *, dropped_before: date = date.min
+) -> HeadDifference | None:
+    """What the log no longer has of a day; `leaves` where they were kept. Of days before `dropped_before`,
+    erased conversations may have left nothing. Raises DatabaseUnavailable.
+    """
     end = await log.head()
     if end < head.through:
         return HeadDifference(
@@ -73,12 +79,26 @@ async def compare(pool: Pool, log: Log, head: DayHead, leaves: Sequence[Leaf]) -
     now = await _leaves(pool, head.after, head.through)
     if sha256_of(now) == head.sha256:
         return None
+    if head.day < dropped_before:
+        return _of_dropped(head, set(now), set(leaves))
     if await _is_lost_within(pool, head):
         reason = "it was taken within a day, of which erased conversations are compacted: use a whole day's"
         return HeadDifference(day=head.day, reason=reason)
     differing = {leaf.conversation_id for leaf in set(now) ^ set(leaves)} if leaves else ()
     reason = f"positions {head.after + 1:,} to {head.through:,} are not what they were"
     return HeadDifference(day=head.day, reason=reason, conversations=tuple(sorted(differing)))
+
+
+def _of_dropped(head: DayHead, now: set[Leaf], then: set[Leaf]) -> HeadDifference:
+    """Of a day of which some leaves are gone: those that are there have to be the head's."""
+    gone = "what erased conversations left of the day is dropped"
+    if not then:
+        return HeadDifference(day=head.day, reason=f"not compared, without its leaves: {gone}", changed=False)
+    if differing := {leaf.conversation_id for leaf in now - then}:
+        reason = f"positions {head.after + 1:,} to {head.through:,} are not what they were"
+        return HeadDifference(day=head.day, reason=reason, conversations=tuple(sorted(differing)))
+    reason = f"OK: {len(now):,} of its {len(then):,} leaves are here and match: {gone}"
+    return HeadDifference(day=head.day, reason=reason, changed=False)
 
 
 def sha256_of(leaves: Sequence[Leaf]) -> str:

@@ -12,6 +12,7 @@ import typer
 from conversations.chain import auditing, day_heads
 from conversations.chain.auditing import Audit, Scope
 from conversations.chain.day_heads import HeadDifference
+from conversations.compacted_erasures import LEAVES_KEPT_DAYS
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin.options import AsJson
@@ -56,7 +57,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        return not self.audit.broken and not self.differences
+        return not self.audit.broken and not any(each.changed for each in self.differences)
 
 
 @app.callback()
@@ -170,7 +171,10 @@ async def _work(pool: Pool, options: _Options, heads: Sequence[SignedHead]) -> _
         audited = await auditing.audit(
             pool, log, scope, on_position=lambda position: bar.update(task, completed=position)
         )
-    compared = [await day_heads.compare(pool, log, each.head, each.leaves) for each in heads]
+    before = datetime.now(UTC).date() - timedelta(days=LEAVES_KEPT_DAYS)
+    compared = [
+        await day_heads.compare(pool, log, each.head, each.leaves, dropped_before=before) for each in heads
+    ]
     return _Report(
         audit=audited,
         days=[each.head.day for each in heads],
