@@ -109,6 +109,26 @@ def test_each_service_has_its_tables_and_no_others(cluster: tuple[Cluster, int])
 
 
 @pytest.mark.requirement("SERVICE-LOGINS")
+def test_each_function_that_runs_with_its_owners_rights_is_one_services(cluster: tuple[Cluster, int]) -> None:
+    server, port = cluster
+    with psycopg.connect(server.url(port)) as owner:
+        rows = owner.execute(
+            "SELECT proname, array_agg(role) FILTER (WHERE has_function_privilege(role, oid, 'EXECUTE'))"
+            "  FROM pg_proc, unnest(%s::text[]) AS role"
+            " WHERE pronamespace = 'public'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype"
+            " GROUP BY proname",
+            [list(map(role_of, SERVICES))],
+        ).fetchall()
+    assert dict(rows) == {
+        "erase_piece": [role_of("projector")],
+        "compact_erasures": [role_of("projector")],
+        "drop_compacted_leaves": [role_of("projector")],
+        "swap_read_model": [role_of("projector")],
+        "run_is_open": [role_of("tool_runner")],
+    }
+
+
+@pytest.mark.requirement("SERVICE-LOGINS")
 def test_an_operator_reads_every_table(cluster: tuple[Cluster, int]) -> None:
     server, port = cluster
     refused = [

@@ -106,9 +106,11 @@ async def grant(database_url: str) -> None:
             role_of("orchestrator"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION swap_read_model(text) TO {}", role_of("projector"))
-        await _run(conn, "GRANT EXECUTE ON FUNCTION erase_piece() TO {}", role_of("projector"))
         await _run(
-            conn, "GRANT EXECUTE ON FUNCTION compact_erasures(integer, integer) TO {}", role_of("projector")
+            conn,
+            "GRANT EXECUTE ON FUNCTION erase_piece(), compact_erasures(integer, integer),"
+            " drop_compacted_leaves(integer, integer) TO {}",
+            role_of("projector"),
         )
         await _run(conn, "GRANT EXECUTE ON FUNCTION run_is_open(text) TO {}", role_of("tool_runner"))
         for schema in _SCHEMAS:
