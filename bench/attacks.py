@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import itertools
 import secrets
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +21,8 @@ _REFUSED_SECONDS = 0.2
 
 
 class Attacked(msgspec.Struct, frozen=True, kw_only=True):
-    """The stack, and what was prepared: `long` conversations of the attacker, `trace`: a run in pieces.
+    """The stack, and what was prepared: `long` conversations of the attacker, `trace`: a run in pieces,
+    `large` conversations of almost 64 MiB, `longest`: one of 300,000 events.
 
     `agents` and `keys` by account: load, Starter, Pro. Those of the last two have their own model server.
     """
@@ -30,6 +32,8 @@ class Attacked(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, str]
     long: list[str]
     trace: str
+    large: list[str]
+    longest: list[str]
 
 
 class Attacker:
@@ -86,10 +90,23 @@ async def _chained(by: Attacker) -> None:
     await by.again(4, lambda: by.send("POST", "/openai/v1/responses", again))
 
 
-async def _deletions(by: Attacker) -> None:
-    for each in by.attacked.long[1:]:
-        await by.send("DELETE", f"/v1/conversations/{each}")
-    await asyncio.Event().wait()
+def _deletions(of: Callable[[Attacked], list[str]]) -> Callable[[Attacker], Awaitable[None]]:
+    async def attack(by: Attacker) -> None:
+        for each in of(by.attacked):
+            await by.send("DELETE", f"/v1/conversations/{each}")
+        await asyncio.Event().wait()
+
+    return attack
+
+
+async def _loads(by: Attacker) -> None:
+    """In turn, as a worker caches one or two of them; without a call of the model."""
+    turns = itertools.cycle(by.attacked.large)
+
+    async def describe() -> None:
+        await by.send("PATCH", f"/v1/conversations/{next(turns)}", {"title": secrets.token_hex(20)})
+
+    await by.again(3, describe)
 
 
 async def _described(by: Attacker) -> None:
@@ -171,13 +188,17 @@ ATTACKS: Mapping[str, Callable[[Attacker], Awaitable[None]]] = {
     "run in 750,000 pieces, document": _document,
     "wrong admin tokens": _tokens,
     "PATCH and load, 8 at once": _described,
+    "loads of conversations of 64 MiB": _loads,
     "4 forks at once": _forks(4),
     "8 forks at once": _forks(8),
     "old previous_response_id, 4 at once": _chained,
     **{f"history of 900 KB, {protocol}": _histories(protocol) for protocol in _HISTORY},
-    "deletions": _deletions,
+    "deletions": _deletions(lambda attacked: attacked.long[1:]),
+    "deletion of 300,000 events": _deletions(lambda attacked: attacked.longest),
 }
-"""Those that leave least behind come first."""
+"""Those that leave least behind come first. Webhooks at slow name servers are not among them: the system's
+resolver asks the name server of the machine, which cannot be replaced on loopback without its configuration.
+"""
 
 
 async def _attack(name: str) -> None:

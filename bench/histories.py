@@ -33,10 +33,13 @@ def of_service(owner_url: str, messages: int) -> str:
     return conversation
 
 
-def fill(owner_url: str, conversations: int, messages: int) -> list[str]:
-    """So many conversations of so many messages each; returns their ids. Raises psycopg.Error."""
+def fill(owner_url: str, conversations: int, messages: int, text: str = TEXT) -> list[str]:
+    """So many conversations of so many messages each, all of this text; returns their ids.
+
+    Raises psycopg.Error.
+    """
     made = [new_id() for _ in range(conversations)]
-    rows = (row(each, *event) for each in made for event in enumerate(events_of(messages), start=1))
+    rows = (row(each, *event) for each in made for event in enumerate(events_of(messages, text), start=1))
     with psycopg.connect(owner_url) as conn:
         copy_in(conn, rows)
         conn.execute(f"NOTIFY {EVENTS_TABLE}".encode())
@@ -56,31 +59,31 @@ def copy_in(conn: psycopg.Connection, rows: Iterable[Row]) -> None:
             copy.write_row(each)
 
 
-def events_of(messages: int) -> Iterator[events.Event]:
-    """Of a conversation, 1 + 5 for every two messages."""
+def events_of(messages: int, text: str = TEXT) -> Iterator[events.Event]:
+    """Of a conversation, 1 + 5 for every two messages, which have the text three times."""
     trace = new_id().replace("-", "")
     yield events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID)
     for _ in range(messages // 2):
         trace = new_id().replace("-", "")
-        yield _message(trace, "user")
+        yield _message(trace, "user", text)
         yield events.RunStarted(
             trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1"
         )
-        block: dict[str, object] = {"type": "text", "text": TEXT}
+        block: dict[str, object] = {"type": "text", "text": text}
         yield events.ModelReplied(
             trace_id=trace, at=_AT, round=1, blocks=(block,), stop_reason="end_turn", usage=_USAGE
         )
-        yield _message(trace, "assistant")
+        yield _message(trace, "assistant", text)
         yield events.RunCompleted(trace_id=trace, at=_AT, usage=_USAGE, rounds=1)
 
 
-def _message(trace: str, role: str) -> events.MessageSaved:
+def _message(trace: str, role: str, text: str) -> events.MessageSaved:
     return events.MessageSaved(
         trace_id=trace,
         at=_AT,
         message_id=new_id(),
         role="user" if role == "user" else "assistant",
         agent_id=demo.LOAD_AGENT_ID,
-        content=TEXT,
+        content=text,
         token_count=None if role == "user" else 60,
     )

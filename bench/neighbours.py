@@ -34,6 +34,12 @@ from ops import demo
 GOAL_MS = 20.0
 _LONG_MESSAGES = 4_000
 _LONG = 4
+_LARGE = 3
+_LARGE_MESSAGES = 2_000
+_LARGE_TEXT = histories.TEXT * 200
+"""Three times in every two messages: 56 MiB."""
+_LONGEST_MESSAGES = 120_000
+_PREPARED_SECONDS = 900.0
 _PIECES = 125_000
 _ROUNDS = 6
 _EVERY_SECONDS = 0.05
@@ -151,19 +157,22 @@ async def _prepared(
     found = subject.environment
     starter = await _account(http, subject, "Starter", FAST, upstream)
     pro = await _account(http, subject, "Pro", FAST, upstream)
-    trace = (
-        await asyncio.to_thread(_in_pieces, subject.owner_url)
-        if any("pieces" in each for each in names)
-        else ""
-    )
-    long = await asyncio.to_thread(histories.fill, subject.owner_url, _LONG, _LONG_MESSAGES)
-    await settled(found.database_url)
+    wanted, owner = " ".join(names), subject.owner_url
+    trace = await asyncio.to_thread(_in_pieces, owner) if "pieces" in wanted else ""
+    large = _LARGE if "64 MiB" in wanted else 0
+    larges = await asyncio.to_thread(histories.fill, owner, large, _LARGE_MESSAGES, _LARGE_TEXT)
+    longest = int("300,000" in wanted)
+    longests = await asyncio.to_thread(histories.fill, owner, longest, _LONGEST_MESSAGES)
+    long = await asyncio.to_thread(histories.fill, owner, _LONG, _LONG_MESSAGES)
+    await settled(found.database_url, _PREPARED_SECONDS)
     return Attacked(
         url=found.base_url,
         keys={"load": found.load_api_key, "Starter": starter[0], "Pro": pro[0]},
         agents={"load": found.load_agent_id, "Starter": starter[1], "Pro": pro[1]},
         long=long,
         trace=trace,
+        large=larges,
+        longest=longests,
     )
 
 
