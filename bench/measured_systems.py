@@ -1,11 +1,9 @@
 """What is measured: the complete service, and baselines, each on its own Postgres with the same settings."""
 
 import contextlib
-import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import psycopg
 
@@ -25,7 +23,7 @@ from ops.ports import Ports
 from ops.settings import Counts, UpSettings
 from ops.stack import describe_servers
 from ops.supervisor import Supervisor
-from tests.harness import Quiet, RunningStack, running_stack
+from tests.harness import Quiet, RunningStack, running_stack, temporary_folder
 
 BASELINE_PYTHON = ROOT / ".bench" / "venv" / "bin" / "python"
 _SLOTS = {"AGENTCHAT_RUN_SLOTS": "6000"}
@@ -163,8 +161,8 @@ async def service(
 @contextlib.asynccontextmanager
 async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
     """Up while the block runs, on the service's Postgres settings."""
-    with tempfile.TemporaryDirectory(prefix="agentchat-") as name, contextlib.closing(Ports()) as ports:
-        folder = RunFolder(Path(name))
+    with temporary_folder() as name, contextlib.closing(Ports()) as ports:
+        folder = RunFolder(name)
         folder.create()
         settings = UpSettings(nats_url=_UNUSED, redis_url=_UNUSED)
         servers = describe_servers(folder, ports, Secrets().servers_key, settings)

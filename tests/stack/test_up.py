@@ -20,7 +20,7 @@ from mcp_demo.tools import TOOLS
 from ops import environment
 from ops.errors import NotRunningError
 from ops.stack import Servers
-from tests.harness import RunningStack, start_stack
+from tests.harness import RunningStack, running_stack, start_stack
 from tests.stack.processes import running_for, until, wait_none_running
 
 _SERVERS = {"postgres", "nats", "valkey"}
@@ -33,14 +33,10 @@ _LOGINS = {
 
 
 @pytest.fixture(scope="module")
-async def executed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningStack]:
+async def executed() -> AsyncIterator[RunningStack]:
     """A stack as users start it: each process is a program of its own. One of each service."""
-    started = start_stack(tmp_path_factory.mktemp("executed") / "run")
-    try:
-        await started.wait_up()
+    async with running_stack() as started:
         yield started
-    finally:
-        await started.stop()
 
 
 def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 from pathlib import Path
@@ -15,7 +14,7 @@ from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process, run_command
-from ops.servers.identity import USERS, Identity, Other, identity, prefixed
+from ops.servers.identity import Identity, Other, check_reachable, identity, prefixed
 from ops.servers.postgres_logins import OWNER, SUPERUSER, Logins
 from ops.servers.server_files import postgres_install, server_environment, settings_file
 
@@ -44,7 +43,12 @@ class Cluster:
         self._user = (self._who.uid, self._who.gid) if isinstance(self._who, Other) else None
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
-        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
+        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed.
+
+        Raises SetupError where the server's user cannot reach its files.
+        """
+        if isinstance(self._who, Other):
+            check_reachable(self._who, self._files())
         settings = [
             f"config_file={_real(settings_file('postgresql.conf'))}",
             f"hba_file={_real(settings_file('pg_hba.conf'))}",
@@ -61,7 +65,6 @@ class Cluster:
             probe=PostgresProbe(port, OWNER, DATABASE, str(self.data / "postmaster.pid")),
             prepare=self.prepare,
             user=self._user,
-            reaches=self._reaches(self.data),
             stop_rank=stop_rank,
             is_server=True,
             version=_VERSION,
@@ -93,7 +96,7 @@ class Cluster:
         if self._user:
             os.chown(new, *self._user)
         initdb = ("initdb", "-D", _real(new), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--data-checksums")
-        await self._run(new, *initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
+        await self._run(*initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
         await self._say(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
         new.replace(self.data)
 
@@ -108,28 +111,22 @@ class Cluster:
     async def _say(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
         """To a server for one session, without a network, as its superuser, who has no password."""
         argv = ("postgres", "--single", "-D", _real(data), "-c", "log_min_messages=error", database)
-        said = await self._run(data, *argv, stdin="".join(f"{statement}\n" for statement in statements))
-        wrong = [line for line in said.splitlines() if "ERROR:" in line or "FATAL:" in line]
+        printed = await self._run(*argv, stdin="".join(f"{statement}\n" for statement in statements))
+        wrong = [line for line in printed.splitlines() if "ERROR:" in line or "FATAL:" in line]
         if wrong:
             raise StartError(f"the embedded Postgres cannot be set up: {wrong[0]}")
 
-    async def _run(self, data: Path, program: str, *arguments: str, stdin: str = "") -> str:
+    async def _run(self, program: str, *arguments: str, stdin: str = "") -> str:
         argv = prefixed(self._who, (_program(program), *arguments))
-        environment, reaches = server_environment(), self._reaches(data)
-        output = await run_command(argv, env=environment, user=self._user, reaches=reaches, stdin=stdin)
+        output = await run_command(argv, env=server_environment(), user=self._user, stdin=stdin)
         if output.code != 0:
             raise StartError(f"{program} failed: {output.last_line}")
         return output.text
 
-    def _reaches(self, data: Path) -> tuple[str, ...]:
-        """The package's folder of shared libraries stands beside it."""
-        if self._user is None:
-            return ()
-        package = postgres_install().parent
-        libraries = package.with_name(package.name + ".libs")
+    def _files(self) -> tuple[Path, ...]:
+        """What the server reads and writes; its shared libraries are in the folder of the package."""
         settings = (settings_file("postgresql.conf"), settings_file("pg_hba.conf"))
-        wanted = (data, postgres_install(), *settings, *((libraries,) if libraries.exists() else ()))
-        return tuple(map(_real, wanted))
+        return (self.data, postgres_install(), *settings)
 
     def _check(self) -> None:
         version_file = self.data / "PG_VERSION"
@@ -144,21 +141,8 @@ class Cluster:
             )
         if version != _VERSION:
             raise SetupError(f"{self.data} was made by Postgres {version}, and this is Postgres {_VERSION}")
-        self._adopt()
         if self.data.stat().st_uid != (self._user[0] if self._user else os.geteuid()):
             raise SetupError(f"{self.data} belongs to another user; start the stack as that user")
-
-    def _adopt(self) -> None:
-        """Root's folders of versions before, which ran the server as root, postgres or nobody."""
-        if self._user is None or self.data.stat().st_uid not in _former_users():
-            return
-        for folder, _, names in os.walk(self.data):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                os.chown(path, *self._user, follow_symlinks=False)
-
-
-def _former_users() -> set[int]:
-    return {0, *(user.pw_uid for user in pwd.getpwall() if user.pw_name in USERS)}
 
 
 def _program(name: str) -> str:
