@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -35,9 +36,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status(*, as_json: bool, watch: bool) -> bool:
-    """Print it; whether all processes are ready. With `watch` until Ctrl-C. Raises NotRunningError."""
+    """Print it; whether all processes are ready. With `watch` until SIGINT or SIGTERM.
+
+    Raises NotRunningError.
+    """
     folder = environment.run_folder()
     ready = True
+    if watch:  # a shell may have started it with SIGINT ignored
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
     try:
         while True:
             found = asyncio.run(_status(folder))
