@@ -30,10 +30,11 @@ from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
-from ops.admin import usage_command
+from ops.admin.database_commands import show_verified
 from ops.admin.printed_answers import show_answer, show_lines
-from ops.replay import rebuild_command, what_if_show
-from ops.replay.what_if_compare import Compared, Figures
+from ops.replay import rebuild_command
+from ops.replay.what_if_command import print_runs
+from ops.replay.what_if_compare import ComparedRun, RunFigures
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (80, 120, None)
@@ -132,9 +133,9 @@ def _plan(name: str, tokens: int | None) -> Plan:
 
 
 def _what_if(*, priced: bool) -> None:
-    before = Figures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
-    after = Figures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
-    run = Compared(
+    before = RunFigures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
+    after = RunFigures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
+    run = ComparedRun(
         conversation_id=_id(4),
         trace_id=_TRACE,
         message=_LONG,
@@ -150,7 +151,7 @@ def _what_if(*, priced: bool) -> None:
         recorded=before,
         replayed=after,
     )
-    what_if_show.runs([run], priced=priced)
+    print_runs([run], priced=priced)
 
 
 TABLES: dict[str, Callable[[], object]] = {
@@ -251,7 +252,7 @@ TABLES: dict[str, Callable[[], object]] = {
         ),
     ),
     "usage-of-account": lambda: show_lines([_LINE]),
-    "usage-verified": lambda: usage_command.show_verified(
+    "usage-verified": lambda: show_verified(
         [
             VerifiedUsage(
                 account_id=_ACCOUNT,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from ops.folder import RunFolder
-from ops.status.found_problems import last_errors
+from ops.status.figures import last_errors
 from tests.harness import RunningStack
 
 pytestmark = pytest.mark.requirement("STACK-STATUS")

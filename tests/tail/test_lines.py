@@ -13,7 +13,7 @@ from contracts import events, examples
 from contracts.feed import FeedEvent
 from ops.errors import SetupError
 from ops.tail.event_lines import as_json, as_line
-from ops.tail.tail_filters import read
+from ops.tail.tail_command import read
 from tests.tail.feeding import example, fed
 
 pytestmark = pytest.mark.requirement("TAIL")

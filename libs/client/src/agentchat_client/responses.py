@@ -30,7 +30,7 @@ class _Problem(msgspec.Struct, frozen=True):
 _problem = msgspec.json.Decoder(_Problem)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ApiResponse(msgspec.Struct, frozen=True):
     """A successful answer, whole."""
 
     content: bytes

@@ -163,8 +163,8 @@ def tail(
     """
     from datetime import UTC, datetime
 
+    from ops.tail.tail_command import read
     from ops.tail.tail_command import tail as run
-    from ops.tail.tail_filters import read
 
     run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 

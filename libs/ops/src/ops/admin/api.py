@@ -17,7 +17,7 @@ from administration.route import PREFIX, Route
 from administration.routes import BY_NAME
 from contracts.http import FieldError, Problem
 from ops import environment
-from ops.command_database import DATABASE_URL
+from ops.connections import DATABASE_URL
 from ops.environment import given
 from ops.errors import RefusedError, SetupError, StackError
 

@@ -1,8 +1,12 @@
-"""Options of a command from the fields of a struct, and the JSON object that they come to."""
+"""Options of a command from the fields of a struct, and the JSON object that they make."""
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -10,7 +14,6 @@ import typer
 from msgspec import UNSET
 from msgspec import inspect as types
 
-from ops.admin import sources
 from ops.errors import SetupError
 
 Given = dict[str, Any]
@@ -125,7 +128,7 @@ def _word_or_object(name: str, words: types.LiteralType) -> Field:
         value = given[name]
         if value is None or value in words.values:
             return UNSET if value is None else value
-        return read_object(sources.text(value, flag(name)), flag(name))
+        return read_object(text_of(value, flag(name)), flag(name))
 
     metavar = "|".join([*map(str, words.values), "JSON", "@file:PATH"])
     return Field(name=name, options=(option(name, str, flag(name), metavar=metavar),), take=take)
@@ -150,15 +153,15 @@ def _value(kind: types.Type, nullable: bool, name: str, value: Any) -> Any:
         case types.VarTupleType(), _:
             return None if value == ["all"] else value
         case types.DictType(), list():
-            return {} if value == ["none"] else sources.headers(value)
+            return {} if value == ["none"] else headers_of(value)
         case _, "none" if nullable:
             return None
         case types.IntType(), str():
             return _number(value)
         case types.DictType() | types.StructType(), _:
-            return read_object(sources.text(value, flag(name)), flag(name))
+            return read_object(text_of(value, flag(name)), flag(name))
         case _, str():
-            return sources.text(value, flag(name), secret=name in _SECRETS)
+            return text_of(value, flag(name), secret=name in _SECRETS)
         case _:
             return value
 
@@ -183,3 +186,54 @@ def _nested(name: str, kind: types.StructType) -> Field:
         return None if found.get(needed) == "none" else found or UNSET
 
     return Field(name=name, options=tuple(each for field in inner for each in field.options), take=take)
+
+
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*(@.+)")
+
+
+def text_of(given: str, name: str, *, secret: bool = False) -> str:
+    """The value that an option stands for, which may be @env:VARIABLE, @file:PATH (`-`: stdin) or @ask.
+
+    A secret must not be written out: every user of the machine can read arguments in the list of processes,
+    and they stay in the shell's history. Raises SetupError with the `name` and without the value.
+    """
+    source, _, where = given.partition(":")
+    match source:
+        case "@env":
+            value = os.environ.get(where, "").strip()
+            if not value:
+                raise SetupError(f"{name}: the variable {where} is not set")
+            return value
+        case "@file":
+            return read_file(where).strip()
+        case "@ask":
+            if not sys.stdin.isatty():
+                raise SetupError(f"{name}: there is no terminal to ask on; name a variable or a file")
+            return str(typer.prompt(name, hide_input=True, err=True)).strip()
+    if secret:
+        raise SetupError(
+            f"{name}: write @env:VARIABLE, @file:PATH or @ask; a value in an argument would show in the list "
+            "of processes"
+        )
+    return given
+
+
+def read_file(path: str) -> str:
+    """A whole file of UTF-8; `-` is standard input. Raises SetupError."""
+    try:
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise SetupError(f"{path} is not UTF-8 (at byte {error.start})") from None
+
+
+def headers_of(given: Iterable[str]) -> dict[str, str]:
+    """`Name: @env:VARIABLE` or `Name: @file:PATH`, by name. Raises SetupError, without the value."""
+    values: dict[str, str] = {}
+    for each in given:
+        found = _HEADER.fullmatch(each.strip())
+        name = found[1] if found else each.partition(":")[0][:60]
+        values[name] = text_of(found[2] if found else "", f"header {name!r}", secret=True)
+    return values

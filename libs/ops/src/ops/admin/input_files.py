@@ -21,8 +21,7 @@ from knowledge.importing import import_files, importer
 from knowledge.importing.import_files import FoundFile
 from ops import printing
 from ops.admin import api, direct
-from ops.admin.options import AsJson, Yes
-from ops.admin.removal import confirm
+from ops.admin.options import AsJson, Yes, confirm
 from ops.environment import given
 from ops.errors import RefusedError, SetupError
 from ops.output import one_line
@@ -39,7 +38,7 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Report(msgspec.Struct, kw_only=True):
+class ImportReport(msgspec.Struct, kw_only=True):
     """What became of the files. `lacking` counts documents that are not embedded, or not wholly, yet."""
 
     added: int = 0
@@ -84,7 +83,7 @@ def import_(
         raise SetupError("`-` and --name go together: the name says which document standard input is")
     found = [*import_files.find((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
-    report = Report(dry_run=dry_run)
+    report = ImportReport(dry_run=dry_run)
     _session(lambda call: _import(call, base, found, report))
     complete = not prune or _prune(base, paths, found, report, yes=yes)
     if as_json:
@@ -128,7 +127,7 @@ def _session(work: Callable[[api.Call], Awaitable[T]]) -> T:
     return direct.run(lambda admin: work(partial(direct.call, admin)))
 
 
-async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
+async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: ImportReport) -> None:
     """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
     await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
     with progress("importing") as bar:
@@ -142,7 +141,7 @@ async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report:
         printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
 
 
-async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -> str | None:
+async def _not_put(call: api.Call, base: str, file: FoundFile, report: ImportReport) -> str | None:
     """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
     try:
         draft = await asyncio.to_thread(import_files.draft_of, file)
@@ -166,7 +165,7 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -
 
 
 def _prune(
-    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool
+    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: ImportReport, *, yes: bool
 ) -> bool:
     """False where it was not done: what could not be looked at may be there still."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
@@ -194,7 +193,7 @@ async def _delete(call: api.Call, gone: Sequence[Document]) -> None:
         await call(BY_NAME[f"DELETE {_BASE}/documents/{{document_id}}"], ids)
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: ImportReport) -> Iterator[str]:
     skipped, pruned = f"{len(report.skipped):,} skipped", f"{len(report.pruned):,} pruned"
     if report.dry_run:
         yield f"{report.added:,} would be imported, {skipped}, {pruned}\n"

@@ -1,10 +1,13 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the question that `--yes` answers."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 import typer.core
 import typer.main
+
+from ops.errors import RefusedError
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all of them if unset.")]
@@ -36,3 +39,9 @@ def group(about: str) -> typer.Typer:
     )
     made.callback()(lambda: None)  # else a group of one command would be that command
     return made
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; a script has decided. Raises RefusedError."""
+    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise RefusedError("nothing was changed")

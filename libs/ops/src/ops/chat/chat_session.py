@@ -22,7 +22,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class ChatAgent:
     """An agent and the key that may ask it. `sources`: it is known to search a knowledge base."""
 
     name: str
@@ -36,8 +36,8 @@ class Target:
     """The service's address, the known agents, the one to begin with, and where to keep the history."""
 
     base_url: str
-    agents: tuple[Agent, ...]
-    agent: Agent
+    agents: tuple[ChatAgent, ...]
+    agent: ChatAgent
     folder: Path
 
 
@@ -69,24 +69,24 @@ def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) ->
     return Target(base_url=address, agents=tuple(agents), agent=first, folder=folder)
 
 
-def choose(wanted: str, agents: list[Agent], api_key: str) -> Agent:
+def choose(wanted: str, agents: list[ChatAgent], api_key: str) -> ChatAgent:
     """By name, by id, or a new id that `api_key` is to ask. Raises SetupError."""
     for agent in agents:
         if wanted.lower() in (agent.name, agent.agent_id):
             return agent
     if _UUID.fullmatch(wanted):
-        return Agent(name=wanted.lower(), agent_id=wanted.lower(), api_key=api_key)
+        return ChatAgent(name=wanted.lower(), agent_id=wanted.lower(), api_key=api_key)
     names = ", ".join(agent.name for agent in agents)
     raise SetupError(f"no agent {wanted!r}: give its id" + (f", or one of {names}" if names else ""))
 
 
-def _demo(stack: Environment) -> list[Agent]:
+def _demo(stack: Environment) -> list[ChatAgent]:
     return [
-        Agent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
-        Agent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
-        Agent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
-        Agent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
-        Agent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
+        ChatAgent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
+        ChatAgent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
+        ChatAgent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
+        ChatAgent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
+        ChatAgent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
     ]
 
 
@@ -161,7 +161,7 @@ class Session:
             self.agents.append(agent)
         return self._switch(agent)
 
-    def _switch(self, agent: Agent) -> bool:
+    def _switch(self, agent: ChatAgent) -> bool:
         another = agent.api_key != self.agent.api_key
         self.agent = agent
         if another:

@@ -26,7 +26,7 @@ _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ans
 
 async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> AsyncIterator[str]:
     """The messages, until /quit or Ctrl-D. Lines that are commands are done here."""
-    prompt = Prompt(session)
+    prompt = LinePrompt(session)
     where = f"{session.agent.name} at {session.base_url} (form {session.form})"
     screen.say(f"Talking with {where}. /help, Ctrl-D leaves.")
     while (text := await prompt.ask()) is not None:
@@ -44,7 +44,7 @@ async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> Asy
             screen.console.print()
 
 
-class Prompt:
+class LinePrompt:
     """Asks for the next line."""
 
     def __init__(self, session: Session) -> None:

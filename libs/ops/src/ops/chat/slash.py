@@ -14,7 +14,7 @@ _LISTED = 15
 _SHOWN_MESSAGES = 4
 
 
-class Command(msgspec.Struct, frozen=True):
+class SlashCommand(msgspec.Struct, frozen=True):
     """`run` takes what follows the command's name."""
 
     usage: str
@@ -150,14 +150,16 @@ async def _help(session: Session, screen: Screen, _: str) -> None:
     screen.say(clean(f"{session.agent.name} at {session.base_url}"))
 
 
-COMMANDS: dict[str, Command] = {
-    "/new": Command("/new", "begin a new thread", _new),
-    "/resume": Command("/resume [N or ID]", "list recent threads, or go on with one", _resume),
-    "/history": Command("/history", "show this thread's messages", _history),
-    "/agent": Command("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
-    "/tools": Command("/tools", "show the inputs and outputs of the last reply's tools", _tools),
-    "/sources": Command("/sources", "show the last reply's sources again", _sources),
-    "/form": Command("/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form),
-    "/help": Command("/help", "show this", _help),
-    "/quit": Command("/quit", "leave", None),
+COMMANDS: dict[str, SlashCommand] = {
+    "/new": SlashCommand("/new", "begin a new thread", _new),
+    "/resume": SlashCommand("/resume [N or ID]", "list recent threads, or go on with one", _resume),
+    "/history": SlashCommand("/history", "show this thread's messages", _history),
+    "/agent": SlashCommand("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
+    "/tools": SlashCommand("/tools", "show the inputs and outputs of the last reply's tools", _tools),
+    "/sources": SlashCommand("/sources", "show the last reply's sources again", _sources),
+    "/form": SlashCommand(
+        "/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form
+    ),
+    "/help": SlashCommand("/help", "show this", _help),
+    "/quit": SlashCommand("/quit", "leave", None),
 }

@@ -15,7 +15,7 @@ from conversations.chain.day_heads import HeadDifference
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin.options import AsJson
-from ops.command_database import run
+from ops.connections import run
 from ops.errors import SetupError
 from ops.output import INTERRUPTED, counted
 from ops.printing import progress

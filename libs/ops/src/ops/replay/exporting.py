@@ -12,7 +12,7 @@ from contracts.ids import is_uuid
 from conversations.event_store.log import Log
 from conversations.queries import find_run
 from conversations.transfer import file_format, moving
-from ops.command_database import NoneSuchError, run
+from ops.connections import NoneSuchError, run
 from ops.output import one_line
 from ops.printing import progress
 from runtime.postgres import Pool, connection

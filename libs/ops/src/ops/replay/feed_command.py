@@ -14,8 +14,7 @@ from conversations.event_store.feed_reader import FeedReader
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin import direct
-from ops.admin.options import AsJson, Yes
-from ops.admin.removal import confirm
+from ops.admin.options import AsJson, Yes, confirm
 from ops.errors import RefusedError
 from ops.output import INTERRUPTED
 from ops.replay.rebuild_command import Bar

@@ -14,7 +14,7 @@ from conversations.event_store.store import ConversationStore, open_store
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
 from conversations.transfer.moving import Names
-from ops.command_database import run
+from ops.connections import run
 from ops.errors import StackError
 from ops.printing import progress
 from runtime.postgres import Pool, connection

@@ -14,7 +14,7 @@ from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import CONNECTIONS, Watch
 from conversations.projections.verifying import VerifiedReadModel
-from ops import command_database, printing
+from ops import connections, printing
 from ops.admin.options import AsJson
 from ops.errors import SetupError
 from ops.output import INTERRUPTED
@@ -61,7 +61,7 @@ def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool 
             ):
                 return await work(pool, log, projections, bar)
 
-    return command_database.run(with_bar)
+    return connections.run(with_bar)
 
 
 class Bar(Watch):

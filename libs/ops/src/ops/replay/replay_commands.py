@@ -15,7 +15,7 @@ _FUNCTIONS = {
     "feed": "feed_command:feed",
     "show": "show:show",
     "why": "why:why",
-    "trace": "trace:trace",
+    "trace": "show:trace",
     "export": "transfer:export",
     "import": "transfer:import_",
 }

@@ -1,11 +1,12 @@
-"""A recorded run beside the same one done again: what differs, and what either cost. Pure."""
+"""A recorded run compared with the same run done again: what differs, and what each cost."""
 
 import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,12 +14,57 @@ from contracts import wire
 from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from contracts.values import Usage
 from conversations.aggregate.conversation import Run, RunState
-from ops.replay.what_if_prices import Prices
+from ops.errors import SetupError
+
+_MILLION = 1_000_000
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
+
+    input: _Amount
+    output: _Amount
+    cache_read: _Amount | None = None
+    cache_write: _Amount | None = None
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By the name of the model, as agents have it."""
+
+    models: dict[str, Price]
+    currency: str = ""
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """None where the table does not say."""
+        price = self.models.get(model)
+        if price is None:
+            return None
+        total = price.input * usage.input_tokens + price.output * usage.output_tokens
+        for amount, tokens in (
+            (price.cache_read, usage.cache_read_tokens),
+            (price.cache_write, usage.cache_creation_tokens),
+        ):
+            if tokens and amount is None:
+                return None
+            total += (amount or 0.0) * tokens
+        return total / _MILLION
+
+
+def read_prices(path: Path) -> Prices:
+    """The table in a file of JSON. Raises SetupError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prices)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SetupError(f"{path} is no price table: {error}") from None
+
 
 _MESSAGE_CHARACTERS = 200
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of one run. `cost` is None where no price is known; `seconds` leave out tools and approvals."""
 
     model: str
@@ -29,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
     `recorded_end` is how the recorded run ended; one that did not complete has the text so far as its answer.
@@ -48,8 +94,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     alike: float
     missed: tuple[str, ...]
     sources_missed: bool
-    recorded: Figures
-    replayed: Figures
+    recorded: RunFigures
+    replayed: RunFigures
     diff: str | None = None
 
     @property
@@ -63,7 +109,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return self.was_replayed and not (self.same_tools and self.same_answer)
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class FiguresTotal(msgspec.Struct, frozen=True, kw_only=True):
     """Over all runs of which anything is known; `cost` is None unless it is known of each."""
 
     tokens: int
@@ -82,13 +128,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     other_answer: int
     failed: int
     missed: int
-    recorded: Totals
-    again: Totals
+    recorded: FiguresTotal
+    again: FiguresTotal
 
 
 def compared(
     conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices | None, *, diff: bool
-) -> Compared:
+) -> ComparedRun:
     """What there is to say of one run."""
     before = [
         AskedTool(round=each.number, name=call.name, input=call.input)
@@ -97,7 +143,7 @@ def compared(
     ]
     completed = answer.outcome == "completed"
     content = recorded.reply.content if recorded.reply is not None else recorded.text
-    return Compared(
+    return ComparedRun(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
         message=recorded.user_text[:_MESSAGE_CHARACTERS],
@@ -111,7 +157,7 @@ def compared(
         missed=tuple(_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
         recorded=_recorded_figures(recorded, prices),
-        replayed=Figures(
+        replayed=RunFigures(
             model=answer.model,
             rounds=answer.rounds,
             calls=len(answer.calls),
@@ -123,7 +169,7 @@ def compared(
     )
 
 
-def summarised(done: Sequence[Compared]) -> Summary:
+def summarised(done: Sequence[ComparedRun]) -> Summary:
     """All runs together."""
     known = [each for each in done if each.was_replayed]
     return Summary(
@@ -140,19 +186,19 @@ def summarised(done: Sequence[Compared]) -> Summary:
     )
 
 
-def _totals(figures: Sequence[Figures]) -> Totals:
+def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     costs = [each.cost for each in figures if each.cost is not None]
-    return Totals(
+    return FiguresTotal(
         tokens=sum(each.tokens for each in figures),
         cost=sum(costs) if figures and len(costs) == len(figures) else None,
         seconds=round(sum(each.seconds for each in figures), 3),
     )
 
 
-def _recorded_figures(run: Run, prices: Prices | None) -> Figures:
+def _recorded_figures(run: Run, prices: Prices | None) -> RunFigures:
     tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
     took = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(run.requested_at)
-    return Figures(
+    return RunFigures(
         model=run.model,
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),

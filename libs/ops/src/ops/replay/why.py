@@ -7,9 +7,9 @@ import typer
 
 from ops import printing
 from ops.admin.options import AsJson
-from ops.command_database import run
+from ops.connections import run
 from ops.output import compact, counted, one_line
-from ops.replay.provenance import AgentVersion, Provenance, provenance_of
+from ops.replay.provenance import AnsweringVersion, Provenance, provenance_of
 from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _PROMPT = 2000
@@ -58,7 +58,7 @@ def _lines(found: Provenance) -> Iterator[Line]:
         yield _field("", f"{tokens(found.lost)} of them for model calls that were given up")
 
 
-def _agent_lines(agent: AgentVersion) -> Iterator[Line]:
+def _agent_lines(agent: AnsweringVersion) -> Iterator[Line]:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
         yield _field("agent", f"{agent.agent_id} version {agent.version}, which does not exist (any more)")

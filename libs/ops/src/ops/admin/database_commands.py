@@ -1,4 +1,4 @@
-"""`agentchat admin usage`."""
+"""`agentchat admin usage` and `secrets reseal`, which are more than a route."""
 
 import contextlib
 import sys
@@ -13,6 +13,8 @@ from rich.progress import Progress, TaskID
 from administration import Admin
 from administration import admin_usage as library
 from administration.admin_usage import MonthUsage, VerifiedUsage
+from administration.reseal import Resealed
+from administration.reseal import reseal as seal_anew
 from contracts.admin_errors import NotFound
 from ops import printing
 from ops.admin.api import ask
@@ -103,3 +105,42 @@ async def _verify(admin: Admin, account: str | None, month: str | None, *, mend:
 
 def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
     bar.update(task, completed=done, total=total)
+
+
+def reseal(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed anew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Seal everything anew under the present secret key, after that was changed.
+
+    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has those from before.
+    May run while services do, and again where it broke off. Exit code 1 where something did not open.
+    """
+    found = run(lambda admin: _reseal(admin, dry_run=dry_run))
+    for value in found.unopened:
+        printing.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
+    for endpoint in found.unopened_endpoints:
+        printing.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
+    if as_json:
+        printing.as_json(found)
+    else:
+        verb = "would be sealed" if dry_run else "sealed"
+        unopened = len(found.unopened) + len(found.unopened_endpoints)
+        sys.stdout.write(
+            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents and "
+            f"{found.endpoints:,} webhook endpoints {verb} anew, {unopened:,} did not open\n"
+        )
+    if found.unopened or found.unopened_endpoints:
+        sys.exit(1)
+
+
+async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
+    with progress("sealing") as bar:
+        task = bar.add_task("agents", total=None)
+        return await seal_anew(
+            admin.pool,
+            admin.sealer,
+            actor=admin.actor,
+            dry_run=dry_run,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )

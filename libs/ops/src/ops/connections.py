@@ -1,17 +1,18 @@
-"""Work on a system's database for a command: the connection, and failures in one line."""
+"""Connections of a command to a system's database and NATS, each tried once, with failures in one line."""
 
 import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import psycopg
 
+from bus import Bus, BusUnavailable
 from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
-from ops.errors import SetupError, StackError
+from ops.errors import RefusedError, SetupError, StackError
 from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
@@ -77,3 +78,18 @@ async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
     await reached(url)
     async with open_pool(url) as pool:
         return await work(url, pool)
+
+
+_SECONDS = 8.0
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, name: str) -> AsyncIterator[Bus]:
+    """Raises RefusedError."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                bus = await stack.enter_async_context(Bus.connect(url, name=name))
+        except (TimeoutError, BusUnavailable):
+            raise RefusedError("NATS cannot be reached") from None
+        yield bus
