@@ -75,12 +75,12 @@ async def _process(load: Load) -> Loaded:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
     try:
-        said, _ = await process.communicate(msgspec.json.encode(load))
+        output, _ = await process.communicate(msgspec.json.encode(load))
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-    return msgspec.json.decode(said, type=Loaded)
+    return msgspec.json.decode(output, type=Loaded)
 
 
 async def _load(load: Load) -> Loaded:

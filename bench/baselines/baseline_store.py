@@ -1,4 +1,4 @@
-"""Messages in Postgres: one round trip before the model is called, one behind it. Statements are prepared."""
+"""Messages in Postgres: one round trip before the model call, one after it. Statements are prepared."""
 
 import uuid
 
@@ -38,13 +38,13 @@ class Store:
         self, conversation: uuid.UUID | None, message: str
     ) -> tuple[uuid.UUID, list[dict[str, str]]]:
         """Save the user's message; returns the conversation and all its messages."""
-        said = {"role": "user", "content": message}
+        sent = {"role": "user", "content": message}
         if conversation is None:
             conversation = uuid.uuid4()
             await self._pool.execute(_SAVE, conversation, "user", message)
-            return conversation, [said]
+            return conversation, [sent]
         rows = await self._pool.fetch(_SAVE_AND_READ, conversation, "user", message)
-        return conversation, [*({"role": role, "content": content} for role, content in rows), said]
+        return conversation, [*({"role": role, "content": content} for role, content in rows), sent]
 
     async def end(self, conversation: uuid.UUID, reply: str) -> None:
         await self._pool.execute(_SAVE, conversation, "assistant", reply)

@@ -1,4 +1,4 @@
-"""Prints the counts, the statements behind them, and both as the table that the tests hold a chat to."""
+"""Prints the counts, the statements that were counted, and the bounds as the table of the tests."""
 
 import asyncio
 import sys

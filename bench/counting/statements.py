@@ -1,4 +1,4 @@
-"""Postgres' log of every statement, which says whose it was and in which transaction."""
+"""Postgres' log of every statement, with its service and its transaction."""
 
 import os
 import re
@@ -52,9 +52,9 @@ class StatementLog:
             file.seek(self._read_to)
             text = file.read()
             self._read_to = file.tell()
-        found = [(service, vxid, " ".join(said.split())) for service, vxid, said in _LINE.findall(text)]
+        found = [(service, vxid, " ".join(words.split())) for service, vxid, words in _LINE.findall(text)]
         own = [each for each in found if each[0] != "operator"]
         return Logged(
-            Counter((service, said) for service, _, said in own),
+            Counter((service, words) for service, _, words in own),
             Counter(service for service, _ in {(service, vxid) for service, vxid, _ in own}),
         )

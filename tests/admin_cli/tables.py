@@ -262,7 +262,7 @@ TABLES: dict[str, Callable[[], object]] = {
                 projected=15_949_379,
                 cached=15_949_379,
                 differences=(),
-                mended=False,
+                repaired=False,
             )
         ]
     ),

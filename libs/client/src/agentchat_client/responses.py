@@ -31,7 +31,7 @@ _problem = msgspec.json.Decoder(_Problem)
 
 
 class ApiResponse(msgspec.Struct, frozen=True):
-    """A successful answer, whole."""
+    """A successful, complete response."""
 
     content: bytes
     trace_id: str | None

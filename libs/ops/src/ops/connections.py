@@ -26,7 +26,7 @@ _OLD_TABLES = (
 
 
 async def reached(url: str) -> None:
-    """Connect once: a pool would go on trying, and not say what is wrong. Raises StackError, SetupError."""
+    """Connect once: a pool would retry without reporting the reason. Raises StackError, SetupError."""
     try:
         connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
     except psycopg.OperationalError as error:
@@ -39,7 +39,7 @@ async def reached(url: str) -> None:
 @contextlib.contextmanager
 def failures_in_one_line() -> Iterator[None]:
     """Raises StackError for what the database does not allow or answer."""
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # what it says is said here, once
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its errors are reported here, once
     try:
         yield
     except DatabaseUnavailable as error:
@@ -51,7 +51,7 @@ def failures_in_one_line() -> Iterator[None]:
 
 
 class NoneSuchError(StackError):
-    """What the command names is not there."""
+    """What the command names does not exist."""
 
     exit_code = 2
 

@@ -35,7 +35,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     log: Path
     probe: Probe | None
     health: Probe | None = None
-    """One that runs and refuses this for a while (`probes.wait_unhealthy`) has to be started again."""
+    """A running process that fails this for a while (`probes.wait_unhealthy`) is restarted."""
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = nothing
@@ -54,7 +54,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def health_url(self) -> str | None:
-        """Where HTTP says whether it is ready, or at least well."""
+        """The HTTP address of its readiness or health."""
         return next((each.url for each in (self.probe, self.health) if isinstance(each, HttpProbe)), None)
 
     def __repr__(self) -> str:

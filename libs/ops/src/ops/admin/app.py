@@ -24,11 +24,11 @@ from ops.errors import SetupError
 
 _METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
 _KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
-_FROM = "A JSON object with these fields; `-`: stdin. Options go before."
+_FROM = "A JSON object with these fields; `-`: stdin. Options have priority."
 
 
-def add(app: typer.Typer, name: str, command: Command) -> None:
-    """Make the command, with the options that its route's arguments and the fields of its body come to."""
+def add(app: typer.Typer, name: str, command: Command, *, hidden: bool = False) -> None:
+    """Make the command, with an option for each argument of its route and each field of its body."""
     route = BY_NAME[command.route]
     fields: list[Field] = []
     if route.body is not None and command.body is None:
@@ -41,7 +41,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
     parameters = _parameters(command, route, fields)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(name, help=command.help or route.summary)(run)
+    app.command(name, help=command.help or route.summary, hidden=hidden)(run)
 
 
 def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list[inspect.Parameter]:
@@ -52,8 +52,10 @@ def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list
     made += [_queried(each) for each in query if each.argument not in _COMMON]
     made += [_common(each.argument, *_COMMON[each.argument]) for each in query if each.argument in _COMMON]
     if command.at_version:
-        made.append(option("version", int, "--version", min=1, help="An older one; else the current one."))
-    if command.whole:
+        made.append(
+            option("version", int, "--version", min=1, help="An older version; else the current one.")
+        )
+    if command.from_file:
         made.append(option("from_", str, "--from", metavar="FILE", help=_FROM))
     if route.gives is Deletion or command.asks:
         made.append(_common("yes", Yes, False))
@@ -103,7 +105,7 @@ def _called(command: Command, route: Route, fields: Sequence[Field], given: Give
 
 
 def _arguments(route: Route, given: Given) -> Given:
-    """The parts of the path, and of the query what was given."""
+    """The parts of the path, and the given ones of the query."""
     names = [each.argument for each in (*route.path_parameters, *route.query)]
     found = {name: given.get(name) for name in names if name != "after" and name not in _COMMON}
     return {name: value for name, value in found.items() if value is not None}
@@ -113,13 +115,13 @@ def _body(command: Command, route: Route, fields: Sequence[Field], given: Given)
     if command.body is not None:
         return command.body
     body = body_of(fields, given)
-    if command.whole:
+    if command.from_file:
         if body.get("output_type", "json") != "json" and route.method == "PATCH":
             body.setdefault("output_schema", None)
         path = given["from_"]
         body = ({} if path is None else read_object(read_file(path), "--from")) | body
     if not body and route.method == "PATCH":
-        raise SetupError("nothing to change: give an option" + (", or --from" if command.whole else ""))
+        raise SetupError("nothing to change: give an option" + (", or --from" if command.from_file else ""))
     return body
 
 
@@ -150,8 +152,8 @@ def _deleted(_: Command, route: Route, _fields: Sequence[Field], given: Given) -
 
 
 def _print(deletion: Deletion) -> None:
-    said = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
-    lines = [f"{_named(deletion)} {said}"]
+    outcome = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
+    lines = [f"{_named(deletion)} {outcome}"]
     for prefix, uses in (("", deletion.goes), ("used by ", deletion.used_by)):
         for use in uses:
             lines += [f"  {prefix}{_counted(use)}", *(f"    {printing.cell(name)}" for name in use.names)]
@@ -161,14 +163,14 @@ def _print(deletion: Deletion) -> None:
 
 
 def _with(deletion: Deletion) -> str:
-    """What goes with it, and what uses it."""
+    """What is deleted with it, and what uses it."""
     goes = ", ".join(map(_counted, deletion.goes))
     used = ", ".join(map(_counted, deletion.used_by))
     return f"{f', with {goes}' if goes else ''}{f'; used by {used}' if used else ''}"
 
 
 def _verb(deletion: Deletion) -> str:
-    """A key stays in the list, and opens nothing."""
+    """A revoked key stays in the list."""
     return "revoke" if deletion.kind == "key" else "delete"
 
 
@@ -183,7 +185,7 @@ def _counted(use: Use) -> str:
 app = group("")
 
 
-def _grown() -> dict[str, typer.Typer]:
+def _made_groups() -> dict[str, typer.Typer]:
     """A group for each of the table, within the one that its name begins with."""
     grown: dict[str, typer.Typer] = {}
     for name, row in GROUPS.items():
@@ -195,10 +197,11 @@ def _grown() -> dict[str, typer.Typer]:
     return grown
 
 
-_groups = _grown()
+_groups = _made_groups()
 _groups["knowledge"].command("import")(input_files.import_)
 _groups["knowledge"].command("embed")(input_files.embed)
-secrets = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
+add(_groups["knowledge"], "forget", GROUPS["knowledge"].commands["delete-document"], hidden=True)
+secrets = group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
 secrets.command()(reseal)
 app.add_typer(secrets, name="secrets")
 add(app, "audit", AUDIT)

@@ -1,4 +1,4 @@
-"""What works on a system's database itself: one piece of work, from the connections to the final error."""
+"""Runs commands that work on a system's database itself, from the connections to the final error."""
 
 import asyncio
 import contextlib
@@ -42,12 +42,12 @@ T = TypeVar("T")
 _REDIS_SECONDS = 2.0
 
 Needs = Literal["no", "needed", "to provision"]
-"""Whether a piece of work takes the bus, and as which user."""
+"""Whether the work needs the bus, and as which user."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddresses:
-    """Addresses, and the keys that open sealed secrets. What is None is not known."""
+    """Addresses, and the keys that open sealed secrets. None is not known."""
 
     database_url: str = field(repr=False)
     nats_url: str | None = field(repr=False)
@@ -73,7 +73,7 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no") -> T:
 
 
 async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
-    """What the route gives, by the function behind it, not over HTTP. Raises StackError."""
+    """Calls the function of the route itself, not over HTTP. Raises StackError."""
     try:
         if route.body is not None:
             body = msgspec.json.encode(arguments[route.body_argument])
@@ -84,12 +84,12 @@ async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
 
 
 def _refused(error: AdminError) -> RefusedError:
-    """With exit code 2 where the command itself has to be different."""
+    """Exit code 2 where the arguments are wrong."""
     return RefusedError(str(error), 2 if isinstance(error, Invalid) else 1)
 
 
 def find(environ: Mapping[str, str]) -> ServerAddresses:
-    """The environment goes first; the running stack completes it, if its database is the same.
+    """The environment has priority; the running stack completes it, if its database is the same.
 
     So the servers of one system are never mixed with another's. Raises SetupError, NotRunningError.
     """
@@ -142,7 +142,7 @@ def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None
 
 
 def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
-    """The running stack's secrets; without them `variable` has to be set."""
+    """The running stack's secrets. Raises SetupError, which names `variable`."""
     path = environment.run_folder(environ).secrets
     try:
         return msgspec.json.decode(path.read_bytes(), type=Secrets)

@@ -17,7 +17,7 @@ from msgspec import inspect as types
 from ops.errors import SetupError
 
 Given = dict[str, Any]
-"""What the user gave, by the names of options; None where he gave nothing."""
+"""The values of options by their names; None where an option was not given."""
 
 _SECRETS = frozenset({"provider_key", "client_secret"})
 _FLAGS = {"allowed_tools": "--allow", "headers": "--header"}
@@ -33,7 +33,7 @@ _ABOUT = {
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of a struct: its options, and what they come to, which is UNSET where none is given."""
+    """A field of a struct: its options, and `take` for its value, which is UNSET where none is given."""
 
     name: str
     options: tuple[inspect.Parameter, ...]
@@ -174,7 +174,7 @@ def _number(text: str) -> int:
 
 
 def _nested(name: str, kind: types.StructType) -> Field:
-    """An option for each field of the struct; `none` for the one that it must have is null for the whole."""
+    """An option for each field of the struct; `none` for its required field makes the struct null."""
     inner = [_by_type(field) for field in kind.fields]
     (needed,) = (field.name for field in kind.fields if field.required)
 
@@ -219,7 +219,7 @@ def text_of(given: str, name: str, *, secret: bool = False) -> str:
 
 
 def read_file(path: str) -> str:
-    """A whole file of UTF-8; `-` is standard input. Raises SetupError."""
+    """The text of a file in UTF-8; `-` is standard input. Raises SetupError."""
     try:
         content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return content.decode()

@@ -1,4 +1,4 @@
-"""`agentchat admin knowledge import` and `embed`: files into a knowledge base, and what became of each."""
+"""`agentchat admin knowledge import` and `embed`: files into a knowledge base, and the outcome of each."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ class Skipped(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, kw_only=True):
-    """What became of the files. `lacking` counts documents that are not embedded, or not wholly, yet."""
+    """The outcomes of the files. `lacking` counts documents that are not, or not completely, embedded yet."""
 
     added: int = 0
     changed: int = 0
@@ -54,7 +54,7 @@ def import_(
     base: Base,
     paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER|-", help="`-` is standard input.")],
     name: Annotated[
-        str | None, typer.Option(help="The document that `-` is; its ending says which kind: guide.md.")
+        str | None, typer.Option(help="The name of the document on `-`; its ending is its kind: guide.md.")
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
@@ -66,21 +66,21 @@ def import_(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be read, and pruned; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be imported and pruned; change nothing.")
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import text, Markdown, HTML, PDF and DOCX: files, whole folders, or standard input.
+    """Import text, Markdown, HTML, PDF and DOCX: files, folders, or standard input.
 
-    A document's name is its file's path from a folder on, docs/guide.md: from the folder that is imported, of
-    a file that is named alone from the folder that it is in, or from --within. The same name again is
-    replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
-    if nothing at all could be imported. Works on the database itself, with the embedder that
-    AGENTCHAT_EMBEDDER sets; with AGENTCHAT_ADMIN_URL (or --url) over HTTP, by the gateway's embedder.
+    A document's name is its file's path, such as docs/guide.md, relative to the folder that is imported, to
+    the folder of a single file, or to --within. A document of the same name is replaced; the same content
+    changes nothing. A file that cannot be read is named, skipped and counted; exit code 1 if nothing could be
+    imported. Works on the database itself, with the embedder that AGENTCHAT_EMBEDDER sets; with
+    AGENTCHAT_ADMIN_URL (or --url) over HTTP, with the gateway's embedder.
     """
     if (Path("-") in paths) != (name is not None):
-        raise SetupError("`-` and --name go together: the name says which document standard input is")
+        raise SetupError("`-` needs --name, the name of the document on standard input, and --name needs `-`")
     found = [*import_files.find((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
     report = ImportReport(dry_run=dry_run)
@@ -95,10 +95,12 @@ def import_(
 
 
 def embed(
-    base: Annotated[str | None, typer.Argument(metavar="[KB]", help="One; all if unset.")] = None,
+    base: Annotated[
+        str | None, typer.Argument(metavar="[KB]", help="One knowledge base; all if unset.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the passages that have no vector of the present model yet. Works on the database itself."""
+    """Embed the passages that have no vector of the current model yet. Works on the database itself."""
 
     async def work(admin: Admin) -> int:
         if admin.embedder is None:
@@ -128,7 +130,7 @@ def _session(work: Callable[[api.Call], Awaitable[T]]) -> T:
 
 
 async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: ImportReport) -> None:
-    """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
+    """One at a time; imported documents stay when it is interrupted. Raises RefusedError."""
     await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
     with progress("importing") as bar:
         task = bar.add_task("", total=len(found))
@@ -138,11 +140,11 @@ async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report:
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
     if report.lacking:
-        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
+        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
 
 
 async def _not_put(call: api.Call, base: str, file: FoundFile, report: ImportReport) -> str | None:
-    """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
+    """Import the document, or in a dry run read it; the reason if that failed."""
     try:
         draft = await asyncio.to_thread(import_files.draft_of, file)
         if report.dry_run:
@@ -156,7 +158,7 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: ImportRep
     except Invalid as error:
         return error.reason
     except RefusedError as error:
-        if error.exit_code != 2:  # else what was given has to be another
+        if error.exit_code != 2:  # 2: the document is not accepted
             raise
         return str(error).removeprefix("text: ").removeprefix("content: ")
     setattr(report, put.outcome, getattr(report, put.outcome) + 1)
@@ -167,11 +169,11 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: ImportRep
 def _prune(
     base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: ImportReport, *, yes: bool
 ) -> bool:
-    """False where it was not done: what could not be looked at may be there still."""
+    """False where it was not done: files in a folder that cannot be read may still exist."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
     if unseen:
-        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
+        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be read")
         return False
     kept = {file.name for file in found}
     documents = {"knowledge_base_id": base}

@@ -1,4 +1,4 @@
-"""`agentchat chat`: a talk on a terminal, one message, or one for each line of standard input."""
+"""`agentchat chat`: a chat on a terminal, one message, or one for each line of standard input."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from ops.output import INTERRUPTED, forget_stdout
 
 Messages = AsyncIterator[str]
 Answer = Callable[[str], Awaitable[bool]]
-"""Sends a message and writes the reply; whether all went well."""
+"""Sends a message and writes the reply; whether it succeeded."""
 
 
 def chat(
@@ -30,16 +30,16 @@ def chat(
     form: int | None,
     as_json: bool,
 ) -> int:
-    """The exit code. Raises StackError for what has to be set up differently."""
+    """The exit code. Raises StackError, also for wrong settings."""
     target = find(base_url, agent, os.environ)
     on_screen = sys.stdout.isatty() and not as_json and message != "-"
     on_screen = on_screen and (message is not None or sys.stdin.isatty())
-    wished: Form | None = None if form is None else 1 if form == 1 else 2
+    chosen: Form | None = None if form is None else 1 if form == 1 else 2
     try:
         if on_screen:
-            session = Session(target, wished, conversation, max_retries=0)  # a person decides about a retry
+            session = Session(target, chosen, conversation, max_retries=0)  # a person decides about a retry
             return asyncio.run(_on_screen(session, message))
-        session = Session(target, wished or 1, conversation, max_retries=2)
+        session = Session(target, chosen or 1, conversation, max_retries=2)
         return asyncio.run(_on_pipe(session, message, as_json=as_json))
     except Misconfigured as error:
         raise SetupError(str(error)) from None
@@ -75,7 +75,7 @@ async def _on_pipe(session: Session, message: str | None, *, as_json: bool) -> i
 
 
 async def _all(session: Session, messages: Messages, answer: Answer) -> int:
-    """Answer each; after a failure go on. The exit code."""
+    """Answer each, also after a failure. The exit code."""
     failed = False
     async with contextlib.aclosing(session):
         async for message in messages:

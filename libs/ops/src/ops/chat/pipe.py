@@ -1,4 +1,4 @@
-"""Replies without a terminal: as plain text while they come, or as one line of JSON each."""
+"""Replies without a terminal: streamed as plain text, or as one line of JSON each."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ class Pipe:
         self._as_json = as_json
 
     async def answer(self, message: str) -> bool:
-        """Whether all went well. Raises StackError, Misconfigured if no other message can fare better."""
+        """Whether it succeeded. Raises StackError, Misconfigured where every other message would fail too."""
         try:
             await (self._json(message) if self._as_json else self._text(message))
         except AuthenticationFailed as error:
@@ -36,14 +36,14 @@ class Pipe:
         return True
 
     async def _json(self, message: str) -> None:
-        """Exactly what came; ASCII, so that it drives no terminal."""
+        """The reply as it was received; in ASCII, so that it cannot control a terminal."""
         session = self._session
         reply = await session.client.chat(message, session.conversation_id, agent_id=session.agent.agent_id)
         session.conversation_id = reply.conversation_id
         _write(json.dumps(msgspec.to_builtins(reply)) + "\n")
 
     async def _text(self, message: str) -> None:
-        """Text as it comes. Ctrl-C and a closed pipe end the run too."""
+        """Streamed text. Ctrl-C and a closed pipe also cancel the run."""
         session, written = self._session, False
         stream = session.client.stream(
             message, session.conversation_id, agent_id=session.agent.agent_id, form=session.form

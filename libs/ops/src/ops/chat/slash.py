@@ -15,7 +15,7 @@ _SHOWN_MESSAGES = 4
 
 
 class SlashCommand(msgspec.Struct, frozen=True):
-    """`run` takes what follows the command's name."""
+    """`run` takes the text after the command's name."""
 
     usage: str
     meaning: str
@@ -23,7 +23,7 @@ class SlashCommand(msgspec.Struct, frozen=True):
 
 
 async def run(line: str, session: Session, screen: Screen) -> bool:
-    """Do what the line says, and report what goes wrong. False: the program is to end."""
+    """Run the command, and report errors. False: the program is to end."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name.lower())
     if command is None:
@@ -64,7 +64,7 @@ async def _list(session: Session, screen: Screen) -> None:
         screen.say("There are no threads yet.")
         return
     screen.threads(session.listed, session.conversation_id)
-    screen.say("/resume N goes on with one.")
+    screen.say("/resume N continues one.")
 
 
 async def _chosen(session: Session, argument: str) -> Conversation | None:
@@ -91,13 +91,13 @@ async def _agent(session: Session, screen: Screen, argument: str) -> None:
     if argument:
         ended = session.use(argument)
         note = "; it belongs to another account, so a new thread begins" if ended else ""
-        screen.say(f"Asking {session.agent.name} (form {session.form}){note}.")
+        screen.say(f"Chatting with {session.agent.name} (form {session.form}){note}.")
         return
     here = session.agent
     screen.pairs(
         [(f"{'*' if agent == here else ' '} {agent.name}", agent.agent_id) for agent in session.agents]
     )
-    screen.say("/agent NAME or /agent ID asks another one.")
+    screen.say("/agent NAME or /agent ID selects another one.")
 
 
 async def _tools(session: Session, screen: Screen, _: str) -> None:
@@ -121,19 +121,19 @@ async def _sources(session: Session, screen: Screen, _: str) -> None:
 async def _form(session: Session, screen: Screen, argument: str) -> None:
     match argument:
         case "1":
-            session.wished_form = 1
+            session.chosen_form = 1
         case "2":
-            session.wished_form = 2
+            session.chosen_form = 2
         case "auto":
-            session.wished_form = None
+            session.chosen_form = None
         case "":
             pass
         case _:
             screen.fail("/form 1, /form 2 or /form auto")
             return
-    chosen = "" if session.wished_form else ", chosen for this agent"
+    default = "" if session.chosen_form else ", the default of this agent"
     screen.say(
-        f"Form {session.form}{chosen}. 1 lists the sources of agents with a knowledge base; "
+        f"Form {session.form}{default}. 1 lists the sources of agents with a knowledge base; "
         "2 shows tools as they run, where the plan has it."
     )
 
@@ -152,9 +152,9 @@ async def _help(session: Session, screen: Screen, _: str) -> None:
 
 COMMANDS: dict[str, SlashCommand] = {
     "/new": SlashCommand("/new", "begin a new thread", _new),
-    "/resume": SlashCommand("/resume [N or ID]", "list recent threads, or go on with one", _resume),
+    "/resume": SlashCommand("/resume [N or ID]", "list recent threads, or continue one", _resume),
     "/history": SlashCommand("/history", "show this thread's messages", _history),
-    "/agent": SlashCommand("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
+    "/agent": SlashCommand("/agent [NAME or ID]", "list the known agents, or select another one", _agent),
     "/tools": SlashCommand("/tools", "show the inputs and outputs of the last reply's tools", _tools),
     "/sources": SlashCommand("/sources", "show the last reply's sources again", _sources),
     "/form": SlashCommand(

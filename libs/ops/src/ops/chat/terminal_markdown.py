@@ -1,4 +1,4 @@
-"""Markdown that is still being written: what of it is settled, and how it looks."""
+"""Markdown that is still being streamed: which blocks of it are finished, and how they look."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,9 +19,9 @@ References = dict[str, Any]
 
 
 def settled(text: str, references: References) -> int:
-    """How many characters of `text` are whole blocks, which nothing that follows can change.
+    """How many characters of `text` are finished blocks, which no later text can change.
 
-    Only ended lines are judged: the beginning of a line may look like another block than its whole does.
+    Only complete lines count: the beginning of a line may look like another block than the complete line.
     """
     ended = text[: text.rfind("\n") + 1]
     starts = [token.map[0] for token in _PARSER.parse(ended, references) if token.map and token.level == 0]
@@ -33,9 +33,8 @@ def settled(text: str, references: References) -> int:
 class Block:
     """A text for rich, without blank lines around it or blanks at the ends of lines.
 
-    Links show their address: a text must not hide where it leads to. Nothing in a text drives the terminal:
-    what entities and addresses stand for comes to light only here, so it is cleaned before it is laid out,
-    and all that is shown once more.
+    Links show their address: a text must not hide where it leads to. No text controls the terminal: entities
+    and addresses are decoded only here, so the tokens are cleaned before the layout, and the output again.
     """
 
     def __init__(self, text: str, references: References) -> None:
@@ -49,7 +48,7 @@ class Block:
             yield Segment.line()
 
     def lines(self, console: Console, options: ConsoleOptions) -> list[list[Segment]]:
-        """As the terminal is to show them."""
+        """The lines for the terminal."""
         rendered = console.render_lines(self._markdown, options.update(height=None), pad=False)
         lines = [_trimmed(_cleaned(line)) for line in rendered]
         while lines and not lines[0]:

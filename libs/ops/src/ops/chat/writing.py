@@ -1,7 +1,6 @@
-"""One reply while it is written on a terminal: settled blocks for good, and the last one live below them.
+"""One reply while it is streamed to a terminal: finished blocks are printed once, the last one is live below.
 
-So the terminal's own scroll-back holds the whole reply, each block once, and only a few lines are ever
-painted again.
+So the terminal's scroll-back has the complete reply, each block once, and only a few lines are redrawn.
 """
 
 import asyncio
@@ -20,12 +19,12 @@ from ops.output import clean, compact, one_line
 
 _SECONDS = 0.08
 _SHARE = 4
-"""Painting takes at most one part in so many of the time: a block may be long."""
+"""Drawing takes at most one part in so many of the time: a block may be long."""
 _SPARE_LINES = 4
 
 
 class Writing:
-    """Used as a context: the live part ends with it, and all of the reply is there."""
+    """A context manager: when it is left, the live part ends and the complete reply is printed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -39,28 +38,28 @@ class Writing:
             self, console=console, auto_refresh=False, transient=True, redirect_stdout=False,
             redirect_stderr=False, vertical_overflow="crop",
         )  # fmt: skip
-        self._painter: asyncio.Task[None] | None = None
+        self._drawing: asyncio.Task[None] | None = None
         self.status("thinking")
 
     async def __aenter__(self) -> Self:
         self._live.start()
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._painter = asyncio.create_task(self._paint())
+            self._drawing = asyncio.create_task(self._draw())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._painter is not None:
-            self._painter.cancel()
-            await asyncio.wait((self._painter,))
+        if self._drawing is not None:
+            self._drawing.cancel()
+            await asyncio.wait((self._drawing,))
         text, self._text = self._text, ""
         self.status("")
         self._live.stop()
         self._block(text)
 
     def status(self, text: str) -> None:
-        """What is waited for, beside the spinner; an empty text for nothing."""
+        """The text next to the spinner; without a text there is no spinner."""
         self._status = text
         self._spinner.update(text=Text(text, "dim"))
 
@@ -72,7 +71,7 @@ class Writing:
         self.status("")
 
     def call(self, name: str, given: dict[str, Any]) -> None:
-        """The agent calls a tool; what was said before it is complete."""
+        """The agent calls a tool; the text before the call is complete."""
         text, self._text = self._text, ""
         self._block(text)
         shown = one_line(name, 64)
@@ -83,7 +82,7 @@ class Writing:
         self.status(f"{shown} runs")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The last lines of the block that is being written; all of it is printed when it is settled."""
+        """The last lines of the unfinished block; all of it is printed when it is finished."""
         if self._text.strip():
             if self._blocks:
                 yield Segment.line()
@@ -95,7 +94,7 @@ class Writing:
         if self._status:
             yield self._spinner
 
-    async def _paint(self) -> None:
+    async def _draw(self) -> None:
         wait = _SECONDS
         while True:
             await asyncio.sleep(wait)
@@ -108,7 +107,7 @@ class Writing:
             wait = max(_SECONDS, _SHARE * (time.monotonic() - began))
 
     def _settle(self) -> None:
-        """Print what cannot change any more; the live part is painted below it in the same write."""
+        """Print what cannot change any more; the live part is drawn below it in the same write."""
         if self._judged:
             return
         self._judged = True

@@ -1,4 +1,4 @@
-"""Conversations out of the log into a file: the work behind `agentchat replay export`."""
+"""Writes conversations of the log to a file, for `agentchat replay export`."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -19,14 +19,14 @@ from runtime.postgres import Pool, connection
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """These conversations; or those of an account; or, where both say nothing, all of them."""
+    """These conversations; or those of an account; or, where both are empty, all of them."""
 
     conversations: tuple[str, ...] = ()
     account: str | None = None
 
 
 class Written(msgspec.Struct, kw_only=True):
-    """`left` counts, by conversation, the events of runs that are under way."""
+    """`left` counts, by conversation, the events of active runs, which are not exported."""
 
     conversations: int = 0
     events: int = 0

@@ -1,4 +1,4 @@
-"""An export into the log of this system: the work behind `agentchat replay import`."""
+"""Stores an export in the log of this system, for `agentchat replay import`."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from runtime.postgres import Pool, connection
 
 
 class Brought(msgspec.Struct, kw_only=True):
-    """Conversations by what became of them; `unknown_agents` counts in how many each is named."""
+    """Conversations by outcome; `unknown_agents` counts in how many conversations each is named."""
 
     dry_run: bool
     new: int = 0
@@ -69,7 +69,7 @@ def _count(done: Brought, carried: Carried, move: moving.Move) -> None:
 
 
 class _Check:
-    """Goes through the whole file before anything is stored."""
+    """Checks the complete file before anything is stored."""
 
     def __init__(self, pool: Pool, names: Names, bar: Progress) -> None:
         self._pool = pool

@@ -1,4 +1,4 @@
-"""What made a message: the configuration, the model, the sources, the tools and the workers of its run."""
+"""How a message was made: configuration, model, sources, tools and workers of its run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -49,7 +49,7 @@ class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerAttempt(msgspec.Struct, frozen=True):
-    """A worker that took up the run; those of before workers were recorded have none."""
+    """An attempt at the run; `worker` is None in runs of before workers were recorded."""
 
     attempt: int
     at: str
@@ -137,7 +137,7 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     place = await find_message(pool, name)
     if place is None:
         async with connection(pool) as conn:
-            late = " (the read models are behind the log: try again)" if await is_behind(conn, head) else ""
+            late = " (the read models lag behind the log: try again)" if await is_behind(conn, head) else ""
         raise NoneSuchError(f"no such message: {name}{late}")
     return place
 
@@ -220,11 +220,11 @@ def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event])
     for fact in facts:
         if isinstance(fact, events.ModelReplied):
             each = rounds[fact.round]
-            took = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
+            elapsed = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
             yield RoundProvenance(
                 number=fact.round,
                 at=fact.at,
-                seconds=round(max(0.0, took.total_seconds()), 3),
+                seconds=round(max(0.0, elapsed.total_seconds()), 3),
                 messages=len(_messages(conversation, run, each)),
                 text=each.text,
                 stop_reason=fact.stop_reason,

@@ -25,7 +25,7 @@ from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines,
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _Versions = dict[tuple[str, int | None], tuple[int, int]]
-"""The first and the last, by trace and round; None: of the whole run."""
+"""The first and the last version by trace and round; None: of all rounds."""
 
 
 def show(

@@ -39,7 +39,7 @@ _MOST_PROMPT = 65_536
 
 
 def what_if(
-    agent: Annotated[str, typer.Option(metavar="AGENT", help="The agent that is to answer: its id.")],
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="The id of the agent that answers.")],
     version: Annotated[
         int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
     ] = None,
@@ -50,12 +50,12 @@ def what_if(
     ] = None,
     conversations: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID…]", help="These conversations, whoever answered in them."),
+        typer.Option(metavar="ID[,ID…]", help="These conversations, whichever agent answered in them."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="So many conversations that have such runs.")
+        int | None, typer.Option(min=1, max=MOST, help="The number of conversations to choose.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another number picks another sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
     since: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
@@ -63,11 +63,11 @@ def what_if(
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
     answered_by: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="Runs that this agent answered; without it those of --agent."),
+        typer.Option(metavar="AGENT", help="Runs that this agent answered; those of --agent if unset."),
     ] = None,
     ends: Annotated[
         list[str] | None,
-        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so: completed, unless given."),
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; completed if unset."),
     ] = None,
     tags: Annotated[
         list[str] | None,
@@ -80,15 +80,15 @@ def what_if(
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
     diff: Annotated[bool, typer.Option("--diff", help="Print what differs, calls and text.")] = False,
     fail_on_divergence: Annotated[
-        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run comes out otherwise.")
+        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run differs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded conversations again with another agent version, model or prompt, and compare.
 
     Each chosen run is answered again after the history that it had. The model is really called, with the
-    agent's key. Tools are not: their results come out of the log, and a call that it does not hold is
-    reported and is an error for the model. Nothing is stored, published or counted against any limit.
+    agent's key. Tools are not: their results are read from the log, and a call that is not in it
+    is reported and is an error for the model. Nothing is stored, published or counted against any limit.
 
     Runs are chosen by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag: without
     --sample, all that fit, of 10,000 conversations at most.
@@ -98,7 +98,7 @@ def what_if(
     if named and sample is not None:
         raise SetupError("--conversations and --sample exclude each other")
     if not named and sample is None and not is_filtered:
-        raise SetupError("say which runs: --conversations with ids, --sample with a number, or a filter")
+        raise SetupError("choose runs: --conversations with ids, --sample with a number, or a filter")
     if model is not None and not model.strip():
         raise SetupError("--model is blank")
     wanted = WhatIfOptions(
@@ -126,7 +126,7 @@ def what_if(
     try:
         answering, done = _replayed(wanted)
     except KeyboardInterrupt:
-        note("stopped; what is under way ends by itself, and nothing of it is kept")
+        note("stopped; active runs end by themselves, and nothing of them is stored")
         raise typer.Exit(INTERRUPTED) from None
     summary = summarised(done)
     if as_json:
@@ -172,14 +172,14 @@ def _print_table(agent: Agent, summary: Summary, done: Sequence[ComparedRun], wa
     """For people: recorded figures, an arrow, and the replayed ones."""
     print_runs(done, priced=wanted.prices is not None)
     for each in done:
-        _tell_more(each)
+        _print_details(each)
     currency = wanted.prices.currency if wanted.prices is not None else ""
     sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
     printing.note("nothing was stored or published, and no limit was used; the model was called")
 
 
 def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
-    """A run a line; its cost where there are prices."""
+    """One run per line; its cost where there are prices."""
     kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
     rows = [_row(each) for each in done]
     printing.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
@@ -192,9 +192,9 @@ def _row(run: ComparedRun) -> list[object]:
         _tools(run),
         _answer(run),
         len(run.missed) + run.sources_missed or None,
-        _beside(f"{before.tokens:,}", f"{after.tokens:,}"),
-        _beside(_money(before.cost), _money(after.cost)),
-        _beside(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
+        _pair(f"{before.tokens:,}", f"{after.tokens:,}"),
+        _pair(_money(before.cost), _money(after.cost)),
+        _pair(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
         printing.cell(run.message[:_MESSAGE_CHARACTERS]),
     ]
 
@@ -218,7 +218,7 @@ def _answer(run: ComparedRun) -> str:
     return "same" if run.same_answer else f"{run.alike:.0%} alike"
 
 
-def _beside(before: str, after: str) -> str:
+def _pair(before: str, after: str) -> str:
     return before if before == after else f"{before} → {after}"
 
 
@@ -226,12 +226,12 @@ def _money(cost: float | None) -> str:
     return "?" if cost is None else f"{cost:.6f}"
 
 
-def _tell_more(run: ComparedRun) -> None:
+def _print_details(run: ComparedRun) -> None:
     """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
     for call in run.missed:
-        printing.note(f"run {run.trace_id}: the log holds no result of {call}; it was not called")
+        printing.note(f"run {run.trace_id}: the log has no result of {call}; it was not called")
     if run.sources_missed:
-        printing.note(f"run {run.trace_id}: the log holds no retrieval; it was answered without sources")
+        printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
     if run.outcome != "completed":
         printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
     if run.diff:
@@ -245,7 +245,7 @@ def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
     before, after = summary.recorded, summary.again
     parts = [
         f"{counted(summary.replayed, 'run')} of {counted(summary.conversations, 'conversation')} by version "
-        f"{agent.version}: {summary.diverging:,} came out otherwise ({summary.other_tools:,} in tools, "
+        f"{agent.version}: {summary.diverging:,} differed ({summary.other_tools:,} in tools, "
         f"{summary.other_answer:,} in the answer), {counted(summary.missed, 'call')} missed, "
         f"{summary.failed:,} failed",
         f"tokens {before.tokens:,} → {after.tokens:,}",

@@ -36,7 +36,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     currency: str = ""
 
     def cost(self, model: str, usage: Usage) -> float | None:
-        """None where the table does not say."""
+        """None where the table has no price for it."""
         price = self.models.get(model)
         if price is None:
             return None
@@ -118,7 +118,7 @@ class FiguresTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay came to, in numbers of runs, but for `conversations` and `missed` (calls)."""
+    """The result of a replay, in numbers of runs, but for `conversations` and `missed` (calls)."""
 
     conversations: int
     replayed: int
@@ -135,7 +135,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 def compared(
     conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices | None, *, diff: bool
 ) -> ComparedRun:
-    """What there is to say of one run."""
+    """The comparison of one run."""
     before = [
         AskedTool(round=each.number, name=call.name, input=call.input)
         for each in recorded.rounds
@@ -165,12 +165,12 @@ def compared(
             cost=_cost(prices, answer.model, answer.usage),
             seconds=answer.ms / 1000,
         ),
-        diff=_diff(_told(before, content), _told(answer.calls, answer.content)) if diff else None,
+        diff=_diff(_as_lines(before, content), _as_lines(answer.calls, answer.content)) if diff else None,
     )
 
 
 def summarised(done: Sequence[ComparedRun]) -> Summary:
-    """All runs together."""
+    """The totals of all runs."""
     known = [each for each in done if each.was_replayed]
     return Summary(
         conversations=len({each.conversation_id for each in done}),
@@ -197,14 +197,16 @@ def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
 
 def _recorded_figures(run: Run, prices: Prices | None) -> RunFigures:
     tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
-    took = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(run.requested_at)
+    elapsed = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(
+        run.requested_at
+    )
     return RunFigures(
         model=run.model,
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
         cost=_cost(prices, run.model, run.usage),
-        seconds=max(0.0, round(took.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
+        seconds=max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
     )
 
 
@@ -224,7 +226,7 @@ def _alike(one: str, other: str) -> float:
     return round(2 * (left & right).total() / max(1, left.total() + right.total()), 3)
 
 
-def _told(calls: Iterable[AskedTool], content: str) -> list[str]:
+def _as_lines(calls: Iterable[AskedTool], content: str) -> list[str]:
     """A run as lines: its calls, then its answer, a sentence each."""
     sentences = re.sub(r"(?<=[.!?]) (?=\S)", " \n", content).split("\n")
     return [*(_line(call) for call in calls), *sentences]

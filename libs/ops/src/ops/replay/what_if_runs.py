@@ -123,9 +123,9 @@ _TRIES = 3
 
 
 class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: other than the agent's version, and of which runs.
+    """What to replay, and with which agent version, model or prompt.
 
-    `seconds` and `at_once` bound one run, and how many are under way.
+    `seconds` bounds one run, `at_once` the number of active ones.
     """
 
     agent_id: str
@@ -140,7 +140,7 @@ class WhatIfOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WhatIfReplay:
-    """Does chosen runs again, as one version of an agent."""
+    """Runs the chosen runs again with one version of an agent."""
 
     def __init__(self, bus: Bus, log: Log, agent: Agent, wanted: WhatIfOptions) -> None:
         self._bus = bus
@@ -148,7 +148,7 @@ class WhatIfReplay:
         self._agent = agent
         self._wanted = wanted
         self._room = asyncio.Semaphore(wanted.at_once)
-        self._heard = False
+        self._answered = False
 
     async def all(self, chosen: Sequence[ChosenRun], on_done: Callable[[], None]) -> list[ComparedRun]:
         """Every run, in the order of `chosen`. Raises BusUnavailable where no orchestrator ever answers."""
@@ -171,7 +171,7 @@ class WhatIfReplay:
         return compared(chosen.conversation_id, run, answer, self._wanted.prices, diff=self._wanted.diff)
 
     async def _asked(self, chosen: ChosenRun) -> WhatIfAnswered:
-        """A worker that stops says so; another one is asked then."""
+        """A worker that is stopping answers `unavailable`; then another one is asked."""
         question = WhatIf(
             account_id=self._agent.account_id,
             agent_id=self._agent.id,
@@ -196,15 +196,15 @@ class WhatIfReplay:
                 subjects.WHAT_IF, question, WhatIfAnswered, timeout=question.seconds + _SLACK_SECONDS
             )
         except BusUnavailable as error:
-            if not self._heard:
+            if not self._answered:
                 raise
             return WhatIfAnswered(outcome="unavailable", detail=str(error))
-        self._heard = True
+        self._answered = True
         return answer
 
 
 async def find_agent(admin: Admin, wanted: WhatIfOptions) -> Agent:
-    """The version that is to answer. Raises RefusedError (exit code 2)."""
+    """The version that answers. Raises RefusedError (exit code 2)."""
     try:
         return await admin_agents.get(admin, wanted.agent_id, wanted.version)
     except NotFound as error:

@@ -21,7 +21,7 @@ def why(
     message: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="A message's id, or a trace id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what made a message: agent and configuration, model, prompt, sources, tools, tokens, workers.
+    """Show how a message was made: agent and configuration, model, prompt, sources, tools, tokens, workers.
 
     Exit code 2: there is no such message.
     """
@@ -106,8 +106,8 @@ def _block(block: Mapping[str, Any]) -> str:
 def _round_lines(found: Provenance) -> Iterator[Line]:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
-        took = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
-        yield _field(f"round {each.number}", f"{took}: {each.stop_reason}, {tokens(each.usage)}")
+        timing = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
+        yield _field(f"round {each.number}", f"{timing}: {each.stop_reason}, {tokens(each.usage)}")
         if each.text:
             yield _field("", one_line(each.text, _TEXT))
         if before != (before := (each.prompt_sha256, each.tools_sha256)):

@@ -1,4 +1,4 @@
-"""As which user Postgres runs: it refuses root, and whoever commands it is not to be root of the machine.
+"""As which user Postgres runs: it refuses root, and its superuser must not be root of the machine.
 
 As root it runs as an unprivileged user that exists (initdb asks for its name). Only where root is the one
 user that there is, because it is an ordinary user seen from outside, does it run in a user namespace, as
@@ -25,7 +25,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """A root who has no other user, seen from inside as an ordinary one."""
+    """Root, where there is no other user; it appears as an ordinary user in the namespace."""
 
 
 class Other(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The embedded Postgres: its data folder is made whole or not at all, then served on loopback by password."""
+"""The embedded Postgres: its data folder is made completely or not at all, then served on loopback."""
 
 import asyncio
 import contextlib
@@ -73,14 +73,14 @@ class Cluster:
         )
 
     def url(self, port: int, role: str = OWNER) -> str:
-        """The database for one who logs in as `role`."""
+        """The database's address for `role`."""
         password = quote(login_password(self._key, NAME, role), safe="")
         return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
 
     async def prepare(self) -> None:
-        """Make the data folder where there is none, and end what an earlier server has left.
+        """Make the data folder where there is none, and end processes of an earlier server.
 
-        Then see to the logins. Raises SetupError where there is a folder that cannot be used.
+        Then set up the logins. Raises SetupError where there is a folder that cannot be used.
         """
         if _is_empty(self.data):
             await self._create()
@@ -89,7 +89,7 @@ class Cluster:
         await self._make_logins()
 
     async def _create(self) -> None:
-        """Into a folder beside, which is renamed when complete: one that was cut short is thrown away."""
+        """Into a folder next to it, which is renamed when complete; an incomplete one is removed."""
         new = self.data.with_name(self.data.name + ".new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
@@ -97,19 +97,19 @@ class Cluster:
             os.chown(new, *self._user)
         initdb = ("initdb", "-D", _real(new), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--data-checksums")
         await self._run(*initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
-        await self._say(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
+        await self._execute(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
         new.replace(self.data)
 
     async def _make_logins(self) -> None:
-        """Again where roles or passwords are others than those that the folder was left with."""
+        """Again where roles or passwords have changed since the last start."""
         logins = Logins(self._key, DATABASE, superuser=self._fast)
         mark = self.data / "agentchat_logins"
         if not mark.exists() or mark.read_text() != logins.digest:
-            await self._say(self.data, DATABASE, logins.statements)
+            await self._execute(self.data, DATABASE, logins.statements)
             mark.write_text(logins.digest)
 
-    async def _say(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
-        """To a server for one session, without a network, as its superuser, who has no password."""
+    async def _execute(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
+        """In a single-user server, without a network, as the superuser, who has no password."""
         argv = ("postgres", "--single", "-D", _real(data), "-c", "log_min_messages=error", database)
         printed = await self._run(*argv, stdin="".join(f"{statement}\n" for statement in statements))
         wrong = [line for line in printed.splitlines() if "ERROR:" in line or "FATAL:" in line]
@@ -137,7 +137,7 @@ class Cluster:
             raise SetupError(f"{self.data} cannot be read: {error.strerror}") from error
         if not (version and control):
             raise SetupError(
-                f"{self.data} is not a complete Postgres data folder; put it back, or remove it to begin anew"
+                f"{self.data} is not a complete Postgres data folder; restore it, or remove it to start empty"
             )
         if version != _VERSION:
             raise SetupError(f"{self.data} was made by Postgres {version}, and this is Postgres {_VERSION}")
@@ -158,7 +158,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 async def end_leftovers(data: Path) -> None:
-    """End every server process on the data folder, then remove the lock file that they left."""
+    """End every server process on the data folder, then remove the lock file."""
     lock_file = data / "postmaster.pid"
     if not lock_file.exists():
         return

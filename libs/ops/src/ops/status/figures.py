@@ -32,7 +32,7 @@ _FAULTS = (
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that no worker has taken yet; the oldest has waited so long."""
+    """Messages that no worker has taken yet, and how long the oldest has waited."""
 
     name: str
     waiting: int
@@ -40,7 +40,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """How many positions of the log a follower is behind. `parked` events could not be taken by it."""
+    """How many positions of the log a follower lags. `parked`: events that it could not apply."""
 
     name: str
     behind: int
@@ -48,10 +48,10 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Enabled endpoints; those `failing` whose last attempt failed, those `waiting` with a delivery to come.
+    """Enabled endpoints; `failing`: their last attempt failed; `waiting`: they have a delivery to come.
 
-    `behind`: positions of the log that the last of those that do not fail has not had. It is noted every
-    half minute for endpoints that nothing is sent to.
+    `behind`: the largest lag, in positions of the log, of those that do not fail. It is updated every half
+    minute for endpoints that nothing is sent to.
     """
 
     endpoints: int
@@ -61,7 +61,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SystemFigures(msgspec.Struct, kw_only=True):
-    """None is not known; `unknown` says why. Lags are those of the read models and of the feed, `EVENTS`."""
+    """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`."""
 
     runs: UnderWay | None = None
     queues: list[QueueStatus] | None = None
@@ -71,7 +71,7 @@ class SystemFigures(msgspec.Struct, kw_only=True):
 
 
 async def gather(environment: Environment, away: Collection[str]) -> SystemFigures:
-    """All that is known within a few seconds. The servers `away` are down, and not asked."""
+    """What can be read within a few seconds. The servers `away` are down, and not asked."""
     figures = SystemFigures(unknown=[f"{server} is down" for server in away])
     head: int | None = None
     if "postgres" not in away:
@@ -129,7 +129,7 @@ async def _ask_bus(url: str, figures: SystemFigures, head: int | None) -> None:
 
 
 _TAIL_BYTES = 262_144
-"""Of each log: older errors are not looked for."""
+"""Only the end of each log is searched."""
 
 _AT = r"(?P<at>\d{4}.\d\d.\d\d \d\d:\d\d:\d\d\.\d+)"
 _POSTGRES = re.compile(_AT + r" UTC \[\d+\] (?P<text>(?:ERROR|FATAL|PANIC): .+)")

@@ -43,13 +43,13 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _services(entries: list[Entry]) -> list[ServiceStatus]:
-    """All at once; takes as long as a probe may at most."""
+    """All concurrently, within the time of one probe."""
     return list(await asyncio.gather(*map(_service, entries)))
 
 
 async def _service(entry: Entry) -> ServiceStatus:
     state: State = "down"
-    reason: str | None = "it is started again"
+    reason: str | None = "it is restarted"
     if entry.pid is not None and entry.probe is not None:
         reason = await reason_unready(entry.probe)
         state = "ready" if reason is None else "not ready"
@@ -76,7 +76,7 @@ class _Readiness(msgspec.Struct):
 
 
 def _failing(reason: str) -> str:
-    """Of an answer of `/readyz` the checks that fail; another reason as it is."""
+    """The failed checks of an answer of `/readyz`; another reason unchanged."""
     try:
         checks = msgspec.json.decode(reason, type=_Readiness).checks
     except msgspec.DecodeError:
@@ -178,7 +178,7 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
     figures = found.figures
     if (runs := figures.runs) is not None:
         oldest = f", the oldest for {runs.oldest_run_seconds:.0f} s" if runs.open_runs else ""
-        yield "runs", f"{runs.open_runs:,} under way{oldest}"
+        yield "runs", f"{runs.open_runs:,} active{oldest}"
         yield "approvals", f"{runs.approvals:,} waiting for a person"
         yield "waiting", f"{counted(runs.waiting_messages, 'message')} for a busy conversation"
     for queue in figures.queues or ():
@@ -196,13 +196,13 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
 
 
 def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
-    """The read models in one line where they are up to date, else a line each."""
+    """The read models in one line where they are up to date, else one line each."""
     late = [each for each in lags if each.behind or each.parked]
     if lags and not late:
         yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
     for each in late:
-        parked = f", {counted(each.parked, 'event')} that it could not take" if each.parked else ""
-        yield "behind", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
+        parked = f", {counted(each.parked, 'event')} that it could not apply" if each.parked else ""
+        yield "lag", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
 
 
 def _webhooks(webhooks: Webhooks) -> str:
@@ -210,6 +210,6 @@ def _webhooks(webhooks: Webhooks) -> str:
         return "no endpoint"
     return (
         f"{counted(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
-        f"{webhooks.waiting:,} with deliveries to come; the others at most "
-        f"{counted(webhooks.behind, 'position')} of the log behind"
+        f"{webhooks.waiting:,} with deliveries to come; the others lag at most "
+        f"{counted(webhooks.behind, 'position')} of the log"
     )

@@ -78,7 +78,7 @@ def _start(text: str, now: datetime) -> int | datetime:
         try:
             return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         except OverflowError:
-            raise SetupError(f"--from: {text} ago is before all time") from None
+            raise SetupError(f"--from: {text} ago is too long ago") from None
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -88,7 +88,7 @@ def _start(text: str, now: datetime) -> int | datetime:
         ) from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     if time > now:
-        raise SetupError(f"--from: {text} has not come yet")
+        raise SetupError(f"--from: {text} is in the future")
     return time
 
 
@@ -96,7 +96,7 @@ NATS_URL = "AGENTCHAT_NATS_URL"
 
 
 def tail(wanted: Filter, *, json_too: bool) -> None:
-    """Returns after Ctrl-C, and when nobody reads on. Raises StackError."""
+    """Returns after Ctrl-C, and when the output is closed. Raises StackError."""
     logs.configure("agentchat", "error")
     try:
         asyncio.run(_tail(_nats_url(os.environ), wanted, json_too=json_too))
@@ -136,7 +136,7 @@ async def _print(bus: Bus, wanted: Filter, *, json_too: bool) -> None:
 
 
 class _Link:
-    """Says when NATS is away, once, and when it is back."""
+    """Reports when NATS is away, once, and when it is back."""
 
     def __init__(self) -> None:
         self._away = False
@@ -153,7 +153,7 @@ class _Link:
 
 
 async def _check(bus: Bus, wanted: Filter) -> None:
-    """A start that is not there is said. Raises RefusedError."""
+    """Report a start that EVENTS does not have. Raises RefusedError."""
     try:
         end = await bus.feed.end()
         oldest = await bus.feed.oldest()
