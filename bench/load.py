@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import uvloop
 
-from bench.bench_processes import ROOT
 from bench.client import DONE, Connection, Reply, request
-from bench.statistics import share
+from bench.processes import ROOT
 from runtime.web import raise_open_files
 
 
@@ -131,6 +130,11 @@ def _delays(reply: Reply, spacing: float) -> list[float]:
     offsets = [at - number * spacing for number, at in reply.numbers]
     first = min(offsets, default=0.0)
     return [offset - first for offset in offsets]
+
+
+def share(ordered: Sequence[float], part: float) -> float:
+    """The value below which a share of `ordered` lies; 0.0 where there is none."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from rich.console import Console
 
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
-from bench.report import counts_table
-from bench.show_tables import show
+from bench.report import counts_table, show
 from ops.errors import StackError
 
 

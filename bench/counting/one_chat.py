@@ -18,10 +18,16 @@ from typing import Any, LiteralString, TypeVar
 import msgspec
 
 from bench.client import BenchError, Connection, Reply, request
-from bench.counting.counted_stack import Counted
-from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
-from bench.counting.statements import Logged, StatementLog
-from bench.measured_agents import make_agents, name_of
+from bench.counting.counted_stack import (
+    Counted,
+    Logged,
+    StatementLog,
+    loop_counts,
+    nats_counts,
+    nats_monitor,
+    valkey_counts,
+)
+from bench.measured_systems import make_agents, name_of
 from bench.protocol_requests import FORM1, PROTOCOLS
 from bench.scenarios import SHORT, TOOL
 from runtime.postgres import Connection as Session
