@@ -140,7 +140,6 @@ async def _measure(
 
 @contextlib.asynccontextmanager
 async def _subjects(upstream: Started, scenarios: tuple[Scenario, ...]) -> AsyncIterator[dict[str, Subject]]:
-    """Those of the scenarios."""
     names = _names(scenarios)
     async with (
         contextlib.AsyncExitStack() as baselines,

@@ -142,7 +142,6 @@ class Service(Subject):
 
     @property
     def environment(self) -> Environment:
-        """Addresses and keys."""
         return self._stack.environment
 
     async def conversation(self, messages: int) -> str:

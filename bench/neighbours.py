@@ -45,7 +45,6 @@ class Neighbour:
         self.failed = 0
 
     async def begin(self) -> None:
-        """Have a conversation to read."""
         answer = await self._http.post(f"{self._url}/v1/chat", json={"message": "Go."}, headers=self._headers)
         self._conversation = answer.raise_for_status().json()["conversation_id"]
 

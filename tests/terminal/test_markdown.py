@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from ops.chat.terminal_markdown import Block, settled
+from ops.chat.writing import Block, settled
 from ops.output import clean, compact, one_line, pretty
 
 _LINES = (

@@ -68,7 +68,6 @@ def usage(
 
 
 def show_verified(found: Sequence[VerifiedUsage]) -> None:
-    """One account per line."""
     printing.things(found, "account_id logged projected cached runs repaired")
 
 

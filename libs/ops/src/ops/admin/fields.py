@@ -73,7 +73,6 @@ def option(name: str, kind: Any, *flags: str, **about: Any) -> inspect.Parameter
 
 
 def argument(name: str, metavar: str, kind: Any = str) -> inspect.Parameter:
-    """An argument of a command."""
     hint = Annotated[kind, typer.Argument(metavar=metavar)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
 

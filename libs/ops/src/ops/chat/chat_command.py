@@ -1,7 +1,8 @@
-"""`agentchat chat`: a chat on a terminal, one message, or one for each line of standard input."""
+"""`agentchat chat`: on a terminal, for one message, or for each line of standard input (text or JSON)."""
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -9,12 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import IO
 
-from agentchat_client import Misconfigured
+import msgspec
+
+from agentchat_client import AgentChatError, AuthenticationFailed, Delta, Misconfigured
 from agentchat_client.api_calls import Form
 from ops.chat.chat_session import Session, find
-from ops.chat.pipe import Pipe
 from ops.errors import SetupError, StackError
-from ops.output import INTERRUPTED, forget_stdout
+from ops.output import INTERRUPTED, clean, forget_stdout, one_line
 
 Messages = AsyncIterator[str]
 Answer = Callable[[str], Awaitable[bool]]
@@ -100,3 +102,62 @@ def _decoded(data: bytes, where: str) -> str:
         return data.decode().strip()
     except UnicodeDecodeError:
         raise StackError(f"{where} is not UTF-8") from None
+
+
+class Pipe:
+    """All messages belong to one thread."""
+
+    def __init__(self, session: Session, *, as_json: bool) -> None:
+        self._session = session
+        self._as_json = as_json
+
+    async def answer(self, message: str) -> bool:
+        """Whether it succeeded. Raises StackError, Misconfigured where every other message would fail too."""
+        try:
+            await (self._json(message) if self._as_json else self._text(message))
+        except AuthenticationFailed as error:
+            raise StackError(one_line(str(error), 600)) from None
+        except Misconfigured:
+            raise
+        except AgentChatError as error:
+            session = self._session
+            session.conversation_id = session.conversation_id or getattr(error, "conversation_id", None)
+            sys.stderr.write(f"agentchat: {one_line(str(error), 600)}\n")
+            sys.stderr.flush()
+            return False
+        return True
+
+    async def _json(self, message: str) -> None:
+        """The reply as it was received; in ASCII, so that it cannot control a terminal."""
+        session = self._session
+        reply = await session.client.chat(message, session.conversation_id, agent_id=session.agent.agent_id)
+        session.conversation_id = reply.conversation_id
+        _write(json.dumps(msgspec.to_builtins(reply)) + "\n")
+
+    async def _text(self, message: str) -> None:
+        """Streamed text. Ctrl-C and a closed pipe also cancel the run."""
+        session, written = self._session, False
+        stream = session.client.stream(
+            message, session.conversation_id, agent_id=session.agent.agent_id, form=session.form
+        )
+        async with stream:
+            try:
+                async for event in stream:
+                    session.conversation_id = stream.conversation_id or session.conversation_id
+                    if isinstance(event, Delta):
+                        _write(clean(event.content))
+                        written = True
+            except BaseException as error:
+                if written:
+                    with contextlib.suppress(OSError):
+                        _write("\n")
+                if not isinstance(error, AgentChatError) and stream.trace_id:
+                    with contextlib.suppress(AgentChatError):
+                        await session.client.cancel(stream.trace_id)
+                raise
+        _write("\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

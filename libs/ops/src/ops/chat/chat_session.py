@@ -146,7 +146,6 @@ class Session:
         self.sources = ()
 
     def resume(self, thread: Conversation) -> None:
-        """Continue it."""
         self.begin_thread()
         self.conversation_id = thread.conversation_id
         self.title = thread.title
@@ -159,9 +158,6 @@ class Session:
         agent = choose(wanted, self.agents, self.agent.api_key)
         if agent not in self.agents:
             self.agents.append(agent)
-        return self._switch(agent)
-
-    def _switch(self, agent: ChatAgent) -> bool:
         another = agent.api_key != self.agent.api_key
         self.agent = agent
         if another:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentchat_client import Conversation, HistoryMessage, Source, ToolRun
-from ops.chat.terminal_markdown import Block
+from ops.chat.writing import Block
 from ops.output import clean, compact, one_line, pretty
 
 _TITLE = 60
@@ -29,7 +29,6 @@ class Screen:
         self.console = Console(highlight=False, markup=False, emoji=False)
 
     def say(self, text: str) -> None:
-        """A message of the program."""
         self.console.print(Text(clean(text), "dim"))
 
     def fail(self, text: str) -> None:
@@ -71,7 +70,6 @@ class Screen:
         self.console.print(table)
 
     def messages(self, messages: Sequence[HistoryMessage]) -> None:
-        """The messages of a thread."""
         for message in messages:
             if message.role == "user":
                 self.console.print(Text.assemble(("> ", "bold green"), clean(message.content)))
@@ -80,7 +78,6 @@ class Screen:
             self.console.print()
 
     def pairs(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Names and their meanings."""
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from agentchat_client import AgentChatError, Conversation
+from agentchat_client.api_calls import Form
 from ops.chat.chat_session import Session
 from ops.chat.screen import Screen
 from ops.errors import SetupError
@@ -119,18 +120,11 @@ async def _sources(session: Session, screen: Screen, _: str) -> None:
 
 
 async def _form(session: Session, screen: Screen, argument: str) -> None:
-    match argument:
-        case "1":
-            session.chosen_form = 1
-        case "2":
-            session.chosen_form = 2
-        case "auto":
-            session.chosen_form = None
-        case "":
-            pass
-        case _:
-            screen.fail("/form 1, /form 2 or /form auto")
-            return
+    forms: dict[str, Form | None] = {"1": 1, "2": 2, "auto": None}
+    if argument and argument not in forms:
+        screen.fail("/form 1, /form 2 or /form auto")
+        return
+    session.chosen_form = forms.get(argument, session.chosen_form)
     default = "" if session.chosen_form else ", the default of this agent"
     screen.say(
         f"Form {session.form}{default}. 1 lists the sources of agents with a knowledge base; "

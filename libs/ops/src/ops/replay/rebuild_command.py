@@ -146,7 +146,6 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
-    """One read model per line."""
     rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
     printing.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
 

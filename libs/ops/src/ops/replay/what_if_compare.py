@@ -135,7 +135,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 def compared(
     conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices | None, *, diff: bool
 ) -> ComparedRun:
-    """The comparison of one run."""
     before = [
         AskedTool(round=each.number, name=call.name, input=call.input)
         for each in recorded.rounds
@@ -170,7 +169,6 @@ def compared(
 
 
 def summarised(done: Sequence[ComparedRun]) -> Summary:
-    """The totals of all runs."""
     known = [each for each in done if each.was_replayed]
     return Summary(
         conversations=len({each.conversation_id for each in done}),
