@@ -92,10 +92,10 @@ bench-protocols: $(READY) ## what short and long chats cost by each protocol, co
 	@$(BIN)/python -m bench --protocols
 
 bench-growth: $(READY) ## how cost grows with what is stored, open streams and processes (ONLY=, LARGEST=), a quarter of an hour
-	@$(BIN)/python -m bench.growth $(if $(ONLY),--only $(ONLY)) --largest $(or $(LARGEST),100000)
+	@$(BIN)/python -m bench --growth --only "$(ONLY)" --largest $(or $(LARGEST),100000)
 
 bench-neighbours: $(READY) ## another account's chats and reads while one account does its worst (ONLY=), ten minutes
-	@$(BIN)/python -m bench.neighbours $(ONLY)
+	@$(BIN)/python -m bench --neighbours --only "$(ONLY)"
 
 bench-counts: $(READY) ## count what one chat costs: statements, transactions, WAL, messages, commands, tasks (30 s)
 	@$(BIN)/python -m bench.counting

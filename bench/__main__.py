@@ -1,4 +1,7 @@
-"""`python -m bench [--quick | --protocols]`: each scenario with each subject in turn; tables and JSON."""
+"""`python -m bench [--quick | --protocols | --growth | --neighbours]`: measures, and writes tables and JSON.
+
+Without an option, and with the first two, each scenario with each subject in turn.
+"""
 
 import argparse
 import asyncio
@@ -8,23 +11,23 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import process_usage
-from bench.bench_processes import ROOT, Started, lean_upstream
+from bench import growth, neighbours, processes
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import costs
 from bench.measured_systems import BASELINE_PYTHON, ByProtocol, Subject, baseline, service
 from bench.measuring import Measuring
+from bench.processes import ROOT, Started, lean_upstream
 from bench.protocol_requests import PROTOCOLS
-from bench.report import Machine, Report, markdown, tables
+from bench.report import Machine, Report, markdown, show, tables
 from bench.scenarios import AIOHTTP, ALL, BY_PROTOCOL, FULL, QUICK, SDK, SERVICE, Chats, Scenario, models
-from bench.show_tables import show
 from ops.errors import StackError
 from runtime.web import raise_open_files
 
@@ -34,39 +37,75 @@ Step = Callable[[str], None]
 _WARM_UP = Chats(name="warm-up", chats=200, at_once=8)
 
 
+class Output:
+    """The report so far, in `.bench/<name>.json` and its tables in `.bench/<name>.md`."""
+
+    def __init__(self, name: str) -> None:
+        self.report = Report(machine=_machine())
+        self._path = OUTPUT / name
+
+    def add(self, title: str, columns: tuple[str, ...], *row: str) -> None:
+        """One more row of a table, written at once: a run that is stopped leaves what it has measured."""
+        self.report.add(title, columns, row)
+        self.keep()
+        sys.stderr.write(f"bench: {title}: {' | '.join(row)}\n")
+
+    def keep(self) -> Path:
+        """Everything as JSON, and the tables in Markdown; returns the path of these."""
+        OUTPUT.mkdir(exist_ok=True)
+        self._path.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(self.report)))
+        shown = self._path.with_suffix(".md")
+        shown.write_text(markdown(tables(self.report)))
+        return shown
+
+
 def main() -> None:
     """Measure and print; an error is one line on stderr."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measures the service next to baselines."
     )
-    parser.add_argument("--quick", action="store_true", help="fewer scenarios and rounds, in three minutes")
-    parser.add_argument("--protocols", action="store_true", help="the service alone, by each protocol")
-    parser.add_argument("--only", default="", help="scenarios whose names contain this")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--quick", action="store_true", help="fewer scenarios and rounds, in three minutes")
+    kind.add_argument("--protocols", action="store_true", help="the service alone, by each protocol")
+    kind.add_argument("--growth", action="store_true", help=f"how cost grows with {', '.join(growth.PARTS)}")
+    kind.add_argument("--neighbours", action="store_true", help="one account while another one attacks")
+    parser.add_argument("--only", default="", help="scenarios, parts or attacks whose names contain this")
     parser.add_argument("--rounds", type=int, help="of each scenario")
+    parser.add_argument("--largest", type=int, default=100_000, help="of what is stored, 1000 to 1000000")
+    parser.add_argument("--streams", type=int, default=5_000, help="the most that are opened")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement of a neighbour")
     given = parser.parse_args()
-    chosen = tuple(
-        msgspec.structs.replace(each, rounds=given.rounds or each.rounds)
-        for each in (BY_PROTOCOL if given.protocols else QUICK if given.quick else FULL)
-        if given.only in each.name
-    )
     raise_open_files()  # of what is started here too
+    output = Output("growth" if given.growth else "neighbours" if given.neighbours else "bench")
+    if given.growth:
+        work = growth.measure(output.add, given.only, growth.Limits(given.largest, given.streams))
+    elif given.neighbours:
+        work = neighbours.measure(output.add, given.only, given.seconds)
+    else:
+        every = BY_PROTOCOL if given.protocols else QUICK if given.quick else FULL
+        chosen = [each for each in every if given.only in each.name]
+        work = _scenarios(
+            output,
+            tuple(msgspec.structs.replace(each, rounds=given.rounds or each.rounds) for each in chosen),
+        )
     try:
-        asyncio.run(_bench(Console(), chosen))
+        asyncio.run(_bench(Console(), output, work))
     except StackError as error:
         sys.exit(f"bench: {error}")
 
 
-async def _bench(console: Console, scenarios: tuple[Scenario, ...]) -> None:
+async def _bench(console: Console, output: Output, work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    finally:
+        show(console, tables(output.report))
+        console.print(f"kept: {output.keep()}")
+
+
+async def _scenarios(output: Output, scenarios: tuple[Scenario, ...]) -> None:
     if SDK in _names(scenarios) and not BASELINE_PYTHON.exists():
         raise StackError("the baselines are not installed: start it by `make bench`")
-    report = Report(machine=_machine())
-    try:
-        await _fill(report, scenarios)
-    finally:
-        _print(console, report)
-
-
-async def _fill(report: Report, scenarios: tuple[Scenario, ...]) -> None:
+    report = output.report
     with _progress(scenarios) as step:
         step("counting one chat")
         if SERVICE in _names(scenarios):
@@ -76,13 +115,13 @@ async def _fill(report: Report, scenarios: tuple[Scenario, ...]) -> None:
         async with lean_upstream() as upstream, _subjects(upstream, scenarios) as subjects:
             await asyncio.sleep(_REST_SECONDS)
             report.idle = {
-                name: process_usage.memory(each.pids) for name, each in subjects.items() if name in ALL
+                name: processes.memory(each.pids) for name, each in subjects.items() if name in ALL
             }
-            await _measure(report, Measuring(upstream.pid), subjects, scenarios, step)
+            await _measure(output, Measuring(upstream.pid), subjects, scenarios, step)
 
 
 async def _measure(
-    report: Report,
+    output: Output,
     measuring: Measuring,
     subjects: dict[str, Subject],
     scenarios: tuple[Scenario, ...],
@@ -95,13 +134,12 @@ async def _measure(
         for number in range(1, scenario.rounds + 1):
             for name in scenario.subjects:
                 step(f"{scenario.name}, round {number} of {scenario.rounds}: {name}")
-                report.measured.append(await measuring.measure(scenario, subjects[name], number))
-        _keep(report)  # one that is killed has come so far
+                output.report.measured.append(await measuring.measure(scenario, subjects[name], number))
+        output.keep()  # a run that is stopped leaves what it has measured
 
 
 @contextlib.asynccontextmanager
 async def _subjects(upstream: Started, scenarios: tuple[Scenario, ...]) -> AsyncIterator[dict[str, Subject]]:
-    """Those of the scenarios."""
     names = _names(scenarios)
     async with (
         contextlib.AsyncExitStack() as baselines,
@@ -146,20 +184,6 @@ def _machine() -> Machine:
         commit=described.stdout.strip(),
         at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     )
-
-
-def _print(console: Console, report: Report) -> None:
-    show(console, tables(report))
-    console.print(f"kept: {_keep(report)}")
-
-
-def _keep(report: Report) -> Path:
-    """Everything as JSON, and the tables in Markdown; returns the path of these."""
-    OUTPUT.mkdir(exist_ok=True)
-    (OUTPUT / "bench.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
-    shown = OUTPUT / "bench.md"
-    shown.write_text(markdown(tables(report)))
-    return shown
 
 
 if __name__ == "__main__":

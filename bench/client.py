@@ -1,7 +1,7 @@
 """An HTTP/1.1 connection that asks for one stream after the other, at little cost next to what it measures.
 
 It knows this of the wire: a stream of events, chunked, of which those that carry text hold numbers
-(`bench.upstream.DELTA`), and `"type":"done"`, or what it is told, where all went well.
+(`bench.upstream.DELTA`), and `"type":"done"`, or another text that it is given, at the end of a good stream.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Connection(asyncio.Protocol):
         return made
 
     async def ask(self, asked: bytes) -> Reply:
-        """The reply, whole or broken: see `Reply.failed`. One at a time."""
+        """The reply, complete or broken: see `Reply.failed`. One at a time."""
         self._ended = asyncio.get_running_loop().create_future()
         self._tail = b""
         self._reply = Reply(time.perf_counter())

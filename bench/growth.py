@@ -1,36 +1,29 @@
-"""`python -m bench.growth [--only PART]`: how cost grows with what is stored, open streams and processes.
+"""How cost grows with what is stored, with open streams and with processes.
 
-A quarter of an hour; a million conversations take half an hour more. The tables are in `.bench/growth.md`,
-written after each row, so that a run that is stopped leaves what it has measured.
+A quarter of an hour; a million conversations take half an hour more.
 """
 
-import argparse
 import asyncio
 import os
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from statistics import median
 
 import httpx
+import msgspec
 import psycopg
-from rich.console import Console
 
-from bench import histories, process_usage
-from bench.bench_processes import ROOT, Started, lean_upstream
+from bench import histories, processes
 from bench.load import run
-from bench.measured_systems import Service, service
+from bench.measured_systems import Service, last_position, service
 from bench.measuring import Measuring, paced
-from bench.report import CPU_CHATS, Table, markdown
+from bench.processes import Started, lean_upstream
+from bench.report import CPU_CHATS, AddRow
 from bench.scenarios import SERVICE, SHORT, TOOL, Chats, Streams
-from bench.settling import last_position
-from bench.show_tables import show
 from ops import demo
 from ops.settings import Counts
-from runtime.web import raise_open_files
 
-OUTPUT = ROOT / ".bench" / "growth.md"
 _ALONE = Chats(name="1 at once", chats=100, at_once=1, subjects=(SERVICE,))
 _BUSY = Chats(name="32 at once", chats=600, at_once=32, subjects=(SERVICE,))
 _WARM_UP = Chats(name="warm-up", chats=200, at_once=16, subjects=(SERVICE,))
@@ -68,24 +61,14 @@ SELECT 'bench-key-' || number, 'bench-account-' || number, 'bench',
 """
 
 
-class Rows:
-    """The tables so far, by title."""
+class Limits(msgspec.Struct, frozen=True):
+    """`largest`: of what is stored, 1,000 to 1,000,000; `streams`: the most that are opened."""
 
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {}
-
-    def add(self, title: str, columns: tuple[str, ...], *row: str) -> None:
-        """One more row, in the file too."""
-        self._found.setdefault(title, (columns, []))[1].append(row)
-        OUTPUT.parent.mkdir(exist_ok=True)
-        OUTPUT.write_text(markdown(self.tables()) + "\n")
-        sys.stderr.write(f"growth: {title}: {' | '.join(row)}\n")
-
-    def tables(self) -> list[Table]:
-        return [Table(title, columns, rows) for title, (columns, rows) in self._found.items()]
+    largest: int
+    streams: int
 
 
-async def _stored(rows: Rows, upstream: Started, given: argparse.Namespace) -> None:
+async def _stored(add: AddRow, upstream: Started, limits: Limits) -> None:
     """What a chat and a page cost, with ten times as much stored in each row."""
     axes = {
         "conversations of the account": (None, 1_000_000),
@@ -99,14 +82,12 @@ async def _stored(rows: Rows, upstream: Started, given: argparse.Namespace) -> N
     for axis, (statement, most) in axes.items():
         async with service(upstream, (SHORT, TOOL)) as subject:
             have, want, measuring = 0, 1_000, Measuring(upstream.pid)
-            while want <= min(given.largest, most):
+            while want <= min(limits.largest, most):
                 await asyncio.to_thread(_fill, subject.owner_url, statement, have, want)
                 began = time.monotonic()
                 await subject.settle(_SETTLE_SECONDS)
                 projected = f"{time.monotonic() - began:.0f}"
-                rows.add(
-                    f"With more {axis}", columns, f"{want:,}", *await _row(subject, measuring), projected
-                )
+                add(f"With more {axis}", columns, f"{want:,}", *await _row(subject, measuring), projected)
                 have, want = want, want * 10
 
 
@@ -130,7 +111,7 @@ async def _row(subject: Service, measuring: Measuring) -> tuple[str, ...]:
     await measuring.measure(_BUSY, subject, 0)  # fills the caches
     alone = await measuring.measure(_ALONE, subject, 1)
     busy = await measuring.measure(_BUSY, subject, 1)
-    memory = sum(size for name, size in process_usage.memory(subject.pids).items() if name != "postgres")
+    memory = sum(size for name, size in processes.memory(subject.pids).items() if name != "postgres")
     page = await _page_seconds(subject)
     first, cpu = alone.figures["first p50 ms"], busy.figures[CPU_CHATS]
     return f"{first:.1f}", f"{cpu:.2f}", f"{page * 1e3:.1f}", f"{memory:.0f}"
@@ -154,29 +135,29 @@ def _waiting(count: int) -> Streams:
     return Streams(name=f"{count} streams", streams=count, deltas=7, spacing_ms=5000, ramp=ramp)
 
 
-async def _streams(rows: Rows, upstream: Started, given: argparse.Namespace) -> None:
+async def _streams(add: AddRow, upstream: Started, limits: Limits) -> None:
     """Memory and CPU of each process, more than without streams."""
     columns = ("streams", "process", "MiB", "KiB more a stream", "% of a core", "failed")
     async with service(upstream, (_waiting(1).model,)) as subject:
-        for count in (each for each in _STREAMS if each <= given.streams):
+        for count in (each for each in _STREAMS if each <= limits.streams):
             wanted = _waiting(count)
             await subject.settle()
-            idle, before = process_usage.memory(subject.pids), process_usage.cpu_seconds(subject.pids)
+            idle, before = processes.memory(subject.pids), processes.cpu_seconds(subject.pids)
             began = time.monotonic()
             load = paced(subject.load(wanted.model, count, count), wanted)
             loading = asyncio.create_task(run(load, processes=2))
             await asyncio.sleep((wanted.ramp + wanted.seconds) / 2)
-            held = process_usage.memory(subject.pids)
+            held = processes.memory(subject.pids)
             failed = sum((await loading).failures.values())
             seconds = time.monotonic() - began
-            cpu = process_usage.since(before, process_usage.cpu_seconds(subject.pids))
+            cpu = processes.since(before, processes.cpu_seconds(subject.pids))
             for name in sorted(held, key=lambda name: -held[name]):
                 more = (held[name] - idle.get(name, 0.0)) * 1024 / count
                 cells = (f"{held[name]:.0f}", f"{more:.0f}", f"{cpu[name] / seconds * 100:.1f}")
-                rows.add("Open streams of a delta each 5 s", columns, f"{count:,}", name, *cells, f"{failed}")
+                add("Open streams of a delta each 5 s", columns, f"{count:,}", name, *cells, f"{failed}")
 
 
-async def _shapes(rows: Rows, upstream: Started, _given: argparse.Namespace) -> None:
+async def _shapes(add: AddRow, upstream: Started, _: Limits) -> None:
     """Throughput by the number of gateways, orchestrators and tool-runners; then the projector alone."""
     columns = (
         *("gateways · orchestrators · tool-runners", "chats / s", "with a tool call / s"),
@@ -189,8 +170,8 @@ async def _shapes(rows: Rows, upstream: Started, _given: argparse.Namespace) -> 
             measuring = Measuring(upstream.pid)
             await measuring.measure(_WARM_UP, subject, 0)
             found = [(await measuring.measure(each, subject, 1)).figures for each in (_CROWDED, _TOOLS)]
-            memory = sum(process_usage.memory(subject.pids).values())
-        rows.add(
+            memory = sum(processes.memory(subject.pids).values())
+        add(
             "Throughput by processes, 64 at once",
             columns,
             " · ".join(map(str, shape)),
@@ -199,10 +180,10 @@ async def _shapes(rows: Rows, upstream: Started, _given: argparse.Namespace) -> 
             f"{memory:.0f}",
         )
     async with service(upstream, (SHORT,)) as subject:
-        await _projector_alone(rows, subject)
+        await _projector_alone(add, subject)
 
 
-async def _projector_alone(rows: Rows, subject: Service) -> None:
+async def _projector_alone(add: AddRow, subject: Service) -> None:
     """How many chats a second the one projector takes when it only catches up."""
     projector = subject.pids["projector-1"]
     events = await last_position(subject.environment.database_url)
@@ -211,14 +192,14 @@ async def _projector_alone(rows: Rows, subject: Service) -> None:
         loaded = await run(subject.load(_BEHIND.model, _BEHIND.chats, _BEHIND.at_once))
     finally:
         os.kill(projector, signal.SIGCONT)
-    began, before = time.monotonic(), process_usage.cpu_seconds(subject.pids)
+    began, before = time.monotonic(), processes.cpu_seconds(subject.pids)
     await subject.settle()
     seconds, cpu = (
         time.monotonic() - began,
-        process_usage.since(before, process_usage.cpu_seconds(subject.pids)),
+        processes.since(before, processes.cpu_seconds(subject.pids)),
     )
     chats, stored = len(loaded.firsts), await last_position(subject.environment.database_url) - events
-    rows.add(
+    add(
         "The projector, catching up alone",
         ("chats", "events", "chats / s", "events / s", "its CPU ms a chat", "Postgres' CPU ms a chat"),
         *(f"{chats:,}", f"{stored:,}", f"{chats / seconds:.0f}", f"{stored / seconds:.0f}"),
@@ -226,31 +207,16 @@ async def _projector_alone(rows: Rows, subject: Service) -> None:
     )
 
 
-PARTS: dict[str, Callable[[Rows, Started, argparse.Namespace], Awaitable[None]]] = {
+PARTS: dict[str, Callable[[AddRow, Started, Limits], Awaitable[None]]] = {
     "stored": _stored,
     "streams": _streams,
     "processes": _shapes,
 }
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.growth", description="How cost grows.")
-    parser.add_argument("--only", choices=PARTS, help="one of the parts")
-    parser.add_argument("--largest", type=int, default=100_000, help="of what is stored, 1000 to 1000000")
-    parser.add_argument("--streams", type=int, default=5_000, help="the most that are opened")
-    given = parser.parse_args()
-    raise_open_files()
-    asyncio.run(_measure(given))
-
-
-async def _measure(given: argparse.Namespace) -> None:
-    rows = Rows()
-    for part in [given.only] if given.only else PARTS:
-        async with lean_upstream() as upstream:
-            await PARTS[part](rows, upstream, given)
-    show(Console(), rows.tables())
-
-
-if __name__ == "__main__":
-    main()
+async def measure(add: AddRow, only: str, limits: Limits) -> None:
+    """Each part whose name contains `only`."""
+    for part, measured in PARTS.items():
+        if only in part:
+            async with lean_upstream() as upstream:
+                await measured(add, upstream, limits)

@@ -1,6 +1,7 @@
 """Conversations of any length, written into the log as if they had been held."""
 
 from collections.abc import Iterable, Iterator
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import psycopg
@@ -59,31 +60,69 @@ def copy_in(conn: psycopg.Connection, rows: Iterable[Row]) -> None:
             copy.write_row(each)
 
 
+def in_pieces(owner_url: str, rounds: int, pieces: int) -> str:
+    """A conversation with one run, whose model sent each character as a piece; returns the trace.
+
+    Raises psycopg.Error.
+    """
+    trace, text = _new_trace(), "x" * pieces
+    facts: list[events.Event] = [_started(trace)]
+    replies: list[events.Event] = []
+    for number in range(1, rounds + 1):
+        cuts = tuple(range(1, pieces + 1))
+        replies.append(events.Delta(trace_id=trace, at=_AT, round=number, text=text, cuts=cuts))
+        replies.append(_replied(trace, number, text))
+    facts += _run(trace, replies, TEXT, text * rounds, rounds)
+    conversation_id = new_id()
+    with psycopg.connect(owner_url) as conn:
+        copy_in(conn, (row(conversation_id, *each) for each in enumerate(facts, start=1)))
+    return trace
+
+
 def events_of(messages: int, text: str = TEXT) -> Iterator[events.Event]:
     """Of a conversation, 1 + 5 for every two messages, which have the text three times."""
-    trace = new_id().replace("-", "")
-    yield events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID)
+    yield _started(_new_trace())
     for _ in range(messages // 2):
-        trace = new_id().replace("-", "")
-        yield _message(trace, "user", text)
-        yield events.RunStarted(
-            trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1"
-        )
-        block: dict[str, object] = {"type": "text", "text": text}
-        yield events.ModelReplied(
-            trace_id=trace, at=_AT, round=1, blocks=(block,), stop_reason="end_turn", usage=_USAGE
-        )
-        yield _message(trace, "assistant", text)
-        yield events.RunCompleted(trace_id=trace, at=_AT, usage=_USAGE, rounds=1)
+        trace = _new_trace()
+        yield from _run(trace, [_replied(trace, 1, text)], text, text, 1)
 
 
-def _message(trace: str, role: str, text: str) -> events.MessageSaved:
+def _run(
+    trace: str, replies: Iterable[events.Event], question: str, content: str, rounds: int
+) -> Iterator[events.Event]:
+    yield _message(trace, "user", question)
+    yield events.RunStarted(trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1")
+    yield from replies
+    yield _message(trace, "assistant", content)
+    yield events.RunCompleted(trace_id=trace, at=_AT, usage=_USAGE, rounds=rounds)
+
+
+def _new_trace() -> str:
+    return new_id().replace("-", "")
+
+
+def _started(trace: str) -> events.Event:
+    return events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID)
+
+
+def _replied(trace: str, number: int, text: str) -> events.Event:
+    return events.ModelReplied(
+        trace_id=trace,
+        at=_AT,
+        round=number,
+        blocks=({"type": "text", "text": text},),
+        stop_reason="end_turn",
+        usage=_USAGE,
+    )
+
+
+def _message(trace: str, role: Literal["user", "assistant"], content: str) -> events.MessageSaved:
     return events.MessageSaved(
         trace_id=trace,
         at=_AT,
         message_id=new_id(),
-        role="user" if role == "user" else "assistant",
+        role=role,
         agent_id=demo.LOAD_AGENT_ID,
-        content=text,
+        content=content,
         token_count=None if role == "user" else 60,
     )

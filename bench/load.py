@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 import uvloop
 
-from bench.bench_processes import ROOT
 from bench.client import DONE, Connection, Reply, request
-from bench.statistics import share
+from bench.processes import ROOT
 from runtime.web import raise_open_files
 
 
@@ -75,12 +74,12 @@ async def _process(load: Load) -> Loaded:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdin=pipe, stdout=pipe)
     try:
-        said, _ = await process.communicate(msgspec.json.encode(load))
+        output, _ = await process.communicate(msgspec.json.encode(load))
     finally:
         if process.returncode is None:
             process.terminate()
             await process.wait()
-    return msgspec.json.decode(said, type=Loaded)
+    return msgspec.json.decode(output, type=Loaded)
 
 
 async def _load(load: Load) -> Loaded:
@@ -131,6 +130,11 @@ def _delays(reply: Reply, spacing: float) -> list[float]:
     offsets = [at - number * spacing for number, at in reply.numbers]
     first = min(offsets, default=0.0)
     return [offset - first for offset in offsets]
+
+
+def share(ordered: Sequence[float], part: float) -> float:
+    """The value below which a share of `ordered` lies; 0.0 where there is none."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))] if ordered else 0.0
 
 
 if __name__ == "__main__":

@@ -1,23 +1,25 @@
 """What is measured: the complete service, and baselines, each on its own Postgres with the same settings."""
 
+import asyncio
 import contextlib
-import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 
+from administration.admin_versions import create_agent
 from bench import histories
-from bench.bench_processes import ROOT, Started, serving
 from bench.load import Load
-from bench.measured_agents import make_agents, name_of
-from bench.process_usage import Pids
+from bench.processes import ROOT, Pids, Started, serving
 from bench.protocol_requests import PROTOCOLS
 from bench.scenarios import SERVICE
-from bench.settling import settled
-from ops import folder_secrets, record
+from contracts.ids import new_id
+from directory.agent_draft import AgentDraft
+from directory.agents import McpServer
+from directory.secrets import Sealer
+from ops import demo, folder_secrets, record
 from ops.environment import Environment
 from ops.folder import RunFolder
 from ops.folder_secrets import Secrets
@@ -25,7 +27,62 @@ from ops.ports import Ports
 from ops.settings import Counts, UpSettings
 from ops.stack import describe_servers
 from ops.supervisor import Supervisor
-from tests.harness import Quiet, RunningStack, running_stack
+from runtime.postgres import connection, open_pool
+from tests.harness import Quiet, RunningStack, running_stack, temporary_folder
+
+_SECONDS = 120.0
+_IS_SETTLED: LiteralString = """
+SELECT NOT EXISTS (SELECT FROM run_leases)
+   AND (SELECT min(position) FROM projection_positions WHERE name <> 'events_feed')
+       >= (SELECT coalesce(max(notification_id), 0) FROM conversation_events)
+"""
+_LAST: LiteralString = "SELECT coalesce(max(notification_id), 0) FROM conversation_events"
+
+
+async def settled(database_url: str, seconds: float = _SECONDS) -> None:
+    """No run has a lease, and all events are in the read models. Raises TimeoutError."""
+    async with (
+        asyncio.timeout(seconds),
+        await psycopg.AsyncConnection.connect(database_url, autocommit=True) as conn,
+    ):
+        while True:
+            row = await (await conn.execute(_IS_SETTLED)).fetchone()
+            if row and row[0]:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def last_position(database_url: str) -> int:
+    """Of the log, 0 where it is empty."""
+    async with await psycopg.AsyncConnection.connect(database_url) as conn:
+        row = await (await conn.execute(_LAST)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def name_of(model: str) -> str:
+    """The name of a model's agent."""
+    return f"Bench {model}"
+
+
+async def make_agents(stack: RunningStack, *models: str) -> dict[str, str]:
+    """An agent for each model, which has the demo's tools where the model calls one; their ids by model."""
+    sealer = Sealer.from_setting(folder_secrets.keep(stack.folder.secrets).secret_key)
+    found = stack.environment
+    shop = McpServer(name=demo.SHOP_SERVER, url=f"{found.mcp_base_url}/api/mcp")
+    made = {}
+    async with open_pool(found.database_url, role=None) as pool, connection(pool, seconds=10) as conn:
+        for model in models:
+            draft = AgentDraft(
+                name=name_of(model),
+                model=model,
+                system_prompt=demo.LOAD_PROMPT,
+                parameters={"max_tokens": 4096},
+                mcp_servers=(shop,) if "tool=" in model else (),
+            )
+            made[model] = new_id()
+            await create_agent(conn, sealer, demo.LOAD_ACCOUNT_ID, draft, actor="bench", agent_id=made[model])
+    return made
+
 
 BASELINE_PYTHON = ROOT / ".bench" / "venv" / "bin" / "python"
 _SLOTS = {"AGENTCHAT_RUN_SLOTS": "6000"}
@@ -85,7 +142,6 @@ class Service(Subject):
 
     @property
     def environment(self) -> Environment:
-        """Addresses and keys."""
         return self._stack.environment
 
     async def conversation(self, messages: int) -> str:
@@ -163,8 +219,8 @@ async def service(
 @contextlib.asynccontextmanager
 async def baseline(form: str, upstream: Started) -> AsyncIterator[Baseline]:
     """Up while the block runs, on the service's Postgres settings."""
-    with tempfile.TemporaryDirectory(prefix="agentchat-") as name, contextlib.closing(Ports()) as ports:
-        folder = RunFolder(Path(name))
+    with temporary_folder() as name, contextlib.closing(Ports()) as ports:
+        folder = RunFolder(name)
         folder.create()
         settings = UpSettings(nats_url=_UNUSED, redis_url=_UNUSED)
         servers = describe_servers(folder, ports, Secrets().servers_key, settings)

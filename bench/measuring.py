@@ -5,11 +5,10 @@ import os
 
 import msgspec
 
-from bench import process_usage
-from bench.load import Load, Loaded, run
+from bench import processes
+from bench.load import Load, Loaded, run, share
 from bench.measured_systems import Subject
 from bench.scenarios import Chats, Scenario, Streams
-from bench.statistics import share
 
 UPSTREAM = "upstream"
 
@@ -42,13 +41,13 @@ class Measuring:
         pids = {**subject.pids, UPSTREAM: self._upstream}
         await subject.settle()
         idle = _megabytes(subject)
-        others, before = os.getloadavg()[0], process_usage.cpu_seconds(pids)
+        others, before = os.getloadavg()[0], processes.cpu_seconds(pids)
         clients = scenario.clients if isinstance(scenario, Streams) else 1
         loading = asyncio.create_task(run(load, clients))
         memory = await self._memory(scenario, subject)
         loaded = await loading
         await subject.settle()
-        cpu = process_usage.since(before, process_usage.cpu_seconds(pids))
+        cpu = processes.since(before, processes.cpu_seconds(pids))
         own = sum(seconds for name, seconds in cpu.items() if name != UPSTREAM)
         figures = _of_chats(loaded, own) if isinstance(scenario, Chats) else _of_streams(loaded, own)
         if memory:
@@ -94,7 +93,7 @@ def paced(load: Load, streams: Streams) -> Load:
 
 
 def _megabytes(subject: Subject) -> float:
-    return sum(process_usage.memory(subject.pids).values())
+    return sum(processes.memory(subject.pids).values())
 
 
 def _of_chats(loaded: Loaded, cpu: float) -> dict[str, float]:

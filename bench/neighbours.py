@@ -1,35 +1,26 @@
-"""`python -m bench.neighbours [NAME ...]`: another account's short chats and reads while one account attacks.
+"""Another account's short chats and reads while one account attacks.
 
 For each of `bench.attacks`: p50 and p99 idle, and then next to it. The goal is that they are 20 ms apart at
 most; it is reported and not asserted. Ten minutes for all of them.
 """
 
-import argparse
 import asyncio
 import contextlib
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import httpx
 import msgspec
-import psycopg
-from rich.console import Console
 
 from bench import histories
 from bench.attacks import ATTACKS, FAST, Attacked
-from bench.bench_processes import ROOT, Started, lean_upstream
 from bench.client import Connection, request
-from bench.measured_systems import Service, service
-from bench.report import Table
+from bench.load import share
+from bench.measured_systems import Service, service, settled
+from bench.processes import ROOT, Started, lean_upstream
+from bench.report import AddRow
 from bench.scenarios import SHORT
-from bench.settling import settled
-from bench.show_tables import show
-from bench.statistics import share
-from contracts import events
-from contracts.ids import new_id
-from contracts.values import Usage
-from ops import demo
 
 GOAL_MS = 20.0
 _LONG_MESSAGES = 4_000
@@ -43,7 +34,8 @@ _PREPARED_SECONDS = 900.0
 _PIECES = 125_000
 _ROUNDS = 6
 _EVERY_SECONDS = 0.05
-_AT = "2026-11-21T09:00:00.000000Z"
+_TITLE = "another account's, idle → during the attack, in ms"
+_COLUMNS = ("one account's", "chat p50", "chat p99", "read p50", "read p99", "apart", "≤ 20", "failed")
 
 Times = dict[str, list[float]]
 """Seconds of chats and of reads."""
@@ -59,7 +51,6 @@ class Neighbour:
         self.failed = 0
 
     async def begin(self) -> None:
-        """Have a conversation to read."""
         answer = await self._http.post(f"{self._url}/v1/chat", json={"message": "Go."}, headers=self._headers)
         self._conversation = answer.raise_for_status().json()["conversation_id"]
 
@@ -107,50 +98,6 @@ async def _account(
     return key, (await post("/agents", agent))["id"]
 
 
-def _in_pieces(owner_url: str) -> str:
-    """The trace of a stored run of the load account, whose model sent 750,000 pieces of a character."""
-    conversation_id, trace = new_id(), new_id().replace("-", "")
-    text, usage = "x" * _PIECES, Usage(input_tokens=10, output_tokens=10)
-    blocks: tuple[dict[str, object], ...] = ({"type": "text", "text": text},)
-    facts: list[events.Event] = [
-        events.ConversationStarted(trace_id=trace, at=_AT, account_id=demo.LOAD_ACCOUNT_ID),
-        events.MessageSaved(
-            trace_id=trace,
-            at=_AT,
-            message_id=new_id(),
-            role="user",
-            agent_id=demo.LOAD_AGENT_ID,
-            content="Go.",
-            token_count=None,
-        ),
-        events.RunStarted(trace_id=trace, at=_AT, attempt=1, agent_version=1, model="lean", form="form1"),
-    ]
-    for number in range(1, _ROUNDS + 1):
-        cuts = tuple(range(1, _PIECES + 1))
-        facts += [
-            events.Delta(trace_id=trace, at=_AT, round=number, text=text, cuts=cuts),
-            events.ModelReplied(
-                trace_id=trace, at=_AT, round=number, blocks=blocks, stop_reason="end_turn", usage=usage
-            ),
-        ]
-    facts += [
-        events.MessageSaved(
-            trace_id=trace,
-            at=_AT,
-            message_id=new_id(),
-            role="assistant",
-            agent_id=demo.LOAD_AGENT_ID,
-            content=text * _ROUNDS,
-            token_count=120,
-        ),
-        events.RunCompleted(trace_id=trace, at=_AT, usage=usage, rounds=_ROUNDS),
-    ]
-    rows = (histories.row(conversation_id, *each) for each in enumerate(facts, start=1))
-    with psycopg.connect(owner_url) as conn:
-        histories.copy_in(conn, rows)
-    return trace
-
-
 async def _prepared(
     http: httpx.AsyncClient, subject: Service, upstream: Started, names: list[str]
 ) -> Attacked:
@@ -158,7 +105,9 @@ async def _prepared(
     starter = await _account(http, subject, "Starter", FAST, upstream)
     pro = await _account(http, subject, "Pro", FAST, upstream)
     wanted, owner = " ".join(names), subject.owner_url
-    trace = await asyncio.to_thread(_in_pieces, owner) if "pieces" in wanted else ""
+    trace = (
+        await asyncio.to_thread(histories.in_pieces, owner, _ROUNDS, _PIECES) if "pieces" in wanted else ""
+    )
     large = _LARGE if "64 MiB" in wanted else 0
     larges = await asyncio.to_thread(histories.fill, owner, large, _LARGE_MESSAGES, _LARGE_TEXT)
     longest = int("300,000" in wanted)
@@ -204,7 +153,9 @@ def _row(name: str, idle: Times, during: Times, failed: int) -> tuple[str, ...]:
     return (*cells, f"{apart:.0f}", "yes" if apart <= GOAL_MS else "no", f"{failed}")
 
 
-async def _measure(names: list[str], seconds: float, shown: Callable[[tuple[str, ...]], None]) -> None:
+async def measure(add: AddRow, only: str, seconds: float) -> None:
+    """Each attack whose name contains `only`, in `seconds` idle and as long during the attack."""
+    names = [name for name in ATTACKS if only in name]
     async with (
         lean_upstream() as upstream,
         service(upstream, (SHORT,)) as subject,
@@ -222,26 +173,4 @@ async def _measure(names: list[str], seconds: float, shown: Callable[[tuple[str,
             async with _attacking(name, attacked):
                 await asyncio.sleep(1.5)  # until it has begun
                 during = await neighbour.measure(seconds)
-            shown(_row(name, idle, during, neighbour.failed))
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.neighbours")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ATTACKS)}")
-    given = parser.parse_args()
-    names = [name for name in ATTACKS if not given.names or any(each in name for each in given.names)]
-    rows: list[tuple[str, ...]] = []
-
-    def shown(row: tuple[str, ...]) -> None:
-        rows.append(row)
-        print(" | ".join(row), flush=True)  # noqa: T201 - while the others are measured
-
-    asyncio.run(_measure(names, given.seconds, shown))
-    columns = ("one account's", "chat p50", "chat p99", "read p50", "read p99", "apart", "≤ 20", "failed")
-    show(Console(), [Table("another account's, idle → during the attack, in ms", columns, rows)])
-
-
-if __name__ == "__main__":
-    main()
+            add(_TITLE, _COLUMNS, *_row(name, idle, during, neighbour.failed))

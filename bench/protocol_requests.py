@@ -10,7 +10,7 @@ from bench.client import DONE
 
 FORM1 = "form 1"
 _COUNTED: Mapping[str, str] = {"X-Stainless-Retry-Count": "0"}
-"""Of OpenAI's SDKs, by which equal requests are told from tries of one."""
+"""Of OpenAI's SDKs, which distinguishes equal requests from retries of one."""
 
 
 class ProtocolRequest(msgspec.Struct, frozen=True):

@@ -1,16 +1,31 @@
-"""What a run measured, and its tables: the same for the terminal and the documentation. Pure."""
+"""What a run measured, and its tables: the same for the terminal, the JSON file and the documentation."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 
 import msgspec
+import rich.table
+from rich.console import Console
 
 from bench.measuring import UPSTREAM, Measured
 from bench.protocol_requests import FORM1
 from bench.scenarios import AIOHTTP, ALL, SDK, SERVICE
-from bench.statistics import Spread, spread
 
 CPU_CHATS, CPU_DELTAS = "CPU s / 1,000 chats", "CPU s / 1M deltas"
 _NOT_MEASURED = ("client", UPSTREAM)
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """A figure over the rounds."""
+
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Raises statistics.StatisticsError for none."""
+    return Spread(median(values), min(values), max(values))
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,19 +37,31 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     at: str
 
 
+class Table(msgspec.Struct, frozen=True):
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+AddRow = Callable[..., None]
+"""Takes the title of a table, its columns, and the cells of one more row."""
+
+
 class Report(msgspec.Struct, kw_only=True):
-    """Everything, as stored in JSON. `idle`: MiB by process and subject; `counts` by kind of chat."""
+    """Everything, as stored in JSON. `idle`: MiB by process and subject; `counts` by kind of chat.
+
+    `more`: tables of which each row is one measurement, by title.
+    """
 
     machine: Machine
     measured: list[Measured] = msgspec.field(default_factory=list)
     idle: dict[str, dict[str, float]] = msgspec.field(default_factory=dict)
     counts: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    more: dict[str, Table] = msgspec.field(default_factory=dict)
 
-
-class Table(msgspec.Struct, frozen=True):
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    def add(self, title: str, columns: tuple[str, ...], row: tuple[str, ...]) -> None:
+        """One more row of a table."""
+        self.more.setdefault(title, Table(title, columns, [])).rows.append(row)
 
 
 def tables(report: Report) -> list[Table]:
@@ -46,6 +73,7 @@ def tables(report: Report) -> list[Table]:
         *_processes(report),
         _idle(report),
         counts_table(report.counts),
+        *report.more.values(),
     )
     return [table for table in made if table.rows]
 
@@ -204,3 +232,23 @@ def markdown(made: Sequence[Table]) -> str:
         )
         for each in made
     )
+
+
+_PAPER = 140
+
+
+def show(console: Console, tables: Iterable[Table]) -> None:
+    """Print them; into a file at a width of its own."""
+    if not console.is_terminal:
+        console.width = _PAPER
+    for table in tables:
+        console.print(_shown(table))
+
+
+def _shown(table: Table) -> rich.table.Table:
+    shown = rich.table.Table(title=table.title, title_justify="left")
+    for place, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if place else "left")
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown

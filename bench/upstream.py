@@ -17,7 +17,7 @@ import msgspec
 import uvloop
 
 DELTA = re.compile(rb"(\d{6})[ .]")
-"""What a delta's text is: its number, so that those that were merged can be told apart; model-demo's too."""
+"""What a delta's text is: its number, so that merged ones can be distinguished; model-demo's too."""
 _MODEL = re.compile(rb'"model": ?"([^"]*)"')
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _HEAD = (

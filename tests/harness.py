@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,29 +43,35 @@ class Quiet(Report):
 @contextlib.asynccontextmanager
 async def embedded_servers() -> AsyncIterator[Servers]:
     """NATS, Postgres (without durability) and Valkey in a temporary folder, while the block runs."""
-    async with _temporary_folder() as folder:
-        with contextlib.closing(Ports()) as ports:
-            servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
-            async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
-                await supervisor.wait_up(_START_SECONDS)
-                yield servers
+    with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
+        servers = describe_servers(folder, ports, Secrets().servers_key, fast=True)
+        async with Supervisor(folder, servers.processes, Quiet()) as supervisor:
+            await supervisor.wait_up(_START_SECONDS)
+            yield servers
 
 
 @contextlib.asynccontextmanager
 async def embedded_nats() -> AsyncIterator[str]:
     """The URL of an empty NATS server; it takes some 50 ms, so that each test module can have its own."""
-    async with _temporary_folder() as folder:
-        with contextlib.closing(Ports()) as ports:
-            port = ports.free()
-            async with Supervisor(folder, [nats.process(folder, port, ports.free())], Quiet()) as supervisor:
-                await supervisor.wait_up(_START_SECONDS)
-                yield nats.url(port)
+    with _temporary_run_folder() as folder, contextlib.closing(Ports()) as ports:
+        port = ports.free()
+        async with Supervisor(folder, [nats.process(folder, port, ports.free())], Quiet()) as supervisor:
+            await supervisor.wait_up(_START_SECONDS)
+            yield nats.url(port)
 
 
-@contextlib.asynccontextmanager
-async def _temporary_folder() -> AsyncIterator[RunFolder]:
-    with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
-        folder = RunFolder(Path(name))
+@contextlib.contextmanager
+def temporary_folder(prefix: str = "agentchat-") -> Iterator[Path]:
+    """Other users may pass through it: in a stack that root started Postgres runs as one of them."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def _temporary_run_folder() -> Iterator[RunFolder]:
+    with temporary_folder() as path:
+        folder = RunFolder(path)
         folder.create()
         yield folder
 
@@ -209,8 +215,8 @@ async def running_stack(
     counts: Counts | None = None, environ: Mapping[str, str] | None = None, *, forked: bool = False
 ) -> AsyncIterator[RunningStack]:
     """A whole stack in a temporary folder, up while the block runs."""
-    with tempfile.TemporaryDirectory(prefix="agentchat-") as name:
-        stack = start_stack(Path(name) / "run", counts, environ, forked=forked)
+    with temporary_folder() as name:
+        stack = start_stack(name / "run", counts, environ, forked=forked)
         try:
             await stack.wait_up()
             yield stack

@@ -1,4 +1,4 @@
-"""Prints the counts, the statements behind them, and both as the table that the tests hold a chat to."""
+"""Prints the counts, the statements that were counted, and the bounds as the table of the tests."""
 
 import asyncio
 import sys
@@ -7,8 +7,7 @@ from rich.console import Console
 
 from bench.counting.counted_stack import counted_stack
 from bench.counting.one_chat import HELD, Cost, costs
-from bench.report import counts_table
-from bench.show_tables import show
+from bench.report import counts_table, show
 from ops.errors import StackError
 
 

@@ -1,16 +1,27 @@
-"""A stack whose every statement, message, command and task is counted, and the agents that are asked."""
+"""A stack whose every statement, message, command and use of an event loop is counted, and its counters."""
 
+import asyncio
 import contextlib
+import json
+import os
+import re
+import signal
+import struct
 import tempfile
+import urllib.request
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
+import psutil
 
-from bench.bench_processes import lean_upstream
-from bench.counting.statements import log_all
+from bench.counting.inside.sitecustomize import NAMES
+from bench.processes import lean_upstream
 from ops.folder import RunFolder
-from ops.ports import Ports
+from ops.ports import LOOPBACK, Ports
 from ops.servers import valkey
 from ops.supervisor import Supervisor
 from tests.harness import Quiet, RunningStack, running_stack
@@ -47,3 +58,112 @@ async def _valkey() -> AsyncIterator[str]:
         async with Supervisor(folder, [valkey.process(folder, port)], Quiet()) as supervisor:
             await supervisor.wait_up(30.0)
             yield valkey.url(port)
+
+
+_SETTINGS = """
+log_statement = 'all'
+log_parameter_max_length = 0
+log_min_messages = log
+log_line_prefix = '@%u @%v @'
+autovacuum = off
+full_page_writes = off
+checkpoint_timeout = 1h
+"""
+"""The last three keep what is not a chat's out of the WAL."""
+_LINE = re.compile(
+    r"^@agentchat_(\w+) @(\S+) @LOG:  (?:statement: |execute [^:]*: )(.*(?:\n\t.*)*)", re.MULTILINE
+)
+
+
+class Logged(msgspec.Struct):
+    """Statements by service and text, and the transactions that they were in, by service."""
+
+    statements: Counter[tuple[str, str]]
+    transactions: Counter[str]
+
+
+def log_all(folder: RunFolder) -> None:
+    """From the next statement of each session on; connections that are made later too."""
+    with (folder.postgres / "postgresql.auto.conf").open("a") as settings:
+        settings.write(_SETTINGS)
+    os.kill(int((folder.postgres / "postmaster.pid").read_text().split()[0]), signal.SIGHUP)
+
+
+class StatementLog:
+    """The log of one server, read on from where it was read to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_to = path.stat().st_size
+
+    def next(self) -> Logged:
+        """What was logged since the last call."""
+        with self._path.open() as file:
+            file.seek(self._read_to)
+            text = file.read()
+            self._read_to = file.tell()
+        found = [(service, vxid, " ".join(words.split())) for service, vxid, words in _LINE.findall(text)]
+        own = [each for each in found if each[0] != "operator"]
+        return Logged(
+            Counter((service, words) for service, _, words in own),
+            Counter(service for service, _ in {(service, vxid) for service, vxid, _ in own}),
+        )
+
+
+_SCRIPTS = ("evalsha", "eval", "fcall")
+_OURS = ("info", "ping")
+
+
+def nats_monitor(pid: int) -> str:
+    """The address of a NATS server's monitor."""
+    line = psutil.Process(pid).cmdline()
+    return f"http://{LOOPBACK}:{line[line.index('-m') + 1]}"
+
+
+async def nats_counts(monitor: str) -> dict[str, int]:
+    """Messages that clients sent, that they were sent, and that streams stored, by stream."""
+    about, streams = await asyncio.gather(
+        *(asyncio.to_thread(_json, f"{monitor}/{page}") for page in ("varz", "jsz?streams=1&accounts=1"))
+    )
+    stored = {
+        f"nats.stored.{stream['name']}": int(stream["state"]["last_seq"])
+        for account in streams["account_details"]
+        for stream in account["stream_detail"]
+    }
+    return {"nats.sent": about["in_msgs"], "nats.delivered": about["out_msgs"], **stored}
+
+
+def _json(url: str) -> dict[str, Any]:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+async def valkey_counts(url: str) -> dict[str, int]:
+    """Scripts that were called, and all other commands, those within scripts too (`INFO commandstats`)."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        writer.write(b"INFO commandstats\r\n")
+        length = int((await reader.readline())[1:])
+        text = (await reader.readexactly(length)).decode()
+    finally:
+        writer.close()
+    lines = (line.removeprefix("cmdstat_").partition(":calls=") for line in text.splitlines())
+    calls = {name: int(rest.partition(",")[0]) for name, found, rest in lines if found}
+    scripts = sum(calls.get(name, 0) for name in _SCRIPTS)
+    others = sum(count for name, count in calls.items() if name not in (*_SCRIPTS, *_OURS))
+    return {"redis.scripts": scripts, "redis.commands": others}
+
+
+def loop_counts(folder: Path) -> dict[str, int]:
+    """Uses of the event loop by service, of processes whose names end with a number."""
+    counts: dict[str, int] = {}
+    for path in folder.iterdir():
+        service, _, number = path.name.rpartition("-")
+        if number.isdecimal():
+            numbers = struct.unpack(f"{len(NAMES)}Q", path.read_bytes())
+            counts |= {
+                f"{name}.{service}": count for name, count in zip(NAMES.values(), numbers, strict=True)
+            }
+    return counts

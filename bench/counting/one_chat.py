@@ -1,7 +1,7 @@
 """What one chat costs: each kind is asked some times in turn, and the low quartile of each count is taken.
 
 What the services do now and then without a chat (heartbeats, sweeps) falls out of a quartile, on a busy
-machine too; what a chat leaves to be done behind its answer (read models, the feed) is in it, since the next
+machine too; the work of a chat after its answer (read models, the feed) is in it, since the next
 one waits for it.
 """
 
@@ -18,10 +18,16 @@ from typing import Any, LiteralString, TypeVar
 import msgspec
 
 from bench.client import BenchError, Connection, Reply, request
-from bench.counting.counted_stack import Counted
-from bench.counting.servers import loop_counts, nats_counts, nats_monitor, valkey_counts
-from bench.counting.statements import Logged, StatementLog
-from bench.measured_agents import make_agents, name_of
+from bench.counting.counted_stack import (
+    Counted,
+    Logged,
+    StatementLog,
+    loop_counts,
+    nats_counts,
+    nats_monitor,
+    valkey_counts,
+)
+from bench.measured_systems import make_agents, name_of
 from bench.protocol_requests import FORM1, PROTOCOLS
 from bench.scenarios import SHORT, TOOL
 from runtime.postgres import Connection as Session
@@ -36,7 +42,7 @@ HELD = ("statements.", "postgres.", "nats.", "redis.", "tasks.")
 
 Counts = dict[str, int]
 Statement = tuple[str, str]
-"""A service and what it said."""
+"""A service and the text of a statement."""
 Key = TypeVar("Key", str, Statement)
 
 
@@ -144,11 +150,11 @@ async def _ask(client: Connection, asked: bytes) -> Reply:
 
 
 def _cost(counts: Sequence[Mapping[str, int]], statements: Sequence[Mapping[Statement, int]]) -> Cost:
-    said = _usual(statements)
+    usual = _usual(statements)
     by_service: Counter[str] = Counter()
-    for (service, _), count in said.items():
+    for (service, _), count in usual.items():
         by_service[f"statements.{service}"] += count
-    return Cost(dict(sorted((_usual(counts) | by_service).items())), said)
+    return Cost(dict(sorted((_usual(counts) | by_service).items())), usual)
 
 
 def _usual(chats: Sequence[Mapping[Key, int]]) -> dict[Key, int]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-said = sys.argv[1] if len(sys.argv) > 1 else None
+decision = sys.argv[1] if len(sys.argv) > 1 else None
 messages = [{"id": "1", "role": "user", "content": " ".join(sys.argv[2:]) or "Cancel ORD-1030"}]
 thread = str(uuid.uuid4())
 client = httpx.Client(
@@ -48,7 +48,7 @@ def run(**more: Any) -> list[dict[str, Any]]:
 
 def answered(interrupt: dict[str, Any]) -> dict[str, Any]:
     """What a person says of the call; a backend would show it to its user, and keep the interrupt's id."""
-    word = said or input(f"{interrupt['message']} May it? [yes/no] ")
+    word = decision or input(f"{interrupt['message']} May it? [yes/no] ")
     payload = {"approved": word == "yes"}
     return {"interruptId": interrupt["id"], "status": "resolved", "payload": payload}
 

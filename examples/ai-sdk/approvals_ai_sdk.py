@@ -1,7 +1,7 @@
 """A tool call that a person has to allow, by the AI SDK's protocol: approvals_ai_sdk.py [yes|no] [MESSAGE]
 
 The AI SDK's client does the same with `addToolApprovalResponse`: docs/integrate/ai-sdk.md. The chat is sent
-again with what was said of the call in the agent's message, minutes or days later, and that message goes on.
+again with the decision in the agent's message, minutes or days later, and that message continues.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-said = sys.argv[1] if len(sys.argv) > 1 else None
+decision = sys.argv[1] if len(sys.argv) > 1 else None
 asked = {"type": "text", "text": " ".join(sys.argv[2:]) or "Cancel ORD-1030"}
 question = {"id": "1", "role": "user", "parts": [asked]}
 chat_id = str(uuid.uuid4())
@@ -50,7 +50,7 @@ def send(*messages: dict[str, Any]) -> list[dict[str, Any]]:
 
 def answered(call: dict[str, Any]) -> dict[str, Any]:
     """The part of a call with what a person says of it; a backend would keep the message for its user."""
-    word = said or input(f"May the agent run {call['toolName']}? [yes/no] ")
+    word = decision or input(f"May the agent run {call['toolName']}? [yes/no] ")
     part = {"type": "dynamic-tool", "state": "approval-responded", "toolCallId": call["toolCallId"]}
     part |= {"toolName": call["toolName"], "input": call["input"]}
     return part | {"approval": {**call["approval"], "approved": word == "yes"}}

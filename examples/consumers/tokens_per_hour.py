@@ -43,7 +43,7 @@ Row = tuple[str, str, str, int, int]
 
 
 def rows_of(message: Msg) -> Iterator[Row]:
-    """The runs that an event tells the end of.
+    """The runs whose end an event reports.
 
     That a conversation was erased repeats what its runs cost: a consumer that begins later cannot know it
     from events that are no longer there.

@@ -1,6 +1,6 @@
 """A tool call that a person has to allow, by OpenAI's Responses API: approvals_openai.py [yes|no] [MESSAGE]
 
-The response is completed with a request, and the one behind it answers that, minutes or days later.
+The response is completed with a request, and the next one answers that, minutes or days later.
 """
 
 import os
@@ -11,13 +11,13 @@ from openai.types.responses import Response
 
 client = openai.OpenAI(base_url=os.environ["BASE_URL"] + "/openai/v1", api_key=os.environ["API_KEY"])
 agent = os.environ["AGENT_ID"]
-said = sys.argv[1] if len(sys.argv) > 1 else None
+decision = sys.argv[1] if len(sys.argv) > 1 else None
 message = " ".join(sys.argv[2:]) or "Cancel ORD-1030"
 
 
 def decided(name: str, arguments: str) -> bool:
     """What a person says of the call; a backend would show it to its user, and keep the response's id."""
-    return (said or input(f"May the agent run {name}({arguments})? [yes/no] ")) == "yes"
+    return (decision or input(f"May the agent run {name}({arguments})? [yes/no] ")) == "yes"
 
 
 def show(response: Response) -> None:

@@ -1,6 +1,6 @@
-"""A response of OpenAI's API as it comes, with the agent's tools, and one behind it: responses.py [MESSAGE]
+"""A response of OpenAI's API as it comes, with the agent's tools, and one after it: responses.py [MESSAGE]
 
-Where a stream breaks off, the rest of it is read from behind its last event.
+Where a stream breaks off, the rest of it is read from after its last event.
 """
 
 import os

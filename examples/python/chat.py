@@ -1,4 +1,4 @@
-"""Ask the agent and wait for the whole reply: python chat.py [MESSAGE]"""
+"""Ask the agent and wait for the complete reply: python chat.py [MESSAGE]"""
 
 import json
 import os

@@ -4,6 +4,7 @@ Needs BASE_URL and API_KEY, and a service that allows the address, as `agentchat
 """
 
 import os
+import signal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -39,7 +40,9 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Until Ctrl-C."""
+    """Until Ctrl-C or `kill`. A shell starts what runs in the background with SIGINT ignored."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
         url = f"http://127.0.0.1:{server.server_port}/"
         made = httpx.post(ENDPOINTS, headers=KEY, json={"url": url, "events": EVENTS})

@@ -37,7 +37,7 @@ class Cli:
 
     def __init__(self, environ: dict[str, str]) -> None:
         self.environ = environ
-        self.said = ""
+        self.printed = ""
 
     def __call__(self, *arguments: str, stdin: str | None = None, **environ: str) -> Done:
         kept = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
@@ -50,7 +50,7 @@ class Cli:
             raise result.exception
         else:
             done = Done(result.exit_code, result.stdout, result.stderr)
-        self.said += done.out + done.err
+        self.printed += done.out + done.err
         return done
 
     def json(self, *arguments: str, stdin: str | None = None, **environ: str) -> Any:

@@ -32,15 +32,13 @@ from directory.approval_policy import ApprovalRules, ToolFilter
 from directory.plans import Plan
 from knowledge.search.explaining import Explanation, Word
 from knowledge.search.passages import Passage
-from ops.admin import usage_command
+from ops.admin.database_commands import show_verified
 from ops.admin.printed_answers import show_answer, show_lines
-from ops.replay import rebuild_command, what_if_show
-from ops.replay.what_if_compare import Compared
-from ops.replay.what_if_compare import Figures as RunFigures
-from ops.status.figures import Figures, Lag, QueueStatus, Webhooks
-from ops.status.found_problems import Problem
-from ops.status.stack_processes import ServiceStatus, State
-from ops.status.status_command import Status, show
+from ops.replay import rebuild_command
+from ops.replay.what_if_command import print_runs
+from ops.replay.what_if_compare import ComparedRun, RunFigures
+from ops.status.figures import Lag, LoggedError, QueueStatus, SystemFigures, Webhooks
+from ops.status.status_command import ServiceStatus, State, Status, show
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (80, 120, None)
@@ -157,14 +155,14 @@ _STATUS = Status(
         _process("orchestrator-1", "not ready", f"postgres does not answer. {_LONG}"),
         _process("tool-runner-1", "down", "it is started again"),
     ],
-    figures=Figures(
+    figures=SystemFigures(
         runs=UnderWay(open_runs=12, oldest_run_seconds=345.6, approvals=3, waiting_messages=1),
         queues=[QueueStatus(name="REQUESTS", waiting=2, oldest_seconds=3.2)],
         lags=[Lag(name="conversations", behind=1_234, parked=1), Lag(name="EVENTS", behind=0)],
         webhooks=Webhooks(endpoints=12, failing=1, waiting=2, behind=1_234),
         unknown=["nats is down"],
     ),
-    errors=[Problem(at="2026-11-21T10:00:05.123456Z", service="orchestrator-1", text=_LONG)],
+    errors=[LoggedError(at="2026-11-21T10:00:05.123456Z", service="orchestrator-1", text=_LONG)],
 )
 
 
@@ -176,7 +174,7 @@ def _plan(name: str, tokens: int | None) -> Plan:
 def _what_if(*, priced: bool) -> None:
     before = RunFigures(model="claude", rounds=2, calls=1, tokens=9141, cost=0.012345, seconds=2.1)
     after = RunFigures(model="claude", rounds=3, calls=2, tokens=12_345, cost=0.023456, seconds=12.7)
-    run = Compared(
+    run = ComparedRun(
         conversation_id=_id(4),
         trace_id=_TRACE,
         message=_LONG,
@@ -192,7 +190,7 @@ def _what_if(*, priced: bool) -> None:
         recorded=before,
         replayed=after,
     )
-    what_if_show.runs([run], priced=priced)
+    print_runs([run], priced=priced)
 
 
 TABLES: dict[str, Callable[[], object]] = {
@@ -298,7 +296,7 @@ TABLES: dict[str, Callable[[], object]] = {
         ),
     ),
     "usage-of-account": lambda: show_lines([_LINE]),
-    "usage-verified": lambda: usage_command.show_verified(
+    "usage-verified": lambda: show_verified(
         [
             VerifiedUsage(
                 account_id=_ACCOUNT,
@@ -308,7 +306,7 @@ TABLES: dict[str, Callable[[], object]] = {
                 projected=15_949_379,
                 cached=15_949_379,
                 differences=(),
-                mended=False,
+                repaired=False,
             )
         ]
     ),

@@ -25,7 +25,7 @@ def test_an_account_from_its_making_to_its_end(cli: Cli) -> None:
     gone = cli("accounts", "show", account)
     assert gone.code == 1
     assert gone.err == f"no such account: {account}"
-    assert "\x1b" not in cli.said
+    assert "\x1b" not in cli.printed
 
 
 @pytest.mark.requirement("ADMIN-CLI")
@@ -75,7 +75,7 @@ def test_a_key_is_on_stdout_alone_and_once(cli: Cli) -> None:
     (listed,) = cli.json("keys", "list", account)
     assert listed["name"] == "web"
     assert listed["last4"] == key[-4:]
-    assert cli.said.count(key) == 1
+    assert cli.printed.count(key) == 1
 
 
 @pytest.mark.requirement("ADMIN-CLI")
@@ -95,8 +95,8 @@ def test_a_rotated_key_is_shown_once_and_kept_as_a_hash(cli: Cli, migrated_datab
         row = conn.execute("SELECT * FROM api_keys WHERE key_id = %s", (key_id,)).fetchone()
     assert hashlib.sha256(rotated["key"].encode()).digest() in (row or ())
     cli("keys", "show", key_id)
-    assert cli.said.count(rotated["key"]) == 1
-    assert cli.said.count(key) == 1
+    assert cli.printed.count(rotated["key"]) == 1
+    assert cli.printed.count(key) == 1
 
 
 @pytest.mark.requirement("ADMIN-CLI")

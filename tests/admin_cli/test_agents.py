@@ -46,7 +46,7 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
 
 @pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "told"),
+    ("arguments", "stdin", "message"),
     [
         (("--from", "-"), '{"nam": "x"}', "nam: is not known"),
         (("--from", "-"), "{", "--from is not valid JSON"),
@@ -60,11 +60,11 @@ def test_an_agent_is_made_of_options_and_json_together(cli: Cli, tmp_path: Path)
     ],
 )
 def test_what_is_wrong_is_said_by_its_name(
-    cli: Cli, arguments: tuple[str, ...], stdin: str, told: str
+    cli: Cli, arguments: tuple[str, ...], stdin: str, message: str
 ) -> None:
     done = cli("agents", "create", "--account", cli.account(), *arguments, stdin=stdin)
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert cli.json("agents", "list", "--limit", "1000") == [] or "x" not in done.out
 
 
@@ -106,7 +106,7 @@ def test_secrets_come_in_unseen_and_never_go_out(cli: Cli, tmp_path: Path) -> No
     cli.json("agents", "mcp-servers", "remove", agent, "shop")
     assert cli.json("agents", "mcp-servers", "list", agent) == []
     assert cli.json("agents", "change", agent, "--provider-key", "none")["provider_key"]["set"] is False
-    assert "canary" not in cli.said
+    assert "canary" not in cli.printed
 
 
 @pytest.mark.requirement("ADMIN-CLI")

@@ -31,8 +31,8 @@ def imported(migrated_database_url: str, tmp_path_factory: pytest.TempPathFactor
         (before,) = set(re.findall(r'"account_id":"([^"]+)"', source.read_text()))
         assert replay("import", str(source), "--account", f"{before}={account}").code == 0
         line = json.loads(source.read_bytes().splitlines()[1])
-        said = json.loads(source.read_bytes().splitlines()[2])["event"]
-        found[name] = Imported(account, line["conversation_id"], said["trace_id"], said["agent_id"])
+        event = json.loads(source.read_bytes().splitlines()[2])["event"]
+        found[name] = Imported(account, line["conversation_id"], event["trace_id"], event["agent_id"])
     replay.project()
     return found
 

@@ -100,7 +100,7 @@ def test_prune_deletes_what_is_gone_but_not_what_cannot_be_seen(
     assert importing.json(*prune)["pruned"] == ["docs/returns.md", "kayaks.txt"]
     (left,) = cli.json("knowledge", "documents", base)
     assert left["name"] == "docs/more/page.html"
-    assert cli.json("knowledge", "forget", base, left["id"])["kind"] == "document"
+    assert cli.json("knowledge", "delete-document", base, left["id"])["kind"] == "document"
     assert importing("knowledge", "import", base, "-").code == 2
     assert importing("knowledge", "import", ids.new_id(), str(docs)).code == 1
 

@@ -16,7 +16,7 @@ _VERIFY = ("usage", "--verify")
 
 @pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
-    ("environ", "code", "told"),
+    ("environ", "code", "message"),
     [
         ({"AGENTCHAT_SECRET_KEY": ""}, 2, "AGENTCHAT_SECRET_KEY is not set"),
         ({"AGENTCHAT_SECRET_KEY": "short"}, 2, "AGENTCHAT_SECRET_KEY"),
@@ -27,12 +27,12 @@ _VERIFY = ("usage", "--verify")
     ],
 )
 def test_a_database_that_cannot_be_used_is_one_line(
-    cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, told: str
+    cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, message: str
 ) -> None:
     done = cli(*_VERIFY, **{"AGENTCHAT_ADMIN_URL": "", "AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
     assert done.code == code
     assert done.out == ""
-    assert told in done.err
+    assert message in done.err
     assert "short" not in done.err
 
 
@@ -55,7 +55,7 @@ def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
 
 @pytest.mark.requirement("ADMIN-CLI")
 @pytest.mark.parametrize(
-    ("environ", "code", "told"),
+    ("environ", "code", "message"),
     [
         ({"AGENTCHAT_ADMIN_TOKEN": ""}, 2, "AGENTCHAT_ADMIN_TOKEN is not set"),
         ({"AGENTCHAT_ADMIN_TOKEN": "canary-of-a-token"}, 2, "refuses the token"),
@@ -65,12 +65,12 @@ def test_the_command_line_is_there_before_anything_heavy_is_loaded() -> None:
     ],
 )
 def test_a_gateway_that_cannot_be_used_is_one_line(
-    cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, told: str
+    cli: Cli, tmp_path: Path, environ: dict[str, str], code: int, message: str
 ) -> None:
     done = cli("accounts", "list", **{"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ)
     assert done.code == code
     assert done.out == ""
-    assert told in done.err
+    assert message in done.err
     assert "canary" not in done.err
 
 
@@ -135,4 +135,4 @@ def test_a_running_stack_is_found_checked_counted_and_cleared(stack: RunningStac
         assert cli.json("conversations", "delete", conversation, "--dry-run")["dry_run"] is True
         assert cli.json("conversations", "delete", conversation)["kind"] == "conversation"
         assert conversation not in [each.conversation_id for each in client.conversations()]
-    assert SECRET_KEY not in cli.said
+    assert SECRET_KEY not in cli.printed

@@ -39,15 +39,15 @@ class _Sink(asyncio.Transport):
         """Likewise."""
 
 
-async def _read(said: bytes, size: int) -> Reply:
+async def _read(stream: bytes, size: int) -> Reply:
     """The reply, when the server's bytes come in packets of a size, the first with the status."""
     connection = Connection(every=True)
     connection.connection_made(_Sink())
     asking = asyncio.create_task(connection.ask(b""))
     await asyncio.sleep(0)
-    connection.data_received(said[:_STATUS])
-    for start in range(_STATUS, len(said), size):
-        connection.data_received(said[start : start + size])
+    connection.data_received(stream[:_STATUS])
+    for start in range(_STATUS, len(stream), size):
+        connection.data_received(stream[start : start + size])
     return await asking
 
 
@@ -59,6 +59,6 @@ async def test_each_delta_is_counted_once_however_it_was_cut_or_merged(size: int
     assert reply.began <= reply.first <= reply.ended
 
 
-@pytest.mark.parametrize(("said", "failed"), [(BROKEN, "200 overloaded"), (REFUSED, "429 rate_limited")])
-async def test_a_stream_that_fails_says_why(said: bytes, failed: str) -> None:
-    assert (await _read(said, len(said))).failed == failed
+@pytest.mark.parametrize(("stream", "failed"), [(BROKEN, "200 overloaded"), (REFUSED, "429 rate_limited")])
+async def test_a_stream_that_fails_has_its_reason(stream: bytes, failed: str) -> None:
+    assert (await _read(stream, len(stream))).failed == failed

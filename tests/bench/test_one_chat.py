@@ -38,13 +38,13 @@ def test_every_counter_counts(counted: dict[str, Cost], kind: str, counter: str)
 def _message(kind: str, cost: Cost, more: dict[str, int], bounds: dict[str, int]) -> str:
     lines = [f"{name}: {count}, where {bounds.get(name, 0)} are allowed" for name, count in more.items()]
     services = {name.partition(".")[2] for name in more}
-    said = [f"  {count} x {who}: {text[:150]}" for (who, text), count in cost.statements.items()]
+    statements = [f"  {count} x {who}: {text[:150]}" for (who, text), count in cost.statements.items()]
     return "\n".join(
         (
             f"the chat `{kind}` costs more than before:",
             *lines,
             "its statements, of which the new ones may be spared:",
-            *(line for line in said if not services or any(f"x {name}:" in line for name in services)),
+            *(line for line in statements if not services or any(f"x {name}:" in line for name in services)),
             f"If this is meant, change {TABLE.name}: `make bench-counts` prints it as it would be now.",
         )
     )

@@ -3,8 +3,7 @@
 import pytest
 
 from bench.measuring import Measured
-from bench.report import CPU_CHATS, Machine, Report, ratio, tables
-from bench.statistics import Spread
+from bench.report import CPU_CHATS, Machine, Report, Spread, ratio, tables
 
 pytestmark = pytest.mark.requirement("BENCH")
 

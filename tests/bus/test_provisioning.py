@@ -1,12 +1,10 @@
 """Provisioning of a NATS server that has streams already: an older version's, or an operator's settings."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
 import nats
 import pytest
 from nats.js import JetStreamContext
@@ -14,24 +12,11 @@ from nats.js.api import StreamConfig
 
 from bus import Bus
 from bus.streams import QUEUES_BYTES, STREAMS
-from contracts import examples, frames, ids, messages, subjects, wire
+from contracts import examples, frames, ids, messages
 from tests.bus.nats_server import NatsServer
 
 MIB = 1024 * 1024
 CONFIGURATION = Path(__file__).resolve().parents[2] / "deploy" / "nats.conf"
-BEFORE_RESULTS = {
-    "name": "TRACES",
-    "subjects": ["chat.traces.>", "chat.tools.results.>", "chat.control.cancel.>"],
-    "retention": "limits",
-    "storage": "memory",
-    "discard": "old",
-    "num_replicas": 1,
-    "max_age": 15 * 60 * 1_000_000_000,
-    "max_bytes": 256 * MIB,
-    "allow_direct": True,
-    "duplicate_window": 120 * 1_000_000_000,
-}
-"""TRACES as it was provisioned while it held results and cancellations too."""
 
 
 @asynccontextmanager
@@ -50,24 +35,6 @@ async def config_of(jetstream: JetStreamContext, stream: str) -> StreamConfig:
 def new_result() -> messages.ToolFinished:
     trace_id = ids.new_id().replace("-", "")
     return messages.ToolFinished(trace_id=trace_id, call_id="call-1", output="{}", is_error=False, ms=1)
-
-
-@pytest.mark.requirement("RESULTS-APART")
-async def test_tool_results_and_cancellations_move_out_of_a_traces_stream_that_held_them(
-    nats_server: NatsServer,
-) -> None:
-    result = new_result()
-    subject = subjects.tool_result(result.trace_id, result.call_id)
-    cancel = messages.CancelRequested(trace_id=result.trace_id, account_id=examples.ACCOUNT)
-    async with operator(nats_server) as jetstream:
-        await jetstream._nc.request("$JS.API.STREAM.CREATE.TRACES", msgspec.json.encode(BEFORE_RESULTS))
-        await jetstream.publish(subject, wire.encode(result), headers={"Nats-Msg-Id": subject})
-        await jetstream.publish(subjects.cancel(cancel.trace_id), wire.encode(cancel))
-        async with asyncio.timeout(40), Bus.connect(nats_server.url, name="test") as bus:
-            assert await bus.traces.tool_results_of(result.trace_id) == {result.call_id: result}
-            assert await bus.traces.is_cancelled(cancel.trace_id)
-        assert (await config_of(jetstream, "TRACES")).subjects == ["chat.traces.>"]
-        assert (await jetstream.stream_info("TRACES")).state.messages == 0
 
 
 @pytest.mark.requirement("RESULTS-APART")

@@ -16,7 +16,7 @@ from nats.aio.client import Client
 
 from bus import Bus, BusUnavailable, streams, users
 from contracts import messages, subjects
-from ops import logins
+from ops import credentials
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers import nats as server
@@ -254,8 +254,13 @@ def test_the_settings_that_are_printed_for_production_are_valid_and_their_passwo
     tmp_path: Path,
 ) -> None:
     settings = tmp_path / "nats.conf"
-    settings.write_text(f"{settings_file('nats.conf').read_text()}\n{logins.settings('nats')}")
+    settings.write_text(f"{settings_file('nats.conf').read_text()}\n{credentials.settings('nats')}")
     subprocess.run([nats_server(), "-t", "-c", settings], check=True, capture_output=True, timeout=20)
-    passwords = re.findall(r'password: "([^"]{40,})"', logins.settings("nats") + logins.settings("nats"))
+    passwords = re.findall(
+        r'password: "([^"]{40,})"', credentials.settings("nats") + credentials.settings("nats")
+    )
     assert len(set(passwords)) == len(passwords) == 2 * len(users.NAMES)
-    assert {line.split()[1] for line in logins.settings("redis").splitlines()} == {"default", *valkey.USERS}
+    assert {line.split()[1] for line in credentials.settings("redis").splitlines()} == {
+        "default",
+        *valkey.USERS,
+    }

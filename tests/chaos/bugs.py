@@ -7,15 +7,14 @@ import asyncio
 import itertools
 import runpy
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.checker import check
 from tests.chaos.disk import unshare_mounts
 from tests.chaos.plan import make_plan
 from tests.chaos.run import record
+from tests.harness import temporary_folder
 
 _SEED = 3625
 _REQUESTS, _SECONDS, _EVERY = 60, 10.0, 1.0
@@ -165,9 +164,9 @@ def _found(name: str) -> set[str]:
     version = 2 if bug.only else 1
     plan = make_plan(_SEED, _REQUESTS, _SECONDS, _EVERY, longest=3.0, only=bug.only, version=version)
     module = (sys.executable, "-m", "tests.chaos.bugs", name, bug.service.replace("-", "_"))
-    with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as folder:
+    with temporary_folder("agentchat-chaos-") as folder:
         replaced = {bug.service: module}
-        history = asyncio.run(record(plan, Path(folder) / "run", rebuilds=0, replaced=replaced, disks=True))
+        history = asyncio.run(record(plan, folder / "run", rebuilds=0, replaced=replaced, disks=True))
     return {violation.invariant for violation in check(history)}
 
 

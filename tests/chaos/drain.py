@@ -9,7 +9,6 @@ import asyncio
 import random
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from tests.chaos.report import report_of, write
 from tests.chaos.restarts import Restart, late_exits, seen_by_clients, text_of, too_few_streams
 from tests.chaos.rig import Rig, running_rig
 from tests.chaos.run import OUTPUT, begin, close
+from tests.harness import temporary_folder
 
 _MIXED = 6
 """Clients that ask agents of every kind; the others hold slow streams."""
@@ -114,8 +114,8 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="agentchat-drain-") as name:
-        restarts, history = asyncio.run(drain(given.rounds, given.streams, given.seed, Path(name) / "run"))
+    with temporary_folder("agentchat-drain-") as name:
+        restarts, history = asyncio.run(drain(given.rounds, given.streams, given.seed, name / "run"))
     report, seen = report_of(history), seen_by_clients(history)
     folder = OUTPUT / f"drain-{given.seed}-{given.rounds}"
     write(report, history, folder)

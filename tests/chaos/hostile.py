@@ -8,7 +8,6 @@ hold what it held before. Exit code 1: it does not; 2: fewer connections than th
 import argparse
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from tests.chaos.growth import SPARE, Sample
 from tests.chaos.rig import admin_of, post
 from tests.chaos.run import OUTPUT
 from tests.chaos.watched import Watched, watched_stack
+from tests.harness import temporary_folder
 
 GATEWAY = "gateway-1"
 LIVE, _DELTAS, _SPACING = 100, 80, 0.1
@@ -242,8 +242,8 @@ def main() -> None:
     sizes = fitting(wanted, raise_open_files())
     if sizes != wanted:
         print(f"this process may open too few files for {wanted}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="agentchat-hostile-") as name:
-        result = asyncio.run(hostile(sizes, Path(name) / "run"))
+    with temporary_folder("agentchat-hostile-") as name:
+        result = asyncio.run(hostile(sizes, name / "run"))
     folder = OUTPUT / f"hostile-{sizes.readers}"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "hostile.json").write_bytes(msgspec.json.format(msgspec.json.encode(result)))

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import random
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.chaos.records import History
 from tests.chaos.report import report_of, write
 from tests.chaos.rig import Rig, running_rig
 from tests.chaos.run import OUTPUT, begin, close
+from tests.harness import temporary_folder
 
 _REQUESTS = "chat.requests.*"
 _MARK = "Chat-Test-Copy"
@@ -108,8 +108,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--minutes", type=float, default=8.0)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as name:
-        running = redelivered(given.seed, given.requests, given.minutes * 60, Path(name) / "run")
+    with temporary_folder("agentchat-chaos-") as name:
+        running = redelivered(given.seed, given.requests, given.minutes * 60, name / "run")
         published, history = asyncio.run(running)
     few = len(published) < given.requests // 2
     report = msgspec.structs.replace(report_of(history), invalid=["few requests were seen"] if few else [])

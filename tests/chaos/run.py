@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.chaos.plan import RATE_PER_MINUTE, VERSION, Plan, make_plan
 from tests.chaos.records import History, load_history
 from tests.chaos.report import Report, report_of, write
 from tests.chaos.rig import Rig, lift_limits, running_rig
+from tests.harness import temporary_folder
 from tests.support import forked
 
 OUTPUT = Path(".chaos")
@@ -104,8 +104,8 @@ def chaos(plan: Plan, keep: Path | None, rebuilds: int, output: Path, spawn: Spa
     except OSError as error:
         disks = False
         print(f"no disk is filled: {error.strerror}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix="agentchat-chaos-") as name:
-        folder = keep or Path(name) / "run"
+    with temporary_folder("agentchat-chaos-") as name:
+        folder = keep or name / "run"
         history = asyncio.run(record(plan, folder, rebuilds=rebuilds, disks=disks, spawn=spawn))
     report = report_of(history)
     write(report, history, output)

@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import sys
-import tempfile
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.chaos.recovery import first_delta, percentile
 from tests.chaos.rig import Rig, running_rig
 from tests.chaos.run import OUTPUT, begin, close
 from tests.chaos.tail import read_events
+from tests.harness import temporary_folder
 
 _LOOK_SECONDS = 0.005
 _ROUND_SECONDS = 60.0
@@ -151,8 +151,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="agentchat-recovery-") as name:
-        measured, history = asyncio.run(single(given.rounds, given.seed, Path(name) / "run"))
+    with temporary_folder("agentchat-recovery-") as name:
+        measured, history = asyncio.run(single(given.rounds, given.seed, name / "run"))
     violations = check(history)
     OUTPUT.mkdir(exist_ok=True)
     history.save(OUTPUT / f"recovery-{given.seed}.json")

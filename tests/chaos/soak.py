@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import random
 import sys
-import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.chaos.load import conversation_of
 from tests.chaos.records import Exchange
 from tests.chaos.run import OUTPUT
 from tests.chaos.watched import Watched, watched_stack
+from tests.harness import temporary_folder
 
 _AT_ONCE = 32
 _SAMPLES = 20
@@ -122,8 +122,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100_000)
     given = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="agentchat-soak-") as name:
-        soak = asyncio.run(_soak(given.requests, Path(name) / "run"))
+    with temporary_folder("agentchat-soak-") as name:
+        soak = asyncio.run(_soak(given.requests, name / "run"))
     found = growths(soak.samples)
     folder = OUTPUT / f"soak-{given.requests}"
     folder.mkdir(parents=True, exist_ok=True)

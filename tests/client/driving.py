@@ -1,4 +1,4 @@
-"""Both clients behind one blocking face, so that a test says once what holds for either."""
+"""Both clients with one blocking interface, so that each test is written once for both."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -43,8 +43,8 @@ class Clock:
 
 
 @dataclass
-class Heard:
-    """What one stream said, and how it failed."""
+class StreamResult:
+    """The events of one stream, and its failure."""
 
     stream: Transcript
     events: list[Event] = field(default_factory=list)
@@ -53,14 +53,14 @@ class Heard:
 
 
 class Driver(Protocol):
-    """The client's methods, each to its end; `hear` reads a stream and keeps its failure."""
+    """The client's methods, each to its end; `read` reads a stream and returns its failure."""
 
     @property
     def client(self) -> AgentChat | AsyncAgentChat: ...
 
     def chat(self, *args: Any, **options: Any) -> Reply: ...
-    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard: ...
-    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard: ...
+    def read(self, message: str, *, at_most: int = 1000, **options: Any) -> StreamResult: ...
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult: ...
     def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]: ...
     def describe(self, conversation_id: str, **options: Any) -> Conversation: ...
     def fork(self, conversation_id: str, at: str | int | None = None) -> Conversation: ...
@@ -68,7 +68,7 @@ class Driver(Protocol):
     def messages(self, conversation_id: str) -> list[HistoryMessage]: ...
     def cancel(self, trace_id: str) -> None: ...
     def decide(self, approval_id: str, decision: Any, **options: Any) -> None: ...
-    def hear_and_cancel(self, message: str, **options: Any) -> Heard: ...
+    def read_and_cancel(self, message: str, **options: Any) -> StreamResult: ...
     def close(self) -> None: ...
 
 
@@ -81,23 +81,23 @@ class SyncDriver:
     def chat(self, *args: Any, **options: Any) -> Reply:
         return self.client.chat(*args, **options)
 
-    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
-        return self._heard(self.client.stream(message, **options), at_most)
+    def read(self, message: str, *, at_most: int = 1000, **options: Any) -> StreamResult:
+        return self._result(self.client.stream(message, **options), at_most)
 
-    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard:
-        return self._heard(self.client.events(trace_id, last_event_id, **options), 1000)
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult:
+        return self._result(self.client.events(trace_id, last_event_id, **options), 1000)
 
-    def _heard(self, opened: ChatStream, at_most: int) -> Heard:
+    def _result(self, opened: ChatStream, at_most: int) -> StreamResult:
         with opened as stream:
-            heard = Heard(stream)
+            result = StreamResult(stream)
             try:
                 for event in stream:
-                    heard.events.append(event)
-                    if len(heard.events) == at_most:
+                    result.events.append(event)
+                    if len(result.events) == at_most:
                         break
             except AgentChatError as error:
-                heard.failure = error
-        return heard
+                result.failure = error
+        return result
 
     def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]:
         return list(self.client.conversations(limit, **options))
@@ -120,19 +120,19 @@ class SyncDriver:
     def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
         self.client.decide(approval_id, decision, **options)
 
-    def hear_and_cancel(self, message: str, **options: Any) -> Heard:
-        """Cancels the run once its reply has begun, and hears it to its end."""
+    def read_and_cancel(self, message: str, **options: Any) -> StreamResult:
+        """Cancels the run once its reply has begun, and reads it to its end."""
         with self.client.stream(message, **options) as stream:
-            heard = Heard(stream)
+            result = StreamResult(stream)
             try:
                 for event in stream:
-                    heard.events.append(event)
-                    if isinstance(event, Delta) and not heard.cancelled:
+                    result.events.append(event)
+                    if isinstance(event, Delta) and not result.cancelled:
                         stream.cancel()
-                        heard.cancelled = True
+                        result.cancelled = True
             except AgentChatError as error:
-                heard.failure = error
-        return heard
+                result.failure = error
+        return result
 
     def close(self) -> None:
         self.client.close()
@@ -155,23 +155,23 @@ class AsyncDriver:
     def chat(self, *args: Any, **options: Any) -> Reply:
         return self._run(self.client.chat(*args, **options))
 
-    def hear(self, message: str, *, at_most: int = 1000, **options: Any) -> Heard:
-        return self._run(self._heard(self.client.stream(message, **options), at_most))
+    def read(self, message: str, *, at_most: int = 1000, **options: Any) -> StreamResult:
+        return self._run(self._result(self.client.stream(message, **options), at_most))
 
-    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> Heard:
-        return self._run(self._heard(self.client.events(trace_id, last_event_id, **options), 1000))
+    def join(self, trace_id: str, last_event_id: str | None = None, **options: Any) -> StreamResult:
+        return self._run(self._result(self.client.events(trace_id, last_event_id, **options), 1000))
 
-    async def _heard(self, opened: AsyncChatStream, at_most: int) -> Heard:
+    async def _result(self, opened: AsyncChatStream, at_most: int) -> StreamResult:
         async with opened as stream:
-            heard = Heard(stream)
+            result = StreamResult(stream)
             try:
                 async for event in stream:
-                    heard.events.append(event)
-                    if len(heard.events) == at_most:
+                    result.events.append(event)
+                    if len(result.events) == at_most:
                         break
             except AgentChatError as error:
-                heard.failure = error
-        return heard
+                result.failure = error
+        return result
 
     def conversations(self, limit: int | None = None, **options: Any) -> list[Conversation]:
         async def listed() -> list[Conversation]:
@@ -200,21 +200,21 @@ class AsyncDriver:
     def decide(self, approval_id: str, decision: Any, **options: Any) -> None:
         self._run(self.client.decide(approval_id, decision, **options))
 
-    def hear_and_cancel(self, message: str, **options: Any) -> Heard:
-        return self._run(self._hear_and_cancel(message, options))
+    def read_and_cancel(self, message: str, **options: Any) -> StreamResult:
+        return self._run(self._read_and_cancel(message, options))
 
-    async def _hear_and_cancel(self, message: str, options: dict[str, Any]) -> Heard:
+    async def _read_and_cancel(self, message: str, options: dict[str, Any]) -> StreamResult:
         async with self.client.stream(message, **options) as stream:
-            heard = Heard(stream)
+            result = StreamResult(stream)
             try:
                 async for event in stream:
-                    heard.events.append(event)
-                    if isinstance(event, Delta) and not heard.cancelled:
+                    result.events.append(event)
+                    if isinstance(event, Delta) and not result.cancelled:
                         await stream.cancel()
-                        heard.cancelled = True
+                        result.cancelled = True
             except AgentChatError as error:
-                heard.failure = error
-        return heard
+                result.failure = error
+        return result
 
     def close(self) -> None:
         self._run(self.client.aclose())

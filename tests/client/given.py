@@ -56,8 +56,8 @@ def thread(number: int) -> dict[str, Any]:
 
 
 def message(number: int) -> dict[str, Any]:
-    said = {**MESSAGE, "id": f"message-{number}", "agent_id": "agent", "trace_id": TRACE}
+    message = {**MESSAGE, "id": f"message-{number}", "agent_id": "agent", "trace_id": TRACE}
     if number % 2:
-        del said["token_count"]
-        said["role"] = "user"
-    return said
+        del message["token_count"]
+        message["role"] = "user"
+    return message

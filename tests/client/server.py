@@ -16,7 +16,7 @@ _SSE = {"Content-Type": "text/event-stream", "X-Trace-Id": TRACE}
 
 @dataclass(frozen=True)
 class Answer:
-    """The bytes to send, and what becomes of the connection behind them."""
+    """The bytes to send, and what happens to the connection after them."""
 
     data: bytes
     then: Literal["keep", "close", "reset"] = "keep"
@@ -47,7 +47,7 @@ def as_json(value: object, status: int = 200, headers: dict[str, str] | None = N
 
 
 def plain(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """Any answer whose length is said."""
+    """Any answer with a Content-Length."""
     return Answer(_head(status, {**(headers or {}), "Content-Length": str(len(body))}) + body)
 
 
@@ -71,8 +71,8 @@ def problem(
 
 def chunks(*pieces: bytes, headers: dict[str, str] | None = None) -> Answer:
     """A stream in chunks of exactly these pieces, with its end."""
-    whole = unfinished(*pieces, headers=headers)
-    return Answer(whole.data + b"0\r\n\r\n")
+    complete = unfinished(*pieces, headers=headers)
+    return Answer(complete.data + b"0\r\n\r\n")
 
 
 def unfinished(
@@ -161,8 +161,8 @@ def _requests(received: Any, connection: int) -> Iterator[Request]:
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
-    told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-    return f"HTTP/1.1 {status} Scripted\r\n{told}\r\n".encode()
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} Scripted\r\n{head}\r\n".encode()
 
 
 def _shut(connection: socket.socket) -> None:

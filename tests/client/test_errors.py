@@ -85,7 +85,7 @@ def test_a_refusal_is_its_class_with_code_trace_and_detail(
 @pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 def test_a_refused_stream_is_raised_on_entering(serve: Serve, connect: Connect) -> None:
     with pytest.raises(PlanUpgradeRequired) as raised:
-        connect(serve(problem(403, "plan_upgrade_required"))).hear("Hello", form=2)
+        connect(serve(problem(403, "plan_upgrade_required"))).read("Hello", form=2)
     assert raised.value.trace_id == TRACE
 
 

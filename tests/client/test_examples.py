@@ -1,4 +1,4 @@
-"""The examples as a reader runs them: on the whole system, and the TypeScript client on a scripted server."""
+"""The examples as a reader runs them: on the system, and the TypeScript client on a scripted server."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def run(command: list[str], environment: Environment) -> tuple[int, str, s
     return process.returncode, out.decode(), err.decode()
 
 
-async def told(command: list[str], environment: Environment) -> str:
+async def output_of(command: list[str], environment: Environment) -> str:
     """What a command says that ends well."""
     code, out, err = await run(command, environment)
     assert code == 0
@@ -66,7 +66,7 @@ async def told(command: list[str], environment: Environment) -> str:
 
 @pytest.mark.requirement("CLIENT", "CHAT-JSON")
 async def test_the_python_chat_example_shows_the_reply_and_its_tools(demo: Environment) -> None:
-    out = await told([sys.executable, str(PYTHON / "chat.py"), "Where is", "order ORD-1001?"], demo)
+    out = await output_of([sys.executable, str(PYTHON / "chat.py"), "Where is", "order ORD-1001?"], demo)
     assert "ORD-1001" in out
     assert "\n- " in out
     assert "tokens, conversation " in out
@@ -74,7 +74,7 @@ async def test_the_python_chat_example_shows_the_reply_and_its_tools(demo: Envir
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 async def test_the_python_stream_example_shows_text_and_tools(demo: Environment) -> None:
-    out = await told([sys.executable, str(PYTHON / "stream.py")], demo)
+    out = await output_of([sys.executable, str(PYTHON / "stream.py")], demo)
     assert "ORD-1006" in out
     assert '{"order_id": "ORD-1006"}]' in out
     assert "characters, conversation " in out
@@ -82,20 +82,20 @@ async def test_the_python_stream_example_shows_text_and_tools(demo: Environment)
 
 @pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
 async def test_the_python_continue_example_reads_the_thread_back(demo: Environment) -> None:
-    out = await told([sys.executable, str(PYTHON / "continue_thread.py")], demo)
+    out = await output_of([sys.executable, str(PYTHON / "continue_thread.py")], demo)
     assert out.startswith("user: Hello, my name is Ada.\nassistant: ")
     assert "Ada" in out.partition("user: What is my name?")[2]
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-JSON")
 async def test_the_curl_chat_example_shows_the_json_reply(demo: Environment) -> None:
-    reply = json.loads(await told(_curl("chat"), demo))
+    reply = json.loads(await output_of(_curl("chat"), demo))
     assert "ORD-1006" in reply["message"]["content"]
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> None:
-    out = await told(_curl("stream"), demo)
+    out = await output_of(_curl("stream"), demo)
     events = [json.loads(line[6:]) for line in out.split("\n") if line.startswith("data: ")]
     assert events[0]["type"] in ("meta", "start")
     assert events[-1]["type"] == "done"
@@ -103,7 +103,7 @@ async def test_the_curl_stream_example_shows_the_events(demo: Environment) -> No
 
 @pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
 async def test_the_curl_continue_example_remembers_and_reads_back(demo: Environment) -> None:
-    out = await told(_curl("continue"), demo)
+    out = await output_of(_curl("continue"), demo)
     second, history = (json.loads(line) for line in out.strip().split("\n"))
     assert "Ada" in second["message"]["content"]
     assert [message["role"] for message in history["data"]] == ["user", "assistant"] * 2
@@ -121,28 +121,28 @@ async def test_the_curl_examples_fail_with_the_problem_on_a_wrong_key(demo: Envi
 async def test_the_typescript_chat_example_shows_the_reply_and_its_tools(
     node: Node, demo: Environment
 ) -> None:
-    out = await told(node("chat.ts"), demo)
+    out = await output_of(node("chat.ts"), demo)
     assert "ORD-1006" in out
     assert "\n- " in out
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 async def test_the_typescript_stream_example_shows_text_and_tools(node: Node, demo: Environment) -> None:
-    out = await told(node("stream.ts"), demo)
+    out = await output_of(node("stream.ts"), demo)
     assert '{"order_id":"ORD-1006"}]' in out
     assert "tokens, conversation " in out
 
 
 @pytest.mark.requirement("CLIENT", "CONV-CONTINUE")
 async def test_the_typescript_continue_example_remembers(node: Node, demo: Environment) -> None:
-    assert "Ada" in await told(node("continue.ts"), demo)
+    assert "Ada" in await output_of(node("continue.ts"), demo)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("CLIENT", "AI-SDK")
 async def test_the_ai_sdk_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
     folder = await installed.node_packages(EXAMPLES / "ai-sdk")
-    out = await told(["node", str(folder / "chat.mjs")], demo)
+    out = await output_of(["node", str(folder / "chat.mjs")], demo)
     assert '- track_shipment({"order_id":"ORD-1006"}): output-available' in out
     assert "> Thanks!\n" in out
     assert "tokens, conversation " in out
@@ -152,7 +152,7 @@ async def test_the_ai_sdk_example_shows_a_tool_and_goes_on(demo: Environment) ->
 @pytest.mark.requirement("CLIENT", "AG-UI")
 async def test_the_ag_ui_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
     folder = await installed.node_packages(EXAMPLES / "ag-ui")
-    out = await told(["node", str(folder / "chat.mjs")], demo)
+    out = await output_of(["node", str(folder / "chat.mjs")], demo)
     assert '- track_shipment({"order_id":"ORD-1006"})\n  gave ' in out
     assert "> Thanks!\n" in out
     assert "messages in the thread" in out
@@ -160,7 +160,7 @@ async def test_the_ag_ui_example_shows_a_tool_and_goes_on(demo: Environment) -> 
 
 @pytest.mark.requirement("CLIENT", "OPENAI-RESPONSES")
 async def test_the_responses_example_shows_a_tool_and_goes_on(demo: Environment) -> None:
-    out = await told([sys.executable, str(EXAMPLES / "openai" / "responses.py")], demo)
+    out = await output_of([sys.executable, str(EXAMPLES / "openai" / "responses.py")], demo)
     assert '- track_shipment({"order_id":"ORD-1006"}): completed' in out
     assert out.count("\n(completed, resp_") == 2
 
@@ -171,9 +171,9 @@ async def test_the_approval_examples_run_what_a_person_allows_and_nothing_else(
     demo: Environment, protocol: str
 ) -> None:
     example = [sys.executable, str(EXAMPLES / protocol / f"approvals_{protocol.replace('-', '_')}.py")]
-    denied = await told([*example, "no", "Cancel", "ORD-1031"], demo)
+    denied = await output_of([*example, "no", "Cancel", "ORD-1031"], demo)
     assert "Refund: " not in denied
-    allowed = await told([*example, "yes", "Cancel", "ORD-1031"], demo)
+    allowed = await output_of([*example, "yes", "Cancel", "ORD-1031"], demo)
     assert '- cancel_order({"order_id":"ORD-1031"})' in allowed.replace(": ", ":")
     assert "Refund: " in allowed
 
@@ -184,9 +184,9 @@ def scripted(server: ScriptedServer) -> Environment:
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 async def test_the_typescript_client_reads_a_stream_cut_at_every_byte(node: Node, serve: Serve) -> None:
-    whole = b": ping\n\n" + lines(START, delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2)
-    server = serve(chunks(*(bytes([byte]) for byte in whole)))
-    out = await told(node("stream.ts", "Hello", "there"), scripted(server))
+    complete = b": ping\n\n" + lines(START, delta("Grüße 🙂\u2028data: 你好"), {"type": "new"}, ADA, DONE_2)
+    server = serve(chunks(*(bytes([byte]) for byte in complete)))
+    out = await output_of(node("stream.ts", "Hello", "there"), scripted(server))
     assert out.startswith("Grüße 🙂\u2028data: 你好Ada.\n(42 tokens")
     asked = server.requests[0]
     assert asked.json == {"message": "Hello there", "conversation_id": None}
@@ -218,7 +218,7 @@ async def test_the_typescript_client_fails_where_a_stream_does(
 @pytest.mark.requirement("CLIENT", "LIMIT-RATE")
 async def test_the_typescript_client_retries_with_the_same_idempotency_key(node: Node, serve: Serve) -> None:
     server = serve(problem(429, "rate_limited", headers={"Retry-After": "0"}), as_json(REPLY))
-    assert "Grüße, Ada." in await told(node("chat.ts"), scripted(server))
+    assert "Grüße, Ada." in await output_of(node("chat.ts"), scripted(server))
     first, second = server.requests
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 

@@ -157,7 +157,7 @@ def test_messages_are_read_over_all_pages(serve: Serve, connect: Connect) -> Non
     server = serve(page(message(1), message(2), cursor="a"), page(message(3)))
     messages = connect(server).messages(THREAD)
     assert messages == [HistoryMessage(**message(number)) for number in (1, 2, 3)]
-    assert [said.token_count for said in messages] == [None, 42, None]
+    assert [message.token_count for message in messages] == [None, 42, None]
     assert server.requests[1].target == f"/v1/conversations/{THREAD}/messages?limit=100&cursor=a"
 
 

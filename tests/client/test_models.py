@@ -74,26 +74,26 @@ def test_every_stream_event_of_the_contracts_has_its_model() -> None:
     ids=lambda event: type(event).__name__,
 )
 def test_an_event_of_the_contracts_reads_as_its_model_with_nothing_lost(event: http.StreamEvent) -> None:
-    told = msgspec.json.encode(event)
-    read = events.decode(told)
+    sent = msgspec.json.encode(event)
+    read = events.decode(sent)
     ours = next(ours for ours, theirs in SAME if theirs is type(event))
     assert type(read) is ours
-    assert msgspec.json.decode(msgspec.json.encode(read)) == msgspec.json.decode(told)
+    assert msgspec.json.decode(msgspec.json.encode(read)) == msgspec.json.decode(sent)
 
 
 @pytest.mark.requirement("CLIENT", "PROBLEM-JSON")
 def test_a_problem_of_the_contracts_reads_whole() -> None:
-    told = http.Problem(
+    sent = http.Problem(
         type="about:blank",
         title="Invalid request",
         status=400,
-        detail="Mend it.",
+        detail="Correct it.",
         code="invalid_request",
         trace_id="t",
         errors=(http.FieldError(field="message", message="is needed"),),
     )
-    error = refusal(400, {}, msgspec.json.encode(told))
+    error = refusal(400, {}, msgspec.json.encode(sent))
     assert error.code == "invalid_request"
-    assert error.detail == "Mend it."
+    assert error.detail == "Correct it."
     assert error.trace_id == "t"
     assert error.errors == (errors.FieldError(field="message", message="is needed"),)

@@ -23,11 +23,11 @@ def test_only_lines_that_begin_with_data_colon_space_count() -> None:
     "separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"], ids=lambda text: f"U+{ord(text):04X}"
 )
 def test_no_other_line_separator_ends_a_line(separator: str) -> None:
-    told = f"one{separator}data: two"
-    (line,) = read(f'data: {{"type":"delta","content":"{told}"}}\n'.encode())
+    text = f"one{separator}data: two"
+    (line,) = read(f'data: {{"type":"delta","content":"{text}"}}\n'.encode())
     if separator >= " ":
-        assert events.decode(line) == events.Delta(content=told)
-    assert told.encode() in line
+        assert events.decode(line) == events.Delta(content=text)
+    assert text.encode() in line
 
 
 def test_a_carriage_return_within_a_line_does_not_end_it() -> None:
@@ -49,15 +49,15 @@ def test_a_line_is_whole_only_with_its_newline() -> None:
 
 
 def test_every_cut_in_two_reads_the_same() -> None:
-    whole = ': ping\n\ndata: {"a":"ü🙂\u2028"}\r\n\ndata: 2\n\n'.encode()
-    cuts = [read(whole[:at], whole[at:]) for at in range(len(whole) + 1)]
+    complete = ': ping\n\ndata: {"a":"ü🙂\u2028"}\r\n\ndata: 2\n\n'.encode()
+    cuts = [read(complete[:at], complete[at:]) for at in range(len(complete) + 1)]
     assert all(lines == cuts[0] for lines in cuts)
     assert [json.loads(line) for line in cuts[0]] == [{"a": "ü🙂\u2028"}, 2]
 
 
 def test_byte_by_byte_reads_the_same() -> None:
-    whole = b"data: one\n\n: ping\ndata: two\n"
-    assert read(*(bytes([byte]) for byte in whole)) == read(whole) == [b"one", b"two"]
+    complete = b"data: one\n\n: ping\ndata: two\n"
+    assert read(*(bytes([byte]) for byte in complete)) == read(complete) == [b"one", b"two"]
 
 
 def test_a_done_with_a_message_is_form_2s() -> None:

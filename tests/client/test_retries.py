@@ -45,8 +45,8 @@ def test_transient_refusals_are_retried(
 
 @pytest.mark.requirement("CLIENT", "CHAT-JSON")
 def test_an_answer_cut_in_its_middle_is_retried(serve: Serve, connect: Connect) -> None:
-    whole = as_json(REPLY)
-    server = serve(Answer(whole.data[:-10], "close"), whole)
+    complete = as_json(REPLY)
+    server = serve(Answer(complete.data[:-10], "close"), complete)
     assert connect(server).chat("Hello").text == "Grüße, Ada."
     first, second = server.requests
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]

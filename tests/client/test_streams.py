@@ -43,53 +43,53 @@ from tests.client.server import RESET, TRACE, as_json, chunks, lines, plain, pro
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
 def test_form_1_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
-    heard = connect(serve(chunks(lines(*FORM_1)))).hear("Hello", form=1)
-    assert heard.events == [
+    result = connect(serve(chunks(lines(*FORM_1)))).read("Hello", form=1)
+    assert result.events == [
         Meta(conversation_id=THREAD, trace_id=TRACE),
         Sources(sources=(Source(**SOURCE),)),
         Delta(content="Grüße, "),
         Delta(content="Ada."),
         Done(conversation_id=THREAD, trace_id=TRACE),
     ]
-    assert heard.failure is None
-    assert heard.stream.ended
-    assert heard.stream.conversation_id == THREAD
-    assert heard.stream.trace_id == TRACE
-    assert heard.stream.text == "Grüße, Ada."
-    assert heard.stream.sources == (Source(**SOURCE),)
+    assert result.failure is None
+    assert result.stream.ended
+    assert result.stream.conversation_id == THREAD
+    assert result.stream.trace_id == TRACE
+    assert result.stream.text == "Grüße, Ada."
+    assert result.stream.sources == (Source(**SOURCE),)
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_form_2_is_typed_and_remembered(serve: Serve, connect: Connect) -> None:
-    heard = connect(serve(chunks(lines(*FORM_2)))).hear("Hello", form=2)
-    assert heard.events == [
+    result = connect(serve(chunks(lines(*FORM_2)))).read("Hello", form=2)
+    assert result.events == [
         Start(conversation_id=THREAD),
         Delta(content="Grüße, "),
         ToolCall(name="get_order", input={"order_id": "ORD-1"}),
         Delta(content="Ada."),
         MessageDone(message=Message(**MESSAGE), tool_calls=(ToolRun(**TOOL),)),
     ]
-    assert heard.stream.message == Message(**MESSAGE)
-    assert heard.stream.tool_calls == (ToolRun(**TOOL),)
-    assert heard.stream.text == MESSAGE["content"]
-    assert heard.stream.conversation_id == THREAD
-    assert heard.stream.trace_id == TRACE
+    assert result.stream.message == Message(**MESSAGE)
+    assert result.stream.tool_calls == (ToolRun(**TOOL),)
+    assert result.stream.text == MESSAGE["content"]
+    assert result.stream.conversation_id == THREAD
+    assert result.stream.trace_id == TRACE
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_a_form_2_reply_without_tools_has_none(serve: Serve, connect: Connect) -> None:
     done = {"type": "done", "message": MESSAGE}
-    heard = connect(serve(chunks(lines(START, HELLO, ADA, done)))).hear("Hello")
-    assert heard.events[-1] == MessageDone(message=Message(**MESSAGE), tool_calls=())
-    assert heard.stream.tool_calls == ()
+    result = connect(serve(chunks(lines(START, HELLO, ADA, done)))).read("Hello")
+    assert result.events[-1] == MessageDone(message=Message(**MESSAGE), tool_calls=())
+    assert result.stream.tool_calls == ()
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, connect: Connect) -> None:
     server = serve(*(chunks(lines(*FORM_1)) for _ in range(2)))
     client = connect(server)
-    client.hear("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
-    client.hear("Hello")
+    client.read("Hello", conversation_id=THREAD, prompt="Be brief.", agent_id="another", form=2)
+    client.read("Hello")
     chosen, left_open = server.requests
     assert chosen.method == "POST"
     assert chosen.target == "/v1/chat/stream"
@@ -104,17 +104,17 @@ def test_a_stream_is_asked_for_with_its_form_and_no_compression(serve: Serve, co
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 @pytest.mark.parametrize("size", [1, 7])
 def test_events_survive_any_cut_of_the_stream_into_chunks(serve: Serve, connect: Connect, size: int) -> None:
-    whole = lines(*FORM_2[:1], delta("Grüße 🙂 你好"), *FORM_2[2:])
-    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    heard = connect(serve(chunks(*pieces))).hear("Hello")
-    assert [type(event).__name__ for event in heard.events] == [
+    complete = lines(*FORM_2[:1], delta("Grüße 🙂 你好"), *FORM_2[2:])
+    pieces = [complete[at : at + size] for at in range(0, len(complete), size)]
+    result = connect(serve(chunks(*pieces))).read("Hello")
+    assert [type(event).__name__ for event in result.events] == [
         "Start",
         "Delta",
         "ToolCall",
         "Delta",
         "MessageDone",
     ]
-    assert heard.stream.text == "Grüße 🙂 你好Ada."
+    assert result.stream.text == "Grüße 🙂 你好Ada."
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
@@ -127,23 +127,23 @@ def test_keep_alive_comments_other_fields_and_unknown_events_are_ignored(
         + b": ping\n\n"
         + lines(DONE_1)
     )
-    heard = connect(serve(chunks(stream))).hear("Hello")
-    assert [type(event) for event in heard.events] == [Meta, Delta, Done]
+    result = connect(serve(chunks(stream))).read("Hello")
+    assert [type(event) for event in result.events] == [Meta, Delta, Done]
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_nothing_is_read_behind_the_final_event(serve: Serve, connect: Connect) -> None:
-    heard = connect(serve(chunks(lines(META, DONE_1, delta("too late"))))).hear("Hello")
-    assert [type(event) for event in heard.events] == [Meta, Done]
-    assert heard.stream.text == ""
+    result = connect(serve(chunks(lines(META, DONE_1, delta("too late"))))).read("Hello")
+    assert [type(event) for event in result.events] == [Meta, Done]
+    assert result.stream.text == ""
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Serve, connect: Connect) -> None:
     server = serve(chunks(lines(*FORM_1)), chunks(lines(*FORM_2)))
     client = connect(server)
-    client.hear("one")
-    client.hear("two")
+    client.read("one")
+    client.read("two")
     assert [request.connection for request in server.requests] == [1, 1]
 
 
@@ -151,11 +151,11 @@ def test_the_connection_of_a_finished_stream_is_kept_alive_and_reused(serve: Ser
 def test_leaving_early_closes_the_stream_and_keeps_what_was_said(serve: Serve, connect: Connect) -> None:
     server = serve(unfinished(lines(META, HELLO)), chunks(lines(*FORM_1)))
     client = connect(server)
-    heard = client.hear("Hello", at_most=2)
-    assert heard.stream.text == "Grüße, "
-    assert heard.stream.conversation_id == THREAD
-    assert not heard.stream.ended
-    assert client.hear("Hello").stream.ended
+    result = client.read("Hello", at_most=2)
+    assert result.stream.text == "Grüße, "
+    assert result.stream.conversation_id == THREAD
+    assert not result.stream.ended
+    assert client.read("Hello").stream.ended
     assert [request.connection for request in server.requests] == [1, 2]
 
 
@@ -165,9 +165,9 @@ def test_an_error_event_is_raised_behind_the_events_before_it(
     serve: Serve, connect: Connect, first: dict[str, str]
 ) -> None:
     server = serve(chunks(lines(first, HELLO, FAILURE)))
-    heard = connect(server).hear("Hello")
-    assert [type(event) for event in heard.events][1:] == [Delta]
-    error = heard.failure
+    result = connect(server).read("Hello")
+    assert [type(event) for event in result.events][1:] == [Delta]
+    error = result.failure
     assert isinstance(error, ChatError)
     assert error.code == "provider_error"
     assert error.message == "The model provider failed."
@@ -187,7 +187,7 @@ def test_what_a_person_has_to_allow_is_named_and_decided_and_the_reply_read_on(
         chunks(lines(START, HELLO, code | {"approvals": [waiting]})), as_json({}), chunks(lines(*FORM_2))
     )
     client = connect(server)
-    error = client.hear("Hello").failure
+    error = client.read("Hello").failure
     assert isinstance(error, ChatError)
     assert error.approvals == (
         Approval(id="a-1", tool="cancel_order", input={"order_id": "ORD-1"}, expires_at="later"),
@@ -214,12 +214,12 @@ def test_a_cut_stream_is_interrupted_with_its_thread_and_not_repeated(
     serve: Serve, connect: Connect, clock: Clock, answer: object
 ) -> None:
     server = serve(answer)
-    heard = connect(server).hear("Hello")
-    assert [type(event) for event in heard.events] == [Meta, Delta]
-    assert isinstance(heard.failure, StreamInterrupted)
-    assert heard.failure.trace_id == TRACE
-    assert heard.failure.conversation_id == THREAD
-    assert heard.stream.text == "Grüße, "
+    result = connect(server).read("Hello")
+    assert [type(event) for event in result.events] == [Meta, Delta]
+    assert isinstance(result.failure, StreamInterrupted)
+    assert result.failure.trace_id == TRACE
+    assert result.failure.conversation_id == THREAD
+    assert result.stream.text == "Grüße, "
     assert len(server.requests) == 1
     assert clock.slept == []
 
@@ -229,7 +229,7 @@ def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
     serve: Serve, connect: Connect
 ) -> None:
     server = serve(unfinished(then="close"))
-    error = connect(server).hear("Hello").failure
+    error = connect(server).read("Hello").failure
     assert isinstance(error, StreamInterrupted)
     assert error.trace_id == TRACE
     assert error.conversation_id is None
@@ -238,15 +238,15 @@ def test_a_stream_cut_before_its_first_event_has_a_trace_but_no_thread(
 
 @pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_reset_within_a_stream_interrupts_it(serve: Serve, connect: Connect) -> None:
-    heard = connect(serve(unfinished(lines(META), then="reset"))).hear("Hello")
-    assert isinstance(heard.failure, StreamInterrupted)
-    assert heard.failure.__cause__ is not None
+    result = connect(serve(unfinished(lines(META), then="reset"))).read("Hello")
+    assert isinstance(result.failure, StreamInterrupted)
+    assert result.failure.__cause__ is not None
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-DISCONNECT")
 def test_a_silent_stream_is_interrupted_at_the_read_timeout(serve: Serve, connect: Connect) -> None:
     client = connect(serve(unfinished(lines(START))), timeouts=Timeouts(read=0.1))
-    error = client.hear("Hello").failure
+    error = client.read("Hello").failure
     assert isinstance(error, StreamInterrupted)
     assert "ReadTimeout" in str(error)
     assert error.conversation_id == THREAD
@@ -259,16 +259,16 @@ def test_a_stream_that_only_pings_is_interrupted_at_the_whole_timeout(serve: Ser
         clock=Clock(step=1.0),
         timeouts=Timeouts(total=10.0),
     )
-    error = client.hear("Hello").failure
+    error = client.read("Hello").failure
     assert isinstance(error, StreamInterrupted)
     assert "longer than 10 s" in str(error)
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect: Connect) -> None:
-    heard = connect(serve(chunks(lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).hear("Hello")
-    assert heard.failure is None
-    assert heard.stream.message == Message(**MESSAGE)
+    result = connect(serve(chunks(lines(START, HELLO, ADA, DONE_2).rstrip(b"\n")))).read("Hello")
+    assert result.failure is None
+    assert result.stream.message == Message(**MESSAGE)
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
@@ -278,10 +278,10 @@ def test_an_unterminated_final_event_still_ends_the_stream(serve: Serve, connect
     ids=["cut JSON", "an array", "no type", "no content", "too deep"],
 )
 def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: Connect, line: bytes) -> None:
-    heard = connect(serve(chunks(lines(META) + line + b"\n\n" + lines(DONE_1)))).hear("Hello")
-    assert [type(event) for event in heard.events] == [Meta]
-    assert isinstance(heard.failure, InvalidResponse)
-    assert heard.failure.trace_id == TRACE
+    result = connect(serve(chunks(lines(META) + line + b"\n\n" + lines(DONE_1)))).read("Hello")
+    assert [type(event) for event in result.events] == [Meta]
+    assert isinstance(result.failure, InvalidResponse)
+    assert result.failure.trace_id == TRACE
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
@@ -297,16 +297,16 @@ def test_a_line_that_is_no_event_is_an_invalid_response(serve: Serve, connect: C
 def test_an_answer_that_is_no_stream_is_an_invalid_response(
     serve: Serve, connect: Connect, answer: object
 ) -> None:
-    heard = connect(serve(answer)).hear("Hello")
-    assert heard.events == []
-    assert isinstance(heard.failure, InvalidResponse)
+    result = connect(serve(answer)).read("Hello")
+    assert result.events == []
+    assert isinstance(result.failure, InvalidResponse)
 
 
 @pytest.mark.requirement("CLIENT", "STREAM-SSE")
 def test_a_stream_is_retried_before_it_has_begun(serve: Serve, connect: Connect, clock: Clock) -> None:
     server = serve(RESET, problem(503, "overloaded", headers={"Retry-After": "2"}), chunks(lines(*FORM_2)))
-    heard = connect(server).hear("Hello")
-    assert heard.stream.ended
+    result = connect(server).read("Hello")
+    assert result.stream.ended
     assert len({request.headers["idempotency-key"] for request in server.requests}) == 1
     first, second = clock.slept
     assert 0 <= first <= 0.5
@@ -320,9 +320,9 @@ def test_a_stream_that_breaks_off_reconnects_behind_its_last_whole_event(
     def marked(*events: object, first: int = 0) -> bytes:
         return b"".join(b"id: %d\n" % n + lines(event) for n, event in enumerate(events, first))
 
-    whole = marked(META, HELLO, ADA, DONE_1)
+    complete = marked(META, HELLO, ADA, DONE_1)
     server = serve(
-        unfinished(whole[: whole.index(b"Ada")], then="close"),
+        unfinished(complete[: complete.index(b"Ada")], then="close"),
         chunks(marked(ADA, DONE_1, first=2)),
         problem(410, "cursor_expired"),
     )

@@ -1,4 +1,4 @@
-"""Both clients against the whole system."""
+"""Both clients against the complete system."""
 
 import json
 import uuid
@@ -68,40 +68,40 @@ def test_a_whole_reply_comes_with_the_tools_that_ran(client: Driver) -> None:
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM1")
 def test_form_1_streams_the_saved_reply(client: Driver) -> None:
-    heard = client.hear(ORDER, form=1)
-    assert heard.failure is None
-    first, *middle, last = heard.events
+    result = client.read(ORDER, form=1)
+    assert result.failure is None
+    first, *middle, last = result.events
     assert isinstance(first, Meta)
     assert isinstance(last, Done)
     assert {type(event) for event in middle} == {Delta}
-    thread = heard.stream.conversation_id
+    thread = result.stream.conversation_id
     assert thread == first.conversation_id == last.conversation_id
-    assert heard.stream.trace_id == first.trace_id == last.trace_id
+    assert result.stream.trace_id == first.trace_id == last.trace_id
     saved = client.messages(first.conversation_id)[-1]
-    assert saved.content == heard.stream.text
+    assert saved.content == result.stream.text
     assert saved.trace_id == first.trace_id
 
 
 @pytest.mark.requirement("CLIENT", "CHAT-STREAM-FORM2")
 def test_form_2_streams_the_saved_reply_and_its_tools(client: Driver) -> None:
-    heard = client.hear(ORDER, form=2)
-    assert heard.failure is None
-    first, *middle, last = heard.events
+    result = client.read(ORDER, form=2)
+    assert result.failure is None
+    first, *middle, last = result.events
     assert isinstance(first, Start)
     assert isinstance(last, MessageDone)
     assert {type(event) for event in middle} == {Delta, ToolCall}
-    assert last.message.content == heard.stream.text
+    assert last.message.content == result.stream.text
     called = [(event.name, event.input) for event in middle if isinstance(event, ToolCall)]
-    assert [(call.name, call.input) for call in heard.stream.tool_calls] == called
-    assert heard.stream.trace_id is not None
+    assert [(call.name, call.input) for call in result.stream.tool_calls] == called
+    assert result.stream.trace_id is not None
 
 
 @pytest.mark.requirement("CLIENT", "CONV-CONTINUE", "CONV-GET")
 def test_a_thread_goes_on_and_is_read_back(client: Driver) -> None:
     first = client.chat("Hello, my name is Ada.")
-    heard = client.hear("What is my name?", conversation_id=first.conversation_id, form=2)
-    assert "Ada" in heard.stream.text
-    assert heard.stream.conversation_id == first.conversation_id
+    result = client.read("What is my name?", conversation_id=first.conversation_id, form=2)
+    assert "Ada" in result.stream.text
+    assert result.stream.conversation_id == first.conversation_id
     messages = client.messages(first.conversation_id)
     assert [message.role for message in messages] == ["user", "assistant"] * 2
     assert messages[1].content == first.text
@@ -129,10 +129,10 @@ def test_calls_with_one_key_have_one_answer_in_every_form(client: Driver) -> Non
     first = client.chat(ORDER, idempotency_key=key)
     assert client.chat(ORDER, idempotency_key=key) == first
     for form in (1, 2):
-        heard = client.hear(ORDER, form=form, idempotency_key=key)
-        assert heard.failure is None
-        assert heard.stream.text == first.text
-        assert heard.stream.trace_id == first.trace_id
+        result = client.read(ORDER, form=form, idempotency_key=key)
+        assert result.failure is None
+        assert result.stream.text == first.text
+        assert result.stream.trace_id == first.trace_id
     assert len(client.messages(first.conversation_id)) == 2
     with pytest.raises(Conflict, match="idempotency_conflict"):
         client.chat("Another question", idempotency_key=key)
@@ -142,12 +142,12 @@ def test_calls_with_one_key_have_one_answer_in_every_form(client: Driver) -> Non
 def test_a_stream_is_cancelled_and_ends(stack: RunningStack, slow_agent: str, connect: Connect) -> None:
     found = stack.environment
     client = connect(api_key=found.load_api_key, base_url=found.base_url, agent_id=slow_agent)
-    heard = client.hear_and_cancel("Count.")
-    assert isinstance(heard.failure, ChatError)
-    assert heard.failure.code == "cancelled"
-    assert heard.stream.trace_id is not None
+    result = client.read_and_cancel("Count.")
+    assert isinstance(result.failure, ChatError)
+    assert result.failure.code == "cancelled"
+    assert result.stream.trace_id is not None
     with pytest.raises(Conflict, match="run_ended"):
-        client.cancel(heard.stream.trace_id)
+        client.cancel(result.stream.trace_id)
     with pytest.raises(NotFound):
         client.cancel("0" * 31 + "1")
 
@@ -162,7 +162,7 @@ def test_a_wrong_key_is_refused(stack: RunningStack, connect: Connect) -> None:
     assert raised.value.trace_id is not None
     assert found.api_key not in repr(raised.value)
     with pytest.raises(AuthenticationFailed):
-        wrong.hear("Hello")
+        wrong.read("Hello")
     with pytest.raises(AuthenticationFailed):
         wrong.conversations()
 
@@ -184,7 +184,7 @@ def test_form_2_on_the_starter_plan_asks_for_an_upgrade(stack: RunningStack, con
     found = stack.environment
     starter = connect(api_key=found.starter_api_key, base_url=found.base_url, agent_id=found.starter_agent_id)
     with pytest.raises(PlanUpgradeRequired):
-        starter.hear("Hello", form=2)
+        starter.read("Hello", form=2)
 
 
 @pytest.mark.requirement("CLIENT", "CONV-LIST", "CONV-GET")

@@ -18,8 +18,8 @@ _ERASED = (
 
 
 def version(node: str) -> tuple[int, ...]:
-    told = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=20)
-    return tuple(int(part) for part in told.stdout.strip().removeprefix("v").split("."))
+    printed = subprocess.run([node, "--version"], capture_output=True, text=True, check=True, timeout=20)
+    return tuple(int(part) for part in printed.stdout.strip().removeprefix("v").split("."))
 
 
 def runner(examples: Path, scratch: Path) -> Node | None:

@@ -12,8 +12,7 @@ from conversations.aggregate.calls import Call
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from ops.errors import SetupError
-from ops.replay.what_if_compare import compared, summarised
-from ops.replay.what_if_prices import Price, Prices, read_prices
+from ops.replay.what_if_compare import Price, Prices, compared, read_prices, summarised
 
 pytestmark = pytest.mark.requirement("WHAT-IF")
 

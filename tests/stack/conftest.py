@@ -7,6 +7,14 @@ import pytest
 
 from ops.folder import RunFolder
 from ops.ports import Ports
+from tests.harness import temporary_folder
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Pytest's own is closed to the user that Postgres runs as where root runs the tests."""
+    with temporary_folder() as path:
+        yield path
 
 
 @pytest.fixture

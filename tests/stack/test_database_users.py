@@ -1,10 +1,10 @@
 """What the logins of the embedded Postgres may do, statement by statement, and the way from older folders."""
 
+import contextlib
 from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from ops import table_rights
 from ops.folder import RunFolder
@@ -15,7 +15,7 @@ from ops.servers.postgres_server import Cluster
 from ops.supervisor import Supervisor
 from runtime.postgres import acting_as
 from runtime.roles import OPERATOR, SERVICES, role_of
-from tests.harness import Quiet
+from tests.harness import Quiet, temporary_folder
 
 _KEY = "a-key"
 _SERVICE_LOGINS = (OPERATOR, *map(role_of, SERVICES))
@@ -52,17 +52,16 @@ _NO_SERVICE_MAY = (
 
 
 @pytest.fixture(scope="module")
-async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Cluster, int]]:
+async def cluster() -> AsyncIterator[tuple[Cluster, int]]:
     """A server as `up` has it, with every table."""
-    folder = RunFolder(tmp_path_factory.mktemp("run"))
-    folder.create()
-    ports = Ports()
-    made, port = Cluster(folder, _KEY), ports.free()
-    async with Supervisor(folder, [made.process(port)], Quiet()) as supervisor:
-        await supervisor.wait_up(30)
-        await migrate(made.url(port))
-        yield made, port
-    ports.close()
+    with temporary_folder() as path, contextlib.closing(Ports()) as ports:
+        folder = RunFolder(path)
+        folder.create()
+        made, port = Cluster(folder, _KEY), ports.free()
+        async with Supervisor(folder, [made.process(port)], Quiet()) as supervisor:
+            await supervisor.wait_up(30)
+            await migrate(made.url(port))
+            yield made, port
 
 
 def _refusal(url: str, statement: str) -> str | None:
@@ -144,41 +143,3 @@ def test_a_service_on_the_owners_address_has_its_own_rights_alone(cluster: tuple
         assert conn.execute("SELECT current_user").fetchone() == ("agentchat_tool_runner",)
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute("TABLE conversation_events")
-
-
-@pytest.mark.requirement("SERVICE-LOGINS")
-async def test_a_folder_whose_owner_was_the_superuser_is_taken_over(folder: RunFolder, ports: Ports) -> None:
-    await _as_the_version_before_left_it(folder, ports)
-    server, port = Cluster(folder, _KEY, fast=True), ports.free()
-    async with Supervisor(folder, [server.process(port)], Quiet()) as supervisor:
-        await supervisor.wait_up(30)
-        await migrate(server.url(port))
-        with psycopg.connect(server.url(port)) as conn:
-            assert conn.execute("SELECT name FROM accounts").fetchall() == [("kept",)]
-            left = conn.execute(
-                "SELECT relname FROM pg_class WHERE relowner = 10 AND relnamespace = 'public'::regnamespace"
-            )
-            assert left.fetchall() == []
-        with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(server.url(port).replace(f"{OWNER}:", "agentchat:"))
-        allowed = [each for each in _NOBODY_MAY if _refusal(server.url(port), each) is None]
-        assert allowed == []
-
-
-async def _as_the_version_before_left_it(folder: RunFolder, ports: Ports) -> None:
-    """One superuser `agentchat`, with every table as its own, in the data folder."""
-    server, port = Cluster(folder, _KEY, fast=True), ports.free()
-    superuser = server.url(port, "postgres")
-    async with Supervisor(folder, [server.process(port)], Quiet()) as supervisor:
-        await supervisor.wait_up(30)
-        with psycopg.connect(superuser, autocommit=True) as conn:
-            conn.execute("CREATE ROLE renames SUPERUSER LOGIN PASSWORD 'renames'")
-        await migrate(superuser)
-        with psycopg.connect(superuser, autocommit=True) as conn:
-            conn.execute("INSERT INTO accounts (account_id, name, plan) VALUES ('a', 'kept', 'Pro')")
-        given = conninfo_to_dict(superuser) | {"user": "renames", "password": "renames"}
-        with psycopg.connect(**given, autocommit=True) as conn:  # type: ignore[arg-type]
-            conn.execute(f"ALTER DATABASE agentchat OWNER TO postgres; DROP OWNED BY {OWNER}")
-            conn.execute("ALTER ROLE postgres RENAME TO agentchat")
-            conn.execute("ALTER ROLE agentchat PASSWORD 'of before'")
-    (folder.postgres / "agentchat_logins").unlink()

@@ -70,14 +70,14 @@ async def up(python: Path, folder: Path) -> AsyncIterator[dict[str, str]]:
         stderr=asyncio.subprocess.STDOUT,
     )
     assert process.stdout is not None
-    said: list[str] = []
+    printed: list[str] = []
     try:
         async with asyncio.timeout(_UP_SECONDS):
             async for line in process.stdout:
-                said.append(line.decode())
-                if "Ctrl-C stops everything" in said[-1]:
+                printed.append(line.decode())
+                if "Ctrl-C stops everything" in printed[-1]:
                     break
-        assert "Agent Chat Service is up" in "".join(said), said
+        assert "Agent Chat Service is up" in "".join(printed), printed
         yield demo_of(folder)
     finally:
         with contextlib.suppress(ProcessLookupError):

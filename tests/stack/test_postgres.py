@@ -104,7 +104,7 @@ async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, por
 
 @pytest.mark.requirement("STACK-BAD")
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ({"base": ""}, "is not a complete Postgres data folder"),
         ({"PG_VERSION": "18\n"}, "is not a complete Postgres data folder"),
@@ -113,13 +113,13 @@ async def test_an_initdb_that_was_cut_short_is_done_again(folder: RunFolder, por
     ids=["strange", "half", "old"],
 )
 async def test_a_data_folder_that_cannot_be_used_is_refused_and_left_alone(
-    folder: RunFolder, ports: Ports, files: dict[str, str], said: str
+    folder: RunFolder, ports: Ports, files: dict[str, str], message: str
 ) -> None:
     for name, content in files.items():
         path = folder.postgres / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    with pytest.raises(SetupError, match=said):
+    with pytest.raises(SetupError, match=message):
         async with _serving(folder, ports):
             pytest.fail("it started")
     assert all((folder.postgres / name).read_text() == content for name, content in files.items())

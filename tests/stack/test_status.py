@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from ops.folder import RunFolder
-from ops.status.found_problems import last_errors
+from ops.status.figures import last_errors
 from tests.harness import RunningStack
 
 pytestmark = pytest.mark.requirement("STACK-STATUS")
@@ -118,9 +118,12 @@ async def test_what_is_down_is_shown_as_down_and_the_rest_is_known(stack: Runnin
     await stack.wait_all_ready()
 
 
-async def test_watching_repeats_it_until_ctrl_c(stack: RunningStack) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_watching_repeats_it_until_a_signal_also_where_sigint_was_ignored_at_its_start(
+    stack: RunningStack, number: signal.Signals
+) -> None:
     watching = await asyncio.create_subprocess_exec(
-        *_command(stack.folder.path, "--watch", "--json"),
+        *("sh", "-c", 'trap "" INT; exec "$@"', "sh", *_command(stack.folder.path, "--watch", "--json")),
         env=os.environ | {"AGENTCHAT_RUN_DIR": str(stack.folder.path)},
         stdout=subprocess.PIPE,
         limit=1024 * 1024,
@@ -130,7 +133,7 @@ async def test_watching_repeats_it_until_ctrl_c(stack: RunningStack) -> None:
         async with asyncio.timeout(60):
             for _ in range(2):
                 assert json.loads(await watching.stdout.readline())["services"]
-            watching.send_signal(signal.SIGINT)
+            watching.send_signal(number)
             assert await watching.wait() in (0, 1)  # whether all was ready
     finally:
         if watching.returncode is None:

@@ -51,9 +51,9 @@ async def test_a_crashed_process_is_named_and_restarted_at_once(folder: RunFolde
         await until(lambda: _pid(folder, "one") not in (None, first))
         await until(lambda: "one is ready again" in report.notes)
         assert time.monotonic() - killed_at < 20  # under 2 s where nothing else runs
-    told = "\n".join(report.notes)
-    assert "one was killed by SIGKILL; its last lines:" in told
-    assert "hello from one" in told
+    output = "\n".join(report.notes)
+    assert "one was killed by SIGKILL; its last lines:" in output
+    assert "hello from one" in output
 
 
 @pytest.mark.requirement("STACK-RESTART")
@@ -86,7 +86,7 @@ async def test_a_process_that_says_that_it_is_not_well_is_started_again(
         (folder.path / "stopped.sick").unlink()
         await until(lambda: "one is ready again" in report.notes)
     assert (folder.path / "stopped").read_text().split() == ["one", "one"]  # stopped in order each time
-    assert "one is not well and is started again: HTTP/1.1 503 Sick" in report.notes
+    assert "one is unhealthy and is restarted: HTTP/1.1 503 Sick" in report.notes
 
 
 @pytest.mark.requirement("STACK-RESTART")

@@ -20,7 +20,7 @@ from mcp_demo.tools import TOOLS
 from ops import environment
 from ops.errors import NotRunningError
 from ops.stack import Servers
-from tests.harness import RunningStack, start_stack
+from tests.harness import RunningStack, running_stack, start_stack
 from tests.stack.processes import running_for, until, wait_none_running
 
 _SERVERS = {"postgres", "nats", "valkey"}
@@ -33,14 +33,10 @@ _LOGINS = {
 
 
 @pytest.fixture(scope="module")
-async def executed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningStack]:
+async def executed() -> AsyncIterator[RunningStack]:
     """A stack as users start it: each process is a program of its own. One of each service."""
-    started = start_stack(tmp_path_factory.mktemp("executed") / "run")
-    try:
-        await started.wait_up()
+    async with running_stack() as started:
         yield started
-    finally:
-        await started.stop()
 
 
 def _logins(stack: RunningStack, name: str) -> dict[str, str | None]:
@@ -115,10 +111,10 @@ async def test_demo_env_leads_to_every_server_and_account(stack: RunningStack) -
 async def test_the_printed_curl_is_answered_with_tool_calls(stack: RunningStack) -> None:
     banner = stack.log.read_text().partition("Agent Chat Service is up")[2]
     command = banner[banner.index("curl ") : banner.index("\n\nThe same as a stream")]
-    told = await asyncio.to_thread(
+    printed = await asyncio.to_thread(
         subprocess.run, ["sh", "-c", command], capture_output=True, text=True, check=True, timeout=30
     )
-    assert '"tool_calls":[' in told.stdout
+    assert '"tool_calls":[' in printed.stdout
 
 
 @pytest.mark.requirement("STACK-RESTART")
@@ -197,9 +193,9 @@ async def test_a_second_signal_leaves_postgres_its_time(tmp_path: Path, second: 
     finally:
         code = await stack.stop()
     assert code == 0
-    told = stack.log.read_text()
-    assert ("killing the services" in told) is (second == signal.SIGINT)
-    assert "it is killed" not in told
+    printed = stack.log.read_text()
+    assert ("killing the services" in printed) is (second == signal.SIGINT)
+    assert "it is killed" not in printed
     assert "database system is shut down" in stack.folder.log("postgres").read_text()
     assert running_for(stack.folder.path) == {}
 

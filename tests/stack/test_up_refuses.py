@@ -87,10 +87,10 @@ def test_a_secret_key_that_is_none(tmp_path: Path, variable: str) -> None:
 
 @pytest.mark.requirement("STACK-START")
 def test_commands_say_in_one_line_that_nothing_runs(folder: RunFolder) -> None:
-    told = _agentchat("status", AGENTCHAT_RUN_DIR=str(folder.path))
-    assert told.returncode == 1
-    assert told.stdout == ""
-    assert told.stderr == f"agentchat: nothing runs in {folder.path}\n"
+    printed = _agentchat("status", AGENTCHAT_RUN_DIR=str(folder.path))
+    assert printed.returncode == 1
+    assert printed.stdout == ""
+    assert printed.stderr == f"agentchat: nothing runs in {folder.path}\n"
 
 
 @pytest.mark.requirement("STACK-START")

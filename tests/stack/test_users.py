@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from ops.errors import SetupError
 from ops.folder import RunFolder
 from ops.ports import Ports
 from ops.servers.postgres_server import Cluster
@@ -36,13 +37,8 @@ def nobodys() -> Iterator[Path]:
 
 @_only_root
 @pytest.mark.requirement("STACK-ROOTLESS", "SERVICE-LOGINS")
-@pytest.mark.parametrize("mode", [0o711, 0o700], ids=["open", "closed"])
-async def test_as_root_postgres_runs_as_an_unprivileged_user_wherever_its_data_is(
-    nobodys: Path, ports: Ports, mode: int
-) -> None:
-    os.chown(nobodys, 0, 0)
-    os.chmod(nobodys, mode)
-    folder = RunFolder(nobodys / "run")
+async def test_as_root_postgres_runs_as_an_unprivileged_user(tmp_path: Path, ports: Ports) -> None:
+    folder = RunFolder(tmp_path / "run")
     folder.create()
     for _ in range(2):
         cluster, port = Cluster(folder, "a-key", fast=True), ports.free()
@@ -50,9 +46,19 @@ async def test_as_root_postgres_runs_as_an_unprivileged_user_wherever_its_data_i
             await supervisor.wait_up(30)
             psycopg.connect(cluster.url(port)).close()
             assert 0 not in _user_ids(folder)
-        assert running_for(nobodys) == {}
-        _give_to_root(folder.postgres)  # as versions before left it
-    assert os.stat(nobodys).st_mode & 0o777 == mode
+        assert running_for(tmp_path) == {}
+
+
+@_only_root
+@pytest.mark.requirement("STACK-ROOTLESS", "STACK-BAD")
+def test_a_run_folder_that_the_user_of_postgres_cannot_reach_is_refused_in_one_sentence(
+    tmp_path: Path, ports: Ports
+) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    folder = RunFolder(tmp_path / "closed" / "run")
+    folder.create()
+    with pytest.raises(SetupError, match=rf"has no access to {tmp_path}/closed; start the stack as an"):
+        Cluster(folder, "a-key").process(ports.free())
 
 
 def _user_ids(folder: RunFolder) -> list[int]:
@@ -60,11 +66,6 @@ def _user_ids(folder: RunFolder) -> list[int]:
     return [
         int(each) for each in Path(f"/proc/{postmaster}/status").read_text().partition("Uid:")[2].split()[:4]
     ]
-
-
-def _give_to_root(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        os.chown(path, 0, 0)
 
 
 @_only_root

@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import random
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.chaos.records import History
 from tests.chaos.report import Report, report_of, write
 from tests.chaos.rig import Rig, running_rig
 from tests.chaos.run import OUTPUT, close, commit
+from tests.harness import temporary_folder
 from tests.step_matrix.points import MATRIX, Step
 from tests.step_matrix.rounds import Done, Rounds
 
@@ -103,8 +103,8 @@ def main() -> None:
     )
     given = parser.parse_args()
     steps = steps_of(given.seed, given.rounds, given.only)
-    with tempfile.TemporaryDirectory(prefix="agentchat-steps-") as name:
-        history, done = asyncio.run(record(given.seed, steps, Path(name) / "run", at_once=given.at_once))
+    with temporary_folder("agentchat-steps-") as name:
+        history, done = asyncio.run(record(given.seed, steps, name / "run", at_once=given.at_once))
     report = judged(history, done)
     write(report, history, OUTPUT / f"steps-{given.seed}-{given.rounds}")
     print(table(done))

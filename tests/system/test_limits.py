@@ -98,7 +98,7 @@ async def test_exactly_n_run_and_the_month_survives_a_lost_redis(
     verified = await admin_usage.verify(admin, account.account_id)
     assert verified.ok is True
     assert verified.runs == 2 * RUNS + 2
-    assert verified.mended is False
+    assert verified.repaired is False
     assert verified.cached == verified.logged == verified.projected == tokens
     month = await admin_usage.of_month(admin, account.account_id)
     assert month.tokens == tokens
@@ -126,7 +126,7 @@ async def _add_output_tokens(admin: Admin, account: Account, tokens: int) -> Non
 
 
 @pytest.mark.requirement("USAGE")
-async def test_what_differs_is_named_and_redis_is_mended(
+async def test_what_differs_is_named_and_redis_is_repaired(
     stack: RunningStack, account: Account, admin: Admin
 ) -> None:
     answer = await account.slow[0].chat("Go.")
@@ -138,12 +138,12 @@ async def test_what_differs_is_named_and_redis_is_mended(
     told: list[tuple[int, int]] = []
     async with one_token_more(admin, account):
         found = await admin_usage.verify(
-            admin, account.account_id, mend=True, on_progress=lambda done, of: told.append((done, of))
+            admin, account.account_id, repair=True, on_progress=lambda done, of: told.append((done, of))
         )
     assert found.logged == tokens
     assert found.projected == tokens + 1
     assert found.cached == tokens
-    assert found.mended is True
+    assert found.repaired is True
     assert [(each.trace_id, each.logged, each.projected) for each in found.differences] == [
         (answer.headers["x-trace-id"], tokens, tokens + 1)
     ]

@@ -79,10 +79,13 @@ async def test_a_wiped_nats_loses_nothing_that_is_owed(
     await _call(stack, http, "DELETE", f"/{made['id']}")
 
 
-async def test_the_example_verifies_and_prints_what_comes(stack: RunningStack, caller: Caller) -> None:
+async def test_the_example_verifies_and_prints_what_comes_until_ctrl_c(
+    stack: RunningStack, caller: Caller
+) -> None:
+    """Also where it was started with SIGINT ignored, as shells start what runs in the background."""
     found = stack.environment
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(_RECEIVE)),
+        *("sh", "-c", 'trap "" INT; exec "$0" "$1"', sys.executable, str(_RECEIVE)),
         env={**os.environ, "BASE_URL": found.base_url, "API_KEY": found.api_key},
         stdout=asyncio.subprocess.PIPE,
     )

@@ -13,7 +13,7 @@ from contracts import events, examples
 from contracts.feed import FeedEvent
 from ops.errors import SetupError
 from ops.tail.event_lines import as_json, as_line
-from ops.tail.tail_filters import read
+from ops.tail.tail_command import read
 from tests.tail.feeding import example, fed
 
 pytestmark = pytest.mark.requirement("TAIL")
@@ -32,7 +32,7 @@ def test_every_event_is_one_line_with_its_ids(event: events.Fact) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "text"),
     [
         (example(events.MessageSaved), "user: Where is it?"),
         (example(events.RunStarted), "demo-shop-1, form1"),
@@ -44,8 +44,8 @@ def test_every_event_is_one_line_with_its_ids(event: events.Fact) -> None:
         (example(events.RunFailed), "provider_timeout: The provider did not answer."),
     ],
 )
-def test_a_line_says_what_it_is_about(event: events.Fact, told: str) -> None:
-    assert as_line(fed(event), None).plain.endswith("  " + told)
+def test_a_line_says_what_it_is_about(event: events.Fact, text: str) -> None:
+    assert as_line(fed(event), None).plain.endswith("  " + text)
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])), st.integers(60, 300))
@@ -91,7 +91,7 @@ def test_options_are_read() -> None:
         (None, [], None, "-5", "--from"),
         (None, [], None, "9" * 30, "--from"),
         (None, [], None, "yesterday", "--from"),
-        (None, [], None, "2026-11-22", "--from: 2026-11-22 has not come yet"),
+        (None, [], None, "2026-11-22", "--from: 2026-11-22 is in the future"),
         (None, [], None, "999999999d", "--from"),
     ],
 )

@@ -24,8 +24,8 @@ ASKED = example(events.MessageSaved)
 FAILED = example(events.RunFailed)
 
 
-async def publish(bus: Bus, *told: FeedEvent) -> None:
-    await bus.feed.publish_events(told, await bus.feed.end())
+async def publish(bus: Bus, *published: FeedEvent) -> None:
+    await bus.feed.publish_events(published, await bus.feed.end())
 
 
 async def following(bus: Bus, wanted: EventSelection, count: int) -> list[int]:
@@ -71,9 +71,9 @@ async def test_a_stream_that_is_fed_again_is_read_on_by_position(nats_server: Na
         found: list[int] = []
         async with (
             asyncio.timeout(20),
-            aclosing(bus.feed.follow(EventSelection(start=1), away=_ignored)) as told,
+            aclosing(bus.feed.follow(EventSelection(start=1), away=_ignored)) as published,
         ):
-            async for event in told:
+            async for event in published:
                 found.append(event.position)
                 if event.position == 4:
                     await bus.feed.publish_events(every, await bus.feed.clear())
@@ -118,9 +118,9 @@ async def test_json_goes_to_programs_and_a_wrong_start_is_one_sentence(nats_serv
         assert line["account_id"] == examples.ACCOUNT
         assert line["conversation_id"] == examples.CONVERSATION
         process = await _tail(nats_server, ["--from", "6"])
-        _, said = await process.communicate()
+        _, printed = await process.communicate()
         assert process.returncode == 2
-        assert said.decode() == "agentchat: there is no position 6 yet: EVENTS ends at 4\n"
+        assert printed.decode() == "agentchat: there is no position 6 yet: EVENTS ends at 4\n"
 
 
 async def _tail(server: NatsServer, arguments: Sequence[str]) -> asyncio.subprocess.Process:

@@ -116,7 +116,7 @@ class Terminal:
         end = time.monotonic() + SECONDS
         while (place := self._plain().find(text, self._seen)) < 0:
             if not self._read(end - time.monotonic()):
-                raise AssertionError(f"{text!r} is not seen behind {self._seen} in:\n{self._plain()}")
+                raise AssertionError(f"{text!r} is not shown after {self._seen} in:\n{self._plain()}")
         self._seen = place + len(text)
 
     def end(self) -> int:

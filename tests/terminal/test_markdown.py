@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from ops.chat.terminal_markdown import Block, settled
+from ops.chat.writing import Block, settled
 from ops.output import clean, compact, one_line, pretty
 
 _LINES = (
-    "words", "- item", "  more", "1. first", "# Heading", "===", "---", "```", "~~~", "    code", "> said",
+    "words", "- item", "  more", "1. first", "# Heading", "===", "---", "```", "~~~", "    code", "> quoted",
     "| a | b |", "|---|---|", "| 1 | 2 |", "", "", "[x]: http://shop.example", "* other", "#", "<b>", "1.",
 )  # fmt: skip
 
@@ -18,13 +18,13 @@ _LINES = (
 @pytest.mark.requirement("TERMINAL-CHAT")
 @given(st.lists(st.sampled_from(_LINES), max_size=14), st.integers(0, 200))
 def test_what_is_settled_stays_as_it_is_whatever_follows(lines: list[str], cut: int) -> None:
-    whole = "\n".join(lines)
-    beginning = whole[:cut]
+    text = "\n".join(lines)
+    beginning = text[:cut]
     length = settled(beginning, {})
-    parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(whole)
+    parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
     starts = {token.map[0] for token in parsed if token.map and token.level == 0}
-    assert length == 0 or whole[:length].count("\n") in starts
-    assert length == 0 or whole[length - 1] == "\n"
+    assert length == 0 or text[:length].count("\n") in starts
+    assert length == 0 or text[length - 1] == "\n"
 
 
 @pytest.mark.requirement("TERMINAL-CHAT")

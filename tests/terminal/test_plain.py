@@ -87,7 +87,7 @@ def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("TERMINAL-CHAT")
 @pytest.mark.parametrize(
-    ("arguments", "environ", "code", "told"),
+    ("arguments", "environ", "code", "message"),
     [
         ((), {}, 1, "nothing runs in"),
         ((), {"AGENTCHAT_BASE_URL": "http://127.0.0.1:9"}, 2, "set AGENTCHAT_API_KEY"),
@@ -101,12 +101,12 @@ def test_a_refused_key_ends_it_at_the_first_line(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_missing_is_said(
-    tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str], code: int, told: str
+    tmp_path: Path, arguments: tuple[str, ...], environ: dict[str, str], code: int, message: str
 ) -> None:
     unset = {name: None for name in os.environ if name.startswith("AGENTCHAT_")}
     given = unset | {"AGENTCHAT_RUN_DIR": str(tmp_path)} | environ
     done = CliRunner().invoke(app, ["chat", *arguments], input="Hello\n", env=given)
     assert isinstance(done.exception, StackError)
     assert done.exception.exit_code == code
-    assert told in str(done.exception)
+    assert message in str(done.exception)
     assert done.output == ""

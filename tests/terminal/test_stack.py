@@ -1,4 +1,4 @@
-"""The terminal client with the whole system."""
+"""The terminal client with the complete system."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ def test_tools_sources_threads_and_a_reply_that_is_stopped(stack: RunningStack, 
         client.say("/agent starter")
         client.see("another account")
         client.say("Hello")
-        client.see("going on with form 1")
+        client.see("continuing with form 1")
         client.see(" s ")
         client.say("/resume")
         client.see("Hello")

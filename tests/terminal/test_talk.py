@@ -1,4 +1,4 @@
-"""`agentchat chat` on a terminal, with a service that answers as it is told."""
+"""`agentchat chat` on a terminal, with a scripted service."""
 
 import stat
 from pathlib import Path
@@ -18,10 +18,10 @@ def test_a_long_reply_is_in_the_scroll_back_whole_and_once(terminal: Open) -> No
     items = [f"- item number {number:03}\n" for number in range(60)]
     words = " ".join(f"word{number:03}" for number in range(300))
     code = "```\n" + "".join(f"row {number:03}\n" for number in range(40)) + "```\n\n"
-    whole = "# Begin\n\n" + "".join(items) + "\n" + words + "\n\n" + code + "The end."
-    pieces = [lines(delta(whole[place : place + 17])) for place in range(0, len(whole), 17)]
+    reply = "# Begin\n\n" + "".join(items) + "\n" + words + "\n\n" + code + "The end."
+    pieces = [lines(delta(reply[place : place + 17])) for place in range(0, len(reply), 17)]
     client, _ = terminal(chunks(lines(START), *pieces, lines(DONE_2)), rows=12)
-    client.say("Tell me much.")
+    client.say("Write a lot.")
     client.see("42 tokens")
     client.see("> ")
     shown = client.text.split()
@@ -118,7 +118,7 @@ def test_a_plan_without_form_2_is_answered_in_form_1_from_then_on(terminal: Open
         problem(403, "plan_upgrade_required"),
     )
     client.say("Hello")
-    client.see("going on with form 1")
+    client.see("continuing with form 1")
     client.see("In form 1.")
     client.say("Hello")
     client.see("Again.")
@@ -231,10 +231,10 @@ def test_what_a_tool_asks_for_is_typed_and_the_reply_goes_on(terminal: Open) -> 
     client.see("It is booked.")
     client.type(CTRL_D)
     assert client.end() == 0
-    said = {"place": "in", "pets": False}
+    answered = {"place": "in", "pets": False}
     assert [request.json for request in server.requests[1:4]] == [
-        {"decision": "approved", "input": {"guests": 99} | said},
-        {"decision": "approved", "input": {"guests": 4} | said},
+        {"decision": "approved", "input": {"guests": 99} | answered},
+        {"decision": "approved", "input": {"guests": 4} | answered},
         {"decision": "denied"},
     ]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness import temporary_folder
+
 pytestmark = [pytest.mark.requirement("RECIPES"), pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
@@ -61,17 +63,18 @@ def test_every_patch_has_its_recipe() -> None:
     assert {_patch(section) for section in _SECTIONS} == set((ROOT / "docs/recipes").iterdir())
 
 
-def test_in_a_copy_one_of_each_is_added_and_works(tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    for name in _COPIED:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in ROOT.iterdir():
-        if path.is_file():
-            shutil.copy(path, copy)
-    for section in _SECTIONS:
-        _run(copy, "git", "apply", "--unidiff-zero", str(_patch(section)))
-    _run(copy, sys.executable, "-m", "ruff", "check", "--no-cache", ".")
-    _run(copy, sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *_PROOFS)
+def test_in_a_copy_one_of_each_is_added_and_works() -> None:
+    with temporary_folder() as folder:
+        copy = folder / "copy"
+        for name in _COPIED:
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in ROOT.iterdir():
+            if path.is_file():
+                shutil.copy(path, copy)
+        for section in _SECTIONS:
+            _run(copy, "git", "apply", "--unidiff-zero", str(_patch(section)))
+        _run(copy, sys.executable, "-m", "ruff", "check", "--no-cache", ".")
+        _run(copy, sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *_PROOFS)
 
 
 def _run(copy: Path, *command: str) -> None:

@@ -56,7 +56,7 @@ class VerifiedUsage(msgspec.Struct, frozen=True, kw_only=True):
     """A month's tokens, counted three times: from the log, in the read model, and in Redis.
 
     `cached` is None where Redis does not know them: it keeps the current month alone, of accounts that have
-    asked since it started. The first 20 `differences` are of the read model. `mended`: Redis was corrected.
+    asked since it started. The first 20 `differences` are of the read model. `repaired`: Redis was corrected.
     A run that ends meanwhile may be in one of the numbers and not in another.
     """
 
@@ -67,7 +67,7 @@ class VerifiedUsage(msgspec.Struct, frozen=True, kw_only=True):
     projected: int
     cached: int | None
     differences: tuple[TokenDifference, ...]
-    mended: bool
+    repaired: bool
 
     @property
     def ok(self) -> bool:
@@ -112,20 +112,20 @@ async def verify(
     account_id: str,
     month: str | None = None,
     *,
-    mend: bool = False,
+    repair: bool = False,
     on_progress: month_usage.Progress | None = None,
 ) -> VerifiedUsage:
     """Count a month from the whole log, and compare; reads all of the log, however long that takes.
 
-    `mend` has Redis set again: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
+    `repair` corrects Redis: only the current month is kept there. Raises NotFound, Invalid, Unavailable.
     """
     account = await admin_accounts.get(admin, account_id)
     with outcomes():
         now = await month_usage.this_month(admin.pool)
         month = _checked(month) or now
-        if mend and month != now:
+        if repair and month != now:
             raise Invalid("month", f"only the current one, {now}, is kept in Redis")
-        logged = await _recount(admin, account.id, month, mend, on_progress)
+        logged = await _recount(admin, account.id, month, repair, on_progress)
         cached = await _cached(admin, account.id, month)
         projected = await month_usage.projected(admin.pool, account.id, month)
     differing = [
@@ -143,14 +143,14 @@ async def verify(
         projected=projected.tokens,
         cached=cached.tokens if cached is not None and cached.known else None,
         differences=tuple(differing[:MAX_DIFFERENCES]),
-        mended=mend,
+        repaired=repair,
     )
 
 
 async def _recount(
-    admin: Admin, account_id: str, month: str, mend: bool, on_progress: month_usage.Progress | None
+    admin: Admin, account_id: str, month: str, repair: bool, on_progress: month_usage.Progress | None
 ) -> RunTokens:
-    """The month from the log; if Redis is to be mended, while it notes what is settled meanwhile."""
+    """The month from the log; if Redis is to be corrected, while it notes what is settled meanwhile."""
     found: list[RunTokens] = []
 
     async def count() -> MonthSpent:
@@ -159,7 +159,7 @@ async def _recount(
         found.append(await month_usage.recount(log, account_id, month, on_progress=on_progress))
         return found[-1].counted_to(counted_to)
 
-    if not mend:
+    if not repair:
         await count()
         return found[-1]
     if admin.limiter is None:

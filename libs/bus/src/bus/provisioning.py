@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bus import streams
-from contracts import subjects
 from runtime import logs
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ _OF_CONSUMERS = ("ack_wait", "max_deliver", "max_ack_pending")
 _STREAM_NOT_FOUND = 10059
 _CONSUMER_NOT_FOUND = 10014
 _UNBOUNDED = (None, 0, -1)
-_MOVED_FROM_TRACES = (subjects.RESULTS, subjects.CANCELS)
 
 
 async def provision(jetstream: "JetStream", replicas: int) -> None:
@@ -70,8 +68,6 @@ async def _create_stream(jetstream: "JetStream", wanted: dict[str, Any]) -> None
         # Another process may be creating it: the server then refuses, or counts its reserved bytes twice.
         found = await jetstream.call(f"STREAM.INFO.{name}")
         jetstream.check(created if found.error is not None else found, name)
-    if name in _MOVED_FROM_TRACES:
-        await _move_from_traces(jetstream, wanted["subjects"])
 
 
 async def _provide_consumer(jetstream: "JetStream", stream: str, wanted: dict[str, Any]) -> None:
@@ -105,16 +101,3 @@ async def _restore(
     if reply.error is not None:
         reason = reply.error.description
         logs.get_logger("bus").error("not_updated", name=name, fields=sorted(ours), reason=reason)
-
-
-async def _move_from_traces(jetstream: "JetStream", moved: list[str]) -> None:
-    """Copy what TRACES still holds on subjects that were its own in older versions, then remove it there.
-
-    Many may do so at once: the copies have the ids of the originals.
-    """
-    for subject in moved:
-        async for message in jetstream.messages(subjects.TRACES, subject):
-            await jetstream.publish(
-                message.subject, message.data, message.headers.get("nats-msg-id", message.subject)
-            )
-        await jetstream.purge(subjects.TRACES, subject)

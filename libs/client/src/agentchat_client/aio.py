@@ -16,7 +16,7 @@ from agentchat_client.blocking import BlockingHttp
 from agentchat_client.errors import AgentChatError, ApiError, ConnectionFailed, InvalidResponse
 from agentchat_client.events import Event
 from agentchat_client.models import Conversation, HistoryMessage, Page, Reply
-from agentchat_client.responses import Answer
+from agentchat_client.responses import ApiResponse
 from agentchat_client.retries import Budget, Timeouts
 from agentchat_client.transcript import Transcript
 
@@ -248,13 +248,13 @@ class CallSender:
     def budget(self) -> Budget:
         return self._service.budget()
 
-    async def fetch(self, call: Call) -> Answer:
+    async def fetch(self, call: Call) -> ApiResponse:
         """The complete answer. Raises ApiError, ConnectionFailed."""
         budget = self.budget()
 
-        async def attempt() -> Answer:
+        async def attempt() -> ApiResponse:
             response = await self._begin(call, budget)
-            return Answer(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
+            return ApiResponse(await _whole(response, budget), response.headers.get(responses.TRACE_HEADER))
 
         return await self._tried(attempt, budget)
 

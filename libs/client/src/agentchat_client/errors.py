@@ -1,6 +1,6 @@
 """AgentChatError
 ├── Misconfigured            no key, no address, or one that cannot be right
-├── ConnectionFailed         no whole answer: not reached, cut, or too slow
+├── ConnectionFailed         no complete answer: not reached, cut, or too slow
 ├── InvalidResponse          an answer that is not what the API describes
 ├── ChatError                the stream ended with an `error` event
 ├── StreamInterrupted        the stream ended without `done` or `error`

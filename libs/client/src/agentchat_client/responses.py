@@ -30,8 +30,8 @@ class _Problem(msgspec.Struct, frozen=True):
 _problem = msgspec.json.Decoder(_Problem)
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """A successful answer, whole."""
+class ApiResponse(msgspec.Struct, frozen=True):
+    """A successful, complete response."""
 
     content: bytes
     trace_id: str | None

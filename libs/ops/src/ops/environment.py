@@ -55,7 +55,7 @@ def given(environ: Mapping[str, str], name: str) -> str | None:
 def load(folder: RunFolder | None = None, *, elsewhere: str = "") -> Environment:
     """How to reach the stack in `folder` (default: `run_folder()`).
 
-    Raises NotRunningError, which says in the words of `elsewhere` how to reach another system.
+    Raises NotRunningError; its text ends with `elsewhere`, which explains how to reach another system.
     """
     folder = folder or run_folder()
     if not folder.in_use():
@@ -82,7 +82,7 @@ def render(environment: Environment) -> str:
 
 
 def parse(text: str) -> Environment:
-    """The reverse of `render`; unknown keys are passed over. Raises NotRunningError on another text."""
+    """The reverse of `render`; unknown keys are ignored. Raises NotRunningError on another text."""
     values: dict[str, object] = {}
     for word in shlex.split(text):
         key, _, value = word.partition("=")

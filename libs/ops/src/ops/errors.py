@@ -1,4 +1,4 @@
-"""What can be wrong with a stack; the text of each is one line, meant for stderr.
+"""The errors of a command; the text of each is one line for stderr.
 
 StackError
 ├── SetupError        as it is set up it cannot start: a taken port, an unwritable folder, a wrong setting
@@ -28,7 +28,7 @@ class NotRunningError(StackError):
 
 
 class RefusedError(StackError):
-    """Nothing was done, or not all of it; the text says why."""
+    """Nothing was done, or not all of it; the text is the reason."""
 
     def __init__(self, text: str, exit_code: int = 1) -> None:
         super().__init__(text)

@@ -30,7 +30,7 @@ class RunFolder:
         return self.logs / f"{name}.log"
 
     def create(self) -> None:
-        """Make the folder; other users may pass through it, to nothing that they can open.
+        """Make the folder; other users may pass through it, but can open nothing in it.
 
         Raises SetupError where it cannot be made or written.
         """
@@ -50,7 +50,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder: one stack at a time. Raises SetupError where another has it.
 
-        The lock is on the folder itself and ends with the process, so nothing stays behind.
+        The lock is on the folder itself and ends with the process, so nothing has to be removed.
         """
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
@@ -74,14 +74,14 @@ class RunFolder:
             os.close(descriptor)
 
     def begin_log(self, name: str) -> None:
-        """Start a new log for `name`; the one of the time before stays as `<name>.log.1`."""
+        """Start a new log for `name`; the previous one is kept as `<name>.log.1`."""
         log = self.log(name)
         with contextlib.suppress(FileNotFoundError):
             log.replace(log.with_name(log.name + ".1"))
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace a file by rename, readable by its owner only: a reader sees the old or the new, whole."""
+    """Replace a file by rename, readable by its owner only: a reader sees the complete old or new content."""
     new = path.with_name(path.name + ".new")
     with open(new, "wb", opener=_private) as file:
         file.write(content)
@@ -98,7 +98,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def _lock(descriptor: int, seconds: float) -> bool:
-    """Try for `seconds`: whoever only looks whether a folder is in use holds the lock for an instant."""
+    """Try for `seconds`: a check whether the folder is in use holds the lock for an instant."""
     end = time.monotonic() + seconds
     while True:
         try:

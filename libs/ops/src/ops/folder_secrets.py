@@ -1,4 +1,4 @@
-"""Secrets of a run folder: made once, kept beside the data, so that a second start goes on with the same."""
+"""Secrets of a run folder: made once and kept next to the data, so that a second start uses the same."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ def check_key(text: str, name: str = "AGENTCHAT_SECRET_KEY") -> None:
 
 
 def key_bytes(text: str, name: str) -> bytes:
-    """What a key of 32 bytes in base64 stands for. Raises SetupError, as `check_key`."""
+    """The 32 bytes of a key in base64. Raises SetupError, as `check_key`."""
     try:
         key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
@@ -43,7 +43,7 @@ def _api_key() -> str:
 
 
 def login_password(key: str, server: str, user: str) -> str:
-    """The password of one of an embedded server's users: neither another one nor the key follows from it."""
+    """The password of a user of an embedded server; other passwords and the key do not follow from it."""
     digest = hmac.digest(key.encode(), f"{server}/{user}".encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
@@ -54,7 +54,7 @@ class Secrets(msgspec.Struct, frozen=True):
     secret_key: str = msgspec.field(default_factory=_secret_key)
     """Seals provider keys in the database: base64 of 32 bytes. Lost, they cannot be read any more."""
     previous_secret_keys: tuple[str, ...] = ()
-    """Those that still open what they sealed, until all is sealed anew."""
+    """Earlier ones, which still open what they sealed, until everything is sealed with the present one."""
     admin_token: str = msgspec.field(default_factory=_token)
     servers_key: str = msgspec.field(default_factory=_token)
     """Makes the passwords of the embedded servers, which any user of this machine can reach on loopback."""
@@ -75,7 +75,7 @@ def keep(path: Path) -> Secrets:
     try:
         kept = msgspec.json.decode(stored, type=Secrets)
     except msgspec.DecodeError as error:
-        raise SetupError(f"{path} cannot be read ({error}); put it back, or remove the run folder") from error
+        raise SetupError(f"{path} cannot be read ({error}); restore it, or remove the run folder") from error
     for key in (kept.secret_key, *kept.previous_secret_keys):
         check_key(key, f"each secret key in {path}")
     encoded = msgspec.json.format(msgspec.json.encode(kept)) + b"\n"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ops.admin.options import Later
+from ops.admin.options import LazyGroup
 from ops.errors import StackError
 from ops.replay.replay_commands import app as replay
 
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-admin = typer.Typer(cls=Later, no_args_is_help=True)
+admin = typer.Typer(cls=LazyGroup, no_args_is_help=True)
 app.add_typer(admin, name="admin")
 app.add_typer(replay, name="replay")
 Server = Literal["nats", "redis"]
@@ -29,7 +29,7 @@ def options() -> None:
     """Agent Chat Service: run it, and look at what runs.
 
     Commands find a running stack by AGENTCHAT_RUN_DIR (default: .run). Results are on stdout, messages on
-    stderr. Exit code 2: something has to be set up differently; 1: it failed.
+    stderr. Exit code 2: the command or its settings are wrong; 1: it failed.
     """
 
 
@@ -61,7 +61,7 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
     """
     from runtime.imports import defer
 
-    defer("bus")  # a stack needs its table of users alone, and neither NATS' client nor Postgres'
+    defer("bus")  # a stack needs only its table of users, and neither the NATS client nor the Postgres one
     from ops.settings import Counts
     from ops.up import up as run
 
@@ -70,10 +70,10 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
 
 @app.command()
 def status(
-    watch: Annotated[bool, typer.Option(help="Again every 2 seconds, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option(help="Repeat every 2 seconds, until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON; with --watch a line each time.")] = False,
 ) -> None:
-    """Show what goes on: processes and their health, runs, queues, lags, approvals, webhooks, last errors.
+    """Show the state of the running stack: processes, runs, queues, lags, approvals, webhooks, last errors.
 
     Exit code 1 if a process is not ready.
     """
@@ -94,13 +94,14 @@ def migrate() -> None:
     run_migrations(load_or_exit(DatabaseSettings, os.environ).database_url)
 
 
+@app.command("logins", hidden=True)
 @app.command()
-def logins(server: Annotated[Server, typer.Argument(help="Whose settings.")]) -> None:
+def credentials(server: Annotated[Server, typer.Argument(help="Which server.")]) -> None:
     """Print the users of a server and what each may do, as part of its settings, with new passwords.
 
     Append it to a copy of deploy/nats.conf or deploy/valkey.conf. `agentchat up` has the same users.
     """
-    from ops.logins import settings
+    from ops.credentials import settings
 
     sys.stdout.write(settings(server))
 
@@ -113,17 +114,17 @@ def chat(
     ] = None,
     agent: Annotated[str | None, typer.Option(help="An agent: its id, or a name that /agent lists.")] = None,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", help="Go on with the thread of this id.")
+        str | None, typer.Option("--conversation", "-c", help="Continue the thread of this id.")
     ] = None,
     base_url: Annotated[str | None, typer.Option(help="The service; else AGENTCHAT_BASE_URL.")] = None,
     form: Annotated[
         int | None, typer.Option(min=1, max=2, help="Stream form: 1 has sources, 2 tools. Chosen if unset.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Whole replies, a line of JSON each.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Complete replies, a line of JSON each.")] = False,
 ) -> None:
-    """Talk with an agent in the terminal; /help lists the commands there.
+    """Chat with an agent in the terminal; /help lists the commands there.
 
-    It asks the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. Without
+    It uses the running stack, or the service at AGENTCHAT_BASE_URL with the key in AGENTCHAT_API_KEY. Without
     a terminal each line of stdin is a message of one thread, and the replies are plain text on stdout.
     """
     from ops.chat.chat_command import chat as run
@@ -156,21 +157,21 @@ def tail(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="A line of JSON each.")] = False,
 ) -> None:
-    """Show stored events as they come, until Ctrl-C: time, account, conversation, trace, type, content.
+    """Show stored events as they arrive, until Ctrl-C: time, account, conversation, trace, type, content.
 
     Reads the EVENTS stream of the running stack, or of AGENTCHAT_NATS_URL. On a terminal ids are cut to
-    their ends; elsewhere they are whole.
+    their last characters; elsewhere they are complete.
     """
     from datetime import UTC, datetime
 
+    from ops.tail.tail_command import read
     from ops.tail.tail_command import tail as run
-    from ops.tail.tail_filters import read
 
     run(read(account, types or [], conversation, start, datetime.now(UTC)), json_too=as_json)
 
 
 def main() -> None:
-    """Run the command; what is wrong is one line on stderr."""
+    """Run the command; an error is one line on stderr."""
     try:
         app()
     except StackError as error:

@@ -1,7 +1,7 @@
-"""Text on standard output: text of others made fit for a terminal, numbers, and how a command ends.
+"""Text on standard output: foreign text cleaned for a terminal, numbers, and how a command ends.
 
-Nothing in cleaned text can drive a terminal. What was taken out stays visible, as a symbol: an answer hides
-nothing. Character by character, so that it does not matter where a stream is cut.
+Cleaned text cannot control a terminal. A visible symbol replaces a removed character. It works character by
+character, so that it does not matter where a stream is cut.
 """
 
 import contextlib
@@ -64,6 +64,6 @@ def counted(number: int, noun: str) -> str:
 
 
 def forget_stdout() -> None:
-    """Nobody reads it any more; the interpreter would complain when it flushes it at its end."""
+    """Its reader has closed it; the interpreter would report an error when it flushes it at its end."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Ports of the stack: taken at the start, kept as long as the stack lives."""
+"""Ports of the stack: chosen at the start, reserved as long as the stack runs."""
 
 import contextlib
 import errno
@@ -11,16 +11,16 @@ from ops.errors import SetupError
 
 LOOPBACK = "127.0.0.1"
 ANY_LOOPBACK = (f"{LOOPBACK}:*", "localhost:*")
-"""Where models and webhook endpoints of a stack on this machine may be, beside the Internet."""
+"""Where models and webhook endpoints of a stack on this machine may be, in addition to the Internet."""
 _TRIES = 200
 
 
 class Ports:
-    """Picks ports and, on Linux, keeps them from everyone else while the stack lives.
+    """Chooses ports and, on Linux, reserves them while the stack runs.
 
     A socket that is bound, never listens and has SO_REUSEADDR does not stop a server, which sets the same
-    option, from listening there; but the kernel gives the port to nobody who asks for any free one. So a
-    process that died finds its port free when it is started again. Elsewhere the port is only looked up.
+    option, from listening there; but the kernel does not choose the port for others. So a process that died
+    finds its port free when it is started again. Elsewhere the port is only looked up.
     """
 
     def __init__(self) -> None:

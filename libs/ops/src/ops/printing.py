@@ -1,4 +1,4 @@
-"""What a command prints: a table, one thing's fields, JSON, or a progress bar. Text of others is cleaned."""
+"""Printing: tables, fields, JSON, progress bars. Control characters in foreign text are replaced."""
 
 import json
 import sys
@@ -17,10 +17,10 @@ from contracts import http
 from ops.output import clean, one_line
 
 _UNBOUND = 10_000
-"""Columns for what is read by a program: a table is never wrapped there."""
+"""Columns where a program reads the output: a table is never wrapped there."""
 _GAP = 2
 _LEAST = 20
-"""Columns below which no text is narrowed: shorter ones would be read letter by letter."""
+"""No column of text is made narrower than this."""
 _LONGEST = 80
 _NAME = 11
 """Columns of a name before its text, at least."""
@@ -33,7 +33,7 @@ def note(text: str) -> None:
 
 
 def as_json(value: object) -> None:
-    """ASCII, so that it drives no terminal."""
+    """In ASCII, so that it cannot control a terminal."""
     sys.stdout.write(json.dumps(msgspec.to_builtins(value), indent=2) + "\n")
     sys.stdout.flush()
 
@@ -51,23 +51,23 @@ def _field(value: Any, name: str) -> Any:
 
 
 def thing(value: Any) -> None:
-    """A struct, a field a line."""
+    """A struct, one field per line."""
     fields = msgspec.structs.asdict(value)
     width = max(map(len, fields)) + 2
     for name, field in fields.items():
-        text = whole(field).replace("\n", "\n" + " " * width)
+        text = complete(field).replace("\n", "\n" + " " * width)
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}{text}\n")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A row a line. Where a terminal is too narrow for that, each row is printed as a block of fields.
+    """One row per line. Where a terminal is too narrow for that, each row is a block of fields.
 
-    Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. Where
-    there are no rows, stderr says so.
+    Without a terminal a long text is cut at 80 columns, with an ellipsis: `--json` has all of it. If there
+    are no rows, a line on stderr reports it.
     """
     cells = [[cell(value) for value in row] for row in rows]
     if not cells:
-        note("there are none")
+        note("nothing found")
         return
     screen = console()
     if not screen.is_terminal:
@@ -92,7 +92,7 @@ def _write(screen: Console, printed: RenderableType) -> None:
 
 
 def laid_out(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table | Group:
-    """For rich, in so many columns: ids and short values stay on one line, so that they can be copied."""
+    """A table for rich of this width: ids and short values stay on one line, so that they can be copied."""
     widths = _widths(headings, rows, width)
     if widths is None:
         return _blocks(headings, rows)
@@ -122,7 +122,7 @@ def _widths(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
 
 
 def _blocks(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Group:
-    """A field a line, and an empty line between rows."""
+    """One field per line, and an empty line between rows."""
     blocks: list[RenderableType] = []
     for row in rows:
         block = Table.grid(padding=(0, _GAP, 0, 0))
@@ -165,8 +165,8 @@ def cell(value: object) -> str:
             return one_line(json.dumps(msgspec.to_builtins(value), ensure_ascii=False), 500)
 
 
-def whole(value: object) -> str:
-    """A value as it is, texts with their lines and structures indented."""
+def complete(value: object) -> str:
+    """A value in full, texts with their lines and structures indented."""
     if isinstance(value, str):
         return clean(value)
     if value and isinstance(value, dict | list | tuple | msgspec.Struct):
@@ -183,7 +183,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def progress(verb: str) -> Progress:
-    """Drawn on a terminal only."""
+    """Shown on a terminal only."""
     screen = console(stderr=True)
     return Progress(
         TextColumn(verb),
@@ -198,6 +198,6 @@ def progress(verb: str) -> Progress:
 
 
 def warn(bar: Progress, text: str) -> None:
-    """Above the bar where there is one."""
+    """Print a line on stderr, above the bar if there is one."""
     line: Any = f"agentchat: {one_line(text, 1000)}"
     bar.console.print(line, soft_wrap=True)

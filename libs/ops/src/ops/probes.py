@@ -1,6 +1,6 @@
-"""Whether a process is ready, asked over its own protocol. Probes are data: the run folder keeps them.
+"""Whether a process is ready, checked over its own protocol. Probes are data, stored in the run folder.
 
-Each is asked once and raises one of NOT_READY where it is not; the caller repeats.
+`check` tries once and raises one of NOT_READY; the caller repeats it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _Pair: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class UnreadyError(Exception):
-    """The process answers, but not that it is ready; the text is its reason."""
+    """The process answers that it is not ready; the text is its reason."""
 
 
 class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
@@ -47,7 +47,7 @@ class HttpProbe(msgspec.Struct, frozen=True, tag="http"):
 
 
 class NatsProbe(msgspec.Struct, frozen=True, tag="nats"):
-    """The server greets with INFO and has JetStream (NATS client protocol)."""
+    """The server sends INFO and has JetStream (NATS client protocol)."""
 
     port: int
     host: str = LOOPBACK
@@ -60,7 +60,7 @@ class NatsProbe(msgspec.Struct, frozen=True, tag="nats"):
 
 
 class ValkeyProbe(msgspec.Struct, frozen=True, tag="valkey"):
-    """PING answers PONG (RESP), or that one is to log in first."""
+    """PING is answered by PONG (RESP), or by the error that a login is required."""
 
     port: int
     host: str = LOOPBACK
@@ -77,7 +77,7 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
     """A start-up message is answered by a request to authenticate: the server takes sessions.
 
     While it recovers or stops it answers with an error (Postgres frontend/backend protocol, version 3.0), and
-    logs that. So it is asked only once its `pid_file` says "ready", as pg_ctl does.
+    logs that. So it is connected to only when its `pid_file` contains "ready", as pg_ctl does.
     """
 
     port: int
@@ -99,7 +99,7 @@ class PostgresProbe(msgspec.Struct, frozen=True, tag="postgres"):
                 raise UnreadyError("does not take sessions yet")
 
     def _is_open(self) -> bool:
-        """The last word of its file is its state; without a file there is no server to connect to."""
+        """The last word of the file is the state; without a file there is no server."""
         with contextlib.suppress(FileNotFoundError):
             return Path(self.pid_file).read_text().split()[-1:] == ["ready"]
         return False
@@ -122,21 +122,21 @@ async def wait_ready(probe: Probe) -> None:
 
 
 async def wait_unhealthy(probe: Probe) -> str:
-    """Return why, when each answer of UNHEALTHY_SECONDS said that the process is not well.
+    """Return why, when every answer within UNHEALTHY_SECONDS was that the process is unhealthy.
 
-    No answer says nothing: a process that is stopped, or that others keep from the processor, may be well.
+    No answer counts as healthy: a process that is stopped, or gets no processor time, may be healthy.
     """
-    well_at = time.monotonic()
+    healthy_at = time.monotonic()
     while True:
         await asyncio.sleep(_HEALTH_SECONDS)
         try:
             await probe.check()
-            well_at = time.monotonic()
+            healthy_at = time.monotonic()
         except UnreadyError as error:
-            if time.monotonic() - well_at >= UNHEALTHY_SECONDS:
+            if time.monotonic() - healthy_at >= UNHEALTHY_SECONDS:
                 return str(error)
         except NOT_READY:
-            well_at = time.monotonic()
+            healthy_at = time.monotonic()
 
 
 async def reason_unready(probe: Probe) -> str | None:

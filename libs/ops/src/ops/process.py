@@ -35,15 +35,13 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     log: Path
     probe: Probe | None
     health: Probe | None = None
-    """One that runs and refuses this for a while (`probes.wait_unhealthy`) has to be started again."""
+    """A running process that fails this for a while (`probes.wait_unhealthy`) is restarted."""
     after: tuple[str, ...] = ()
     """Names of the processes that must be ready before it starts."""
     prepare: Callable[[], Awaitable[None]] = nothing
     """Run before every start. May raise StackError, which ends the stack."""
     user: tuple[int, int] | None = None
     """User and group id to become, where the stack runs as root and this process must not."""
-    reaches: tuple[str, ...] = ()
-    """Paths that this user has to reach, whoever may pass through the folders above them."""
     version: str = ""
     """Of its program."""
     stop_rank: int
@@ -56,7 +54,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def health_url(self) -> str | None:
-        """Where HTTP says whether it is ready, or at least well."""
+        """The HTTP address of its readiness or health."""
         return next((each.url for each in (self.probe, self.health) if isinstance(each, HttpProbe)), None)
 
     def __repr__(self) -> str:
@@ -88,7 +86,7 @@ async def spawn(process: Process) -> Child:
     log = os.open(process.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return await asyncio.create_subprocess_exec(
-            *wrapped(process.argv, process.stop_signal, process.user, process.reaches),
+            *wrapped(process.argv, process.stop_signal, process.user),
             env=process.env,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
@@ -99,16 +97,10 @@ async def spawn(process: Process) -> Child:
         os.close(log)
 
 
-def wrapped(
-    argv: tuple[str, ...],
-    death_signal: int,
-    user: tuple[int, int] | None = None,
-    reaches: tuple[str, ...] = (),
-) -> tuple[str, ...]:
+def wrapped(argv: tuple[str, ...], death_signal: int, user: tuple[int, int] | None = None) -> tuple[str, ...]:
     """The command line that runs `argv` as another user, where one is given, and ends it with its parent."""
     become = f"{user[0]}:{user[1]}" if user else "-"
-    launch = (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become)
-    return (*launch, str(len(reaches)), *reaches, *argv)
+    return (sys.executable, "-I", "-S", str(_LAUNCH), str(int(death_signal)), become, *argv)
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -128,12 +120,11 @@ async def run_command(
     *,
     env: dict[str, str],
     user: tuple[int, int] | None = None,
-    reaches: tuple[str, ...] = (),
     stdin: str = "",
 ) -> Output:
     """Raises StartError after a minute. It is killed then, as when this process dies or is cancelled."""
     running = await asyncio.create_subprocess_exec(
-        *wrapped(argv, signal.SIGKILL, user, reaches),
+        *wrapped(argv, signal.SIGKILL, user),
         env=env,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,

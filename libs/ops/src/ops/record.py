@@ -52,7 +52,7 @@ def read(path: Path) -> Record | None:
 
 
 async def end_survivors(folder: RunFolder, seconds: float = 5.0) -> list[str]:
-    """End what a killed stack has left in this folder; returns the names. Call it under the folder's lock.
+    """End processes that a killed stack has left in this folder; returns their names. Call it under the lock.
 
     A process is known by its id and by the folder's path in its command line, so that one that has got the
     same id since is left alone. One that has not ended after `seconds` is killed.

@@ -1,7 +1,7 @@
-"""Sees to it that the demo's accounts, keys and agents exist and fit the stack that is starting.
+"""Creates and updates the demo's accounts, keys and agents for the stack that is starting.
 
-What an administrator has changed since stays, but for what depends on the start: the shop server's address,
-and the providers.
+Changes of an administrator stay, except for what depends on the start: the shop server's address and the
+providers.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The services as processes: what each is given of the environment, where it is asked for its health."""
+"""The services as processes: the environment and the health address of each."""
 
 import enum
 import os

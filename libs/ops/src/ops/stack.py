@@ -1,4 +1,4 @@
-"""The whole stack as data: one description of its processes, for `agentchat up` and for the tests."""
+"""The complete stack as data: one description of its processes, for `agentchat up` and for the tests."""
 
 import os
 import zlib
@@ -59,7 +59,7 @@ def describe_servers(
     *,
     fast: bool = False,
 ) -> Servers:
-    """An embedded server for each URL that is not set; one that is set is everybody's.
+    """An embedded server for each URL that is not set; a URL that is set is used by all users.
 
     `key` makes the passwords. `fast` is for tests: Postgres without durability, its superuser the owner.
     """
@@ -158,7 +158,7 @@ def _model_server(base_url: str, api_key: str | None, offline_url: str) -> Model
 
 
 def _previous_keys(secrets: Secrets, settings: UpSettings) -> tuple[str, ...]:
-    """Those of the run folder count only beside its own key."""
+    """Those of the run folder count only with its own key."""
     kept = () if settings.secret_key else secrets.previous_secret_keys
     return (*settings.previous_secret_keys, *kept)
 

@@ -13,10 +13,10 @@ _EVERYWHERE = {"timestamp", "level", "service", "component"}
 
 
 class Report:
-    """A line each."""
+    """One line per message."""
 
     def ready(self, name: str, seconds: float) -> None:
-        """It took this long from its own start."""
+        """`seconds`: since its own start."""
         self.note(f"{name} is ready ({seconds:.2f} s)")
 
     def died(self, name: str, how: str, log: Path, offset: int, again_in: float | None) -> None:
@@ -27,7 +27,7 @@ class Report:
         for line in lines:
             self.note(f"    {line}")
         if again_in is not None:
-            self.note(f"{name} is started again" + (f" in {again_in:.0f} s" if again_in >= 1 else ""))
+            self.note(f"{name} is restarted" + (f" in {again_in:.0f} s" if again_in >= 1 else ""))
 
     def note(self, text: str) -> None:
         sys.stderr.write(f"agentchat: {text}\n")

@@ -1,4 +1,4 @@
-"""Keeps a stack's processes running: starts them as their order allows, starts dead ones again, stops all."""
+"""Keeps a stack's processes running: starts them in their order, restarts dead ones, stops all."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ class Running(msgspec.Struct):
 class Supervisor:
     """As a context manager: leaving it stops everything, also when entering did not get far.
 
-    It is one supervisor for the whole life of its processes, and must be used under the folder's lock.
+    It must be used under the folder's lock.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Supervisor:
         await asyncio.Event().wait()
 
     def kill_services(self) -> None:
-        """Kill what is being stopped, or is stopped later; the servers still have their time to end."""
+        """Kill services instead of waiting for their end; the servers still have their time to end."""
         if not self._kill.is_set():
             self._kill.set()
             self._report.note("killing the services; the servers still end in order")
@@ -150,13 +150,13 @@ class Supervisor:
         return code, log_offset
 
     async def _until_ended(self, process: Process, ending: asyncio.Task[int]) -> int:
-        """Its exit code; one that is not well any more is stopped."""
+        """Its exit code; an unhealthy one is stopped."""
         if process.health is not None and not ending.done():
             watching = asyncio.create_task(wait_unhealthy(process.health))
             try:
                 await asyncio.wait({ending, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not ending.done():
-                    self._report.note(f"{process.name} is not well and is started again: {watching.result()}")
+                    self._report.note(f"{process.name} is unhealthy and is restarted: {watching.result()}")
                     await self._end(self._running[process.name])
             finally:
                 watching.cancel()

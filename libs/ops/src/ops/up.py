@@ -51,7 +51,7 @@ async def _run(folder: RunFolder, stack: Stack, report: Report, began: float, sp
     supervisor = Supervisor(folder, stack.processes, report, spawn)
 
     def on_interrupt() -> None:
-        """Of a person, who may lose patience; `kill` may well come twice, by make and by a supervisor."""
+        """A second Ctrl-C kills; a second SIGTERM does not: make and a supervisor may both send one."""
         if stop.is_set():
             supervisor.kill_services()
         stop.set()
@@ -76,16 +76,16 @@ def _print(text: str) -> None:
 
 
 async def _clear(folder: RunFolder, stack: Stack, report: Report) -> None:
-    """What a killed stack has left: processes, and the file that said it was up. Logs begin anew."""
+    """Ends processes of a killed stack and removes its demo.env. Logs are rotated."""
     folder.demo_env.unlink(missing_ok=True)
     if left := await record.end_survivors(folder):
-        report.note(f"ended what an earlier start had left: {', '.join(left)}")
+        report.note(f"ended processes of an earlier start: {', '.join(left)}")
     for process in stack.processes:
         folder.begin_log(process.name)
 
 
 async def _until(stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
-    """Until `work` is done, or `stop` is set: then it is given up. Raises what `work` raises."""
+    """Until `work` is done, or `stop` is set: then it is cancelled. Raises what `work` raises."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -101,7 +101,7 @@ def _words(misfit: Misfit) -> str:
 class Attempts:
     """How often each turn was struck by its fault. Bounded: the longest unseen turn is forgotten first.
 
-    The count begins anew once an attempt was let through, so that a later run of the same turn sees the same.
+    The count begins again after an attempt was let through, so a later run of the same turn sees the same.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,5 @@
 """Approvals as those who decide see them: one out of the log, by its id, and lists out of the read model."""
 
-from collections.abc import Sequence
 from typing import Any, LiteralString
 
 import msgspec
@@ -96,7 +95,7 @@ async def list_approvals(
 ) -> list[http.Approval]:
     """Those of an account, or of all, the newest first, after the id `after`. Raises DatabaseUnavailable.
 
-    A row that cannot be read is read from the log: an earlier release's projector left fields out of it.
+    A row that cannot be read, as one with an event of a newer release, is left out and logged.
     """
     named = {
         "account": account_id,
@@ -107,36 +106,19 @@ async def list_approvals(
     }
     async with connection(pool) as conn:
         rows = await (await conn.execute(_LIST, named)).fetchall()
-    listed = [(row[6], _readable(row)) for row in rows]
-    return [
-        approval
-        for approval_id, known in listed
-        if (approval := known or await _logged(pool, approval_id)) is not None
-    ]
-
-
-async def _logged(pool: Pool, approval_id: str) -> http.Approval | None:
-    try:
-        found = await find_approval(pool, approval_id)
-    except UnreadableEvent as error:
-        get_logger("approvals").warning("approval_unreadable", approval_id=approval_id, reason=str(error))
-        return None
-    return None if found is None else found.approval
-
-
-def _readable(row: Sequence[Any]) -> http.Approval | None:
-    given, topic, state, decided, *others = row
-    if given is None or None in others:
-        return None
-    try:
-        return _listed(given, None if topic is None else mapper.event_of(topic, state), decided, *others)
-    except (UnreadableEvent, msgspec.DecodeError, ValueError):
-        return None
+    found = []
+    for row in rows:
+        try:
+            found.append(_listed(*row))
+        except (UnreadableEvent, ValueError) as error:  # msgspec.DecodeError too
+            get_logger("approvals").warning("approval_unreadable", approval_id=row[6], reason=str(error))
+    return found
 
 
 def _listed(
-    given: str, requested: events.Event | None, decided: str | None, name: str, server: str, *row: str
+    given: str, topic: str | None, state: bytes, decided: str | None, name: str, server: str, *row: str
 ) -> http.Approval:
+    requested = None if topic is None else mapper.event_of(topic, state)
     event = None if decided is None else wire.decode_event(decided.encode())
     fields: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
     return http.Approval(

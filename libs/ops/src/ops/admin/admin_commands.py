@@ -1,4 +1,4 @@
-"""The commands of `agentchat admin`: which route each calls, and what of it the user gives in which way."""
+"""The commands of `agentchat admin` as a table: the route of each, and how its arguments are given."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import msgspec
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """`arguments` are fields of the body that are no options, `without` those that are not taken.
+    """`arguments` are fields of the body that are positional, `without` those that cannot be given.
 
-    `body` is sent as it is. `help` is said instead of the route's summary. `whole`: the body can be JSON.
-    `most`: so many of a list unless `--limit` says otherwise. `asks` is put on a terminal before.
-    `at_version` is the route where `--version` is given.
+    `body` is a constant one. `help` replaces the route's summary. `from_file`: the body can be given as JSON.
+    `most` is the default of `--limit`. `asks` is the question on a terminal before it runs. `at_version` is
+    the route that is called with `--version`.
     """
 
     route: str
@@ -18,7 +18,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     body: dict[str, Any] | None = None
-    whole: bool = False
+    from_file: bool = False
     most: int | None = None
     asks: str = ""
     at_version: str = ""
@@ -45,18 +45,18 @@ _BASE = "/knowledge_bases/{knowledge_base_id}"
 
 GROUPS: dict[str, Group] = {
     "accounts": Group(
-        "Accounts: whose agents, keys and conversations these are.",
+        "Accounts: the owners of agents, keys and conversations.",
         {
             "create": Command(route="POST /accounts", arguments=("name",)),
             "list": Command(route="GET /accounts"),
             "show": Command(route=f"GET {_ACCOUNT}"),
             "change": Command(route=f"PATCH {_ACCOUNT}", help="Change it.", without=("disabled",)),
-            **_switch(f"PATCH {_ACCOUNT}", "Let its keys open nothing, from now on."),
+            **_switch(f"PATCH {_ACCOUNT}", "Refuse its keys from now on."),
             "delete": Command(route=f"DELETE {_ACCOUNT}"),
         },
     ),
     "plans": Group(
-        "Plans: what an account may use. A number that is `none` is no limit.",
+        "Plans: what an account may use. `none` for a number is no limit.",
         {
             "create": Command(route="POST /plans", arguments=("name",)),
             "list": Command(route="GET /plans"),
@@ -66,18 +66,18 @@ GROUPS: dict[str, Group] = {
         },
     ),
     "keys": Group(
-        "API keys. A key is shown once, when it is made, and on stdout alone.",
+        "API keys. A key is shown once, when it is made, and only on stdout.",
         {
             "create": Command(
                 route=f"POST {_ACCOUNT}/keys",
-                help="Make a key: it alone is on stdout, what is about it on stderr. --json has both.",
+                help="Make a key. Only the key is on stdout, its id on stderr; --json has both.",
             ),
             "list": Command(route=f"GET {_ACCOUNT}/keys"),
             "show": Command(route=f"GET {_KEY}"),
             "rename": Command(
                 route=f"PATCH {_KEY}", help="Rename a key.", arguments=("name",), without=("disabled",)
             ),
-            **_switch(f"PATCH {_KEY}", "Let it open nothing, from its next request on."),
+            **_switch(f"PATCH {_KEY}", "Refuse it from its next request on."),
             "rotate": Command(
                 route=f"POST {_KEY}/rotate",
                 asks="Rotate {key_id}? The old key fails at once.",
@@ -88,15 +88,15 @@ GROUPS: dict[str, Group] = {
     "agents": Group(
         "Agents. Each change makes a version; runs name the version that answered.",
         {
-            "create": Command(route="POST /agents", whole=True),
+            "create": Command(route="POST /agents", from_file=True),
             "list": Command(route="GET /agents"),
             "show": Command(
                 route=f"GET {_AGENT}",
-                help="Show its configuration; of secrets, that they are there.",
+                help="Show its configuration; of secrets only whether they are set.",
                 at_version=f"GET {_AGENT}/versions/{{version}}",
             ),
-            "change": Command(route=f"PATCH {_AGENT}", without=("disabled",), whole=True),
-            **_switch(f"PATCH {_AGENT}", "Let it take no messages; runs go on."),
+            "change": Command(route=f"PATCH {_AGENT}", without=("disabled",), from_file=True),
+            **_switch(f"PATCH {_AGENT}", "Let it accept no messages; its runs continue."),
             "versions": Command(route=f"GET {_AGENT}/versions"),
             "restore": Command(route=f"POST {_AGENT}/versions/{{version}}/restore"),
             "check": Command(route=f"POST {_AGENT}/check"),
@@ -133,13 +133,13 @@ GROUPS: dict[str, Group] = {
             **_switch(f"PATCH {_BASE}", "Let agents find nothing in it."),
             "delete": Command(route=f"DELETE {_BASE}"),
             "documents": Command(route=f"GET {_BASE}/documents"),
-            "forget": Command(route=f"DELETE {_BASE}/documents/{{document_id}}"),
+            "delete-document": Command(route=f"DELETE {_BASE}/documents/{{document_id}}"),
             "search": Command(route=f"GET {_BASE}/search"),
             "why": Command(route=f"GET {_BASE}/search/why"),
         },
     ),
     "approvals": Group(
-        "Tool calls that a person has to allow, of all accounts.",
+        "Tool calls that wait for a person's approval, of all accounts.",
         {
             "list": Command(route="GET /approvals"),
             "show": Command(route="GET /approvals/{approval_id}"),
@@ -151,7 +151,7 @@ GROUPS: dict[str, Group] = {
         },
     ),
     "conversations": Group(
-        "Conversations of all accounts; see `agentchat replay show` for what is in one.",
+        "Conversations of all accounts; `agentchat replay show` shows one.",
         {
             "list": Command(route="GET /conversations", most=50),
             "search": Command(route="GET /conversations/search", most=20),

@@ -17,7 +17,7 @@ from administration.route import PREFIX, Route
 from administration.routes import BY_NAME
 from contracts.http import FieldError, Problem
 from ops import environment
-from ops.command_database import DATABASE_URL
+from ops.connections import DATABASE_URL
 from ops.environment import given
 from ops.errors import RefusedError, SetupError, StackError
 
@@ -26,10 +26,10 @@ ADMIN_TOKEN = "AGENTCHAT_ADMIN_TOKEN"  # noqa: S105 - a name
 
 T = TypeVar("T")
 Arguments = dict[str, Any]
-"""By the names of the function that the route calls; a body is a JSON object."""
+"""Arguments of the function that the route calls, by name; a body is a JSON object."""
 
 Call = Callable[[Route, Arguments], Awaitable[Any]]
-"""What the route gives; None where the response has no content. Raises StackError."""
+"""Returns the route's result; None where the response has no content. Raises StackError."""
 
 _SECONDS = httpx.Timeout(10.0, read=600.0)  # deleting an account with many conversations takes minutes
 
@@ -43,7 +43,7 @@ class AdminApi:
 
 
 class _Listed(msgspec.Struct, Generic[T]):
-    """How lists come over HTTP."""
+    """A list as HTTP has it."""
 
     data: tuple[T, ...]
     next_cursor: str | None = None
@@ -74,17 +74,17 @@ async def pages(call: Call, name: str, most: int | None, arguments: Arguments) -
 
 
 def session(work: Callable[[Call], Awaitable[T]]) -> T:
-    """What `work` makes of its calls, which share connections. Raises StackError."""
+    """The result of `work`, whose calls share connections. Raises StackError."""
     return asyncio.run(_session(find(os.environ), work))
 
 
 def find(environ: Mapping[str, str]) -> AdminApi:
-    """That of the environment, else that of the running stack. Raises SetupError, NotRunningError."""
+    """The one of the environment, else of the running stack. Raises SetupError, NotRunningError."""
     url = given(environ, ADMIN_URL)
     if url is not None:
         token = given(environ, ADMIN_TOKEN)
         if token is None:
-            raise SetupError(f"{ADMIN_TOKEN} is not set: give the one that the gateways have")
+            raise SetupError(f"{ADMIN_TOKEN} is not set: set it to the token that the gateways have")
         return AdminApi(url.rstrip("/"), token)
     folder = environment.run_folder(environ)
     stack = environment.load(folder, elsewhere=f"; for another system set {ADMIN_URL} and {ADMIN_TOKEN}")
@@ -94,7 +94,7 @@ def find(environ: Mapping[str, str]) -> AdminApi:
 
 
 def actor() -> str:
-    """Who is named in the audit rows: the user that the process runs as, whatever variables say."""
+    """Who is named in the audit rows: the user that the process runs as, not what a variable names."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container's user without a name
@@ -136,7 +136,7 @@ def _decoded(route: Route, content: bytes) -> Any:
 
 
 def _refused(url: str, response: httpx.Response) -> StackError:
-    """The gateway's problem document as the line that ends the command."""
+    """The gateway's problem document as the error that ends the command."""
     try:
         problem = msgspec.json.decode(response.content, type=Problem)
     except msgspec.DecodeError:

@@ -1,31 +1,34 @@
-"""The commands of `agentchat admin`: each from its row in `commands` and its route; some are no routes."""
+"""The commands of `agentchat admin`: each from its row in `admin_commands` and its route."""
 
 import inspect
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import typer
 
 from administration.admin_values import Deletion
 from administration.route import Parameter, Route
 from administration.routes import BY_NAME
-from ops.admin import input_files, removal, sources, usage_command
+from contracts.admin_errors import Use
+from ops import printing
+from ops.admin import input_files
 from ops.admin.admin_commands import AUDIT, GROUPS, Command
 from ops.admin.api import ask, every
-from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_object
-from ops.admin.options import AsJson, DryRun, Force, Most, Yes, group
+from ops.admin.database_commands import reseal, usage
+from ops.admin.fields import Field, Given, argument, body_of, fields_of, flag, option, read_file, read_object
+from ops.admin.options import AsJson, DryRun, Force, Most, Yes, confirm, group
 from ops.admin.printed_answers import show_answer
-from ops.admin.reseal_command import reseal
 from ops.errors import SetupError
 
 _METAVARS = {"key_id": "KEY_ID", "knowledge_base_id": "KB"}
 _KINDS: dict[str, type] = {"string": str, "integer": int, "boolean": bool}
-_FROM = "A JSON object with these fields; `-`: stdin. Options go before."
+_FROM = "A JSON object with these fields; `-`: stdin. Options have priority."
 
 
-def add(app: typer.Typer, name: str, command: Command) -> None:
-    """Make the command, with the options that its route's arguments and the fields of its body come to."""
+def add(app: typer.Typer, name: str, command: Command, *, hidden: bool = False) -> None:
+    """Make the command, with an option for each argument of its route and each field of its body."""
     route = BY_NAME[command.route]
     fields: list[Field] = []
     if route.body is not None and command.body is None:
@@ -38,7 +41,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
     parameters = _parameters(command, route, fields)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
-    app.command(name, help=command.help or route.summary)(run)
+    app.command(name, help=command.help or route.summary, hidden=hidden)(run)
 
 
 def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list[inspect.Parameter]:
@@ -49,8 +52,10 @@ def _parameters(command: Command, route: Route, fields: Sequence[Field]) -> list
     made += [_queried(each) for each in query if each.argument not in _COMMON]
     made += [_common(each.argument, *_COMMON[each.argument]) for each in query if each.argument in _COMMON]
     if command.at_version:
-        made.append(option("version", int, "--version", min=1, help="An older one; else the current one."))
-    if command.whole:
+        made.append(
+            option("version", int, "--version", min=1, help="An older version; else the current one.")
+        )
+    if command.from_file:
         made.append(option("from_", str, "--from", metavar="FILE", help=_FROM))
     if route.gives is Deletion or command.asks:
         made.append(_common("yes", Yes, False))
@@ -85,7 +90,7 @@ def _queried(parameter: Parameter) -> inspect.Parameter:
 
 def _called(command: Command, route: Route, fields: Sequence[Field], given: Given) -> None:
     if command.asks:
-        removal.confirm(command.asks.format(**given), yes=given["yes"])
+        confirm(command.asks.format(**given), yes=given["yes"])
     if given.get("version") is not None and command.at_version:
         route = BY_NAME[command.at_version]
     arguments = _arguments(route, given)
@@ -99,12 +104,8 @@ def _called(command: Command, route: Route, fields: Sequence[Field], given: Give
         sys.exit(1)
 
 
-def _deleted(_: Command, route: Route, _fields: Sequence[Field], given: Given) -> None:
-    removal.remove(lambda **flags: ask(route.name, **_arguments(route, given), **flags), given)
-
-
 def _arguments(route: Route, given: Given) -> Given:
-    """The parts of the path, and of the query what was given."""
+    """The parts of the path, and the given ones of the query."""
     names = [each.argument for each in (*route.path_parameters, *route.query)]
     found = {name: given.get(name) for name in names if name != "after" and name not in _COMMON}
     return {name: value for name, value in found.items() if value is not None}
@@ -114,20 +115,77 @@ def _body(command: Command, route: Route, fields: Sequence[Field], given: Given)
     if command.body is not None:
         return command.body
     body = body_of(fields, given)
-    if command.whole:
+    if command.from_file:
         if body.get("output_type", "json") != "json" and route.method == "PATCH":
             body.setdefault("output_schema", None)
         path = given["from_"]
-        body = ({} if path is None else read_object(sources.read_file(path), "--from")) | body
+        body = ({} if path is None else read_object(read_file(path), "--from")) | body
     if not body and route.method == "PATCH":
-        raise SetupError("nothing to change: give an option" + (", or --from" if command.whole else ""))
+        raise SetupError("nothing to change: give an option" + (", or --from" if command.from_file else ""))
     return body
+
+
+def _deleted(_: Command, route: Route, _fields: Sequence[Field], given: Given) -> None:
+    """Shows what would be deleted, asks on a terminal, deletes.
+
+    Raises RefusedError where something would be orphaned without `--force`, and where the user says no.
+    """
+
+    def delete(*, dry_run: bool) -> Deletion | None:
+        found: Deletion | None = ask(route.name, dry_run=dry_run, **flags, **_arguments(route, given))
+        return found
+
+    flags = {"force": given["force"]} if "force" in given else {}
+    would_go = delete(dry_run=True)
+    assert would_go is not None
+    if not given["dry_run"]:
+        if not would_go.needs_force and not given["as_json"]:
+            confirm(f"{_verb(would_go).title()} {_named(would_go)}{_with(would_go)}?", yes=given["yes"])
+        delete(dry_run=False)  # where force is needed, this is refused and names what is in the way
+        would_go = msgspec.structs.replace(would_go, dry_run=False)
+    if given["as_json"]:
+        printing.as_json(would_go)
+    else:
+        _print(would_go)
+    if would_go.needs_force:
+        printing.note("this needs --force")
+
+
+def _print(deletion: Deletion) -> None:
+    outcome = f"would be {_verb(deletion)}d" if deletion.dry_run else f"is {_verb(deletion)}d"
+    lines = [f"{_named(deletion)} {outcome}"]
+    for prefix, uses in (("", deletion.goes), ("used by ", deletion.used_by)):
+        for use in uses:
+            lines += [f"  {prefix}{_counted(use)}", *(f"    {printing.cell(name)}" for name in use.names)]
+            if 0 < len(use.names) < use.count:
+                lines.append(f"    … and {use.count - len(use.names):,} more")
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _with(deletion: Deletion) -> str:
+    """What is deleted with it, and what uses it."""
+    goes = ", ".join(map(_counted, deletion.goes))
+    used = ", ".join(map(_counted, deletion.used_by))
+    return f"{f', with {goes}' if goes else ''}{f'; used by {used}' if used else ''}"
+
+
+def _verb(deletion: Deletion) -> str:
+    """A revoked key stays in the list."""
+    return "revoke" if deletion.kind == "key" else "delete"
+
+
+def _named(deletion: Deletion) -> str:
+    return f"{deletion.kind} {printing.cell(deletion.id)}"
+
+
+def _counted(use: Use) -> str:
+    return f"{use.count:,} {use.kind.removesuffix('s') if use.count == 1 else use.kind}"
 
 
 app = group("")
 
 
-def _grown() -> dict[str, typer.Typer]:
+def _made_groups() -> dict[str, typer.Typer]:
     """A group for each of the table, within the one that its name begins with."""
     grown: dict[str, typer.Typer] = {}
     for name, row in GROUPS.items():
@@ -139,11 +197,12 @@ def _grown() -> dict[str, typer.Typer]:
     return grown
 
 
-_groups = _grown()
+_groups = _made_groups()
 _groups["knowledge"].command("import")(input_files.import_)
 _groups["knowledge"].command("embed")(input_files.embed)
-secrets = group("Secrets that are kept sealed: provider keys and the headers of tool servers.")
+add(_groups["knowledge"], "forget", GROUPS["knowledge"].commands["delete-document"], hidden=True)
+secrets = group("Secrets that are stored encrypted: provider keys and the headers of tool servers.")
 secrets.command()(reseal)
 app.add_typer(secrets, name="secrets")
 add(app, "audit", AUDIT)
-app.command()(usage_command.usage)
+app.command()(usage)

@@ -1,4 +1,4 @@
-"""What works on a system's database itself: one piece of work, from the connections to the final error."""
+"""Runs commands that work on a system's database itself, from the connections to the final error."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,7 @@ from knowledge.settings import EmbedderSettings
 from limits import Limiter
 from ops import environment
 from ops.admin.api import ADMIN_URL, Arguments, actor
-from ops.bus_connection import connected
-from ops.command_database import DATABASE_URL, failures_in_one_line, reached
+from ops.connections import DATABASE_URL, connected, failures_in_one_line, reached
 from ops.environment import Environment, given
 from ops.errors import NotRunningError, RefusedError, SetupError
 from ops.folder_secrets import Secrets
@@ -43,12 +42,12 @@ T = TypeVar("T")
 _REDIS_SECONDS = 2.0
 
 Needs = Literal["no", "needed", "to provision"]
-"""Whether a piece of work takes the bus, and as which user."""
+"""Whether the work needs the bus, and as which user."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Servers:
-    """Addresses, and the keys that open sealed secrets. What is None is not known."""
+class ServerAddresses:
+    """Addresses, and the keys that open sealed secrets. None is not known."""
 
     database_url: str = field(repr=False)
     nats_url: str | None = field(repr=False)
@@ -74,7 +73,7 @@ def run(work: Callable[[Admin], Awaitable[T]], *, bus: Needs = "no") -> T:
 
 
 async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
-    """What the route gives, by the function behind it, not over HTTP. Raises StackError."""
+    """Calls the function of the route itself, not over HTTP. Raises StackError."""
     try:
         if route.body is not None:
             body = msgspec.json.encode(arguments[route.body_argument])
@@ -85,12 +84,12 @@ async def call(admin: Admin, route: Route, arguments: Arguments) -> Any:
 
 
 def _refused(error: AdminError) -> RefusedError:
-    """With exit code 2 where the command itself has to be different."""
+    """Exit code 2 where the arguments are wrong."""
     return RefusedError(str(error), 2 if isinstance(error, Invalid) else 1)
 
 
-def find(environ: Mapping[str, str]) -> Servers:
-    """The environment goes first; the running stack completes it, if its database is the same.
+def find(environ: Mapping[str, str]) -> ServerAddresses:
+    """The environment has priority; the running stack completes it, if its database is the same.
 
     So the servers of one system are never mixed with another's. Raises SetupError, NotRunningError.
     """
@@ -101,7 +100,7 @@ def find(environ: Mapping[str, str]) -> Servers:
     secret_key, previous = _keys(environ, stack)
     nats_url = given(environ, NATS_URL) or (stack.nats_url if stack else None)
     provisioner_url = given(environ, PROVISIONER_URL)
-    return Servers(
+    return ServerAddresses(
         database_url=own or (stack.database_url if stack else ""),
         nats_url=nats_url,
         provisioner_url=provisioner_url or (_provisioner(environ, nats_url) if stack else nats_url),
@@ -143,7 +142,7 @@ def _provisioner(environ: Mapping[str, str], nats_url: str | None) -> str | None
 
 
 def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
-    """The running stack's secrets; without them `variable` has to be set."""
+    """The running stack's secrets. Raises SetupError, which names `variable`."""
     path = environment.run_folder(environ).secrets
     try:
         return msgspec.json.decode(path.read_bytes(), type=Secrets)
@@ -151,7 +150,7 @@ def _stored(environ: Mapping[str, str], variable: str) -> Secrets:
         raise SetupError(f"{path} cannot be read ({error}); set {variable}") from None
 
 
-async def _run(work: Callable[[Admin], Awaitable[T]], found: Servers, bus: Needs) -> T:
+async def _run(work: Callable[[Admin], Awaitable[T]], found: ServerAddresses, bus: Needs) -> T:
     sealer = sealer_of(found.secret_key, found.previous_secret_keys)
     await reached(found.database_url)
     async with contextlib.AsyncExitStack() as open_:
@@ -170,7 +169,7 @@ async def _run(work: Callable[[Admin], Awaitable[T]], found: Servers, bus: Needs
 
 
 @contextlib.asynccontextmanager
-async def _bus(found: Servers, needs: Needs) -> AsyncIterator[Bus | None]:
+async def _bus(found: ServerAddresses, needs: Needs) -> AsyncIterator[Bus | None]:
     """Raises SetupError, RefusedError."""
     url = found.provisioner_url if needs == "to provision" else found.nats_url
     if needs == "no":
@@ -183,7 +182,7 @@ async def _bus(found: Servers, needs: Needs) -> AsyncIterator[Bus | None]:
 
 
 @contextlib.asynccontextmanager
-async def _limiter(found: Servers) -> AsyncIterator[Limiter | None]:
+async def _limiter(found: ServerAddresses) -> AsyncIterator[Limiter | None]:
     """None without Redis: then its counts are not compared."""
     if found.redis_url is None:
         yield None

@@ -1,8 +1,12 @@
-"""Options of a command from the fields of a struct, and the JSON object that they come to."""
+"""Options of a command from the fields of a struct, and the JSON object that they make."""
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -10,11 +14,10 @@ import typer
 from msgspec import UNSET
 from msgspec import inspect as types
 
-from ops.admin import sources
 from ops.errors import SetupError
 
 Given = dict[str, Any]
-"""What the user gave, by the names of options; None where he gave nothing."""
+"""The values of options by their names; None where an option was not given."""
 
 _SECRETS = frozenset({"provider_key", "client_secret"})
 _FLAGS = {"allowed_tools": "--allow", "headers": "--header"}
@@ -30,7 +33,7 @@ _ABOUT = {
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of a struct: its options, and what they come to, which is UNSET where none is given."""
+    """A field of a struct: its options, and `take` for its value, which is UNSET where none is given."""
 
     name: str
     options: tuple[inspect.Parameter, ...]
@@ -70,7 +73,6 @@ def option(name: str, kind: Any, *flags: str, **about: Any) -> inspect.Parameter
 
 
 def argument(name: str, metavar: str, kind: Any = str) -> inspect.Parameter:
-    """An argument of a command."""
     hint = Annotated[kind, typer.Argument(metavar=metavar)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
 
@@ -125,7 +127,7 @@ def _word_or_object(name: str, words: types.LiteralType) -> Field:
         value = given[name]
         if value is None or value in words.values:
             return UNSET if value is None else value
-        return read_object(sources.text(value, flag(name)), flag(name))
+        return read_object(text_of(value, flag(name)), flag(name))
 
     metavar = "|".join([*map(str, words.values), "JSON", "@file:PATH"])
     return Field(name=name, options=(option(name, str, flag(name), metavar=metavar),), take=take)
@@ -150,15 +152,15 @@ def _value(kind: types.Type, nullable: bool, name: str, value: Any) -> Any:
         case types.VarTupleType(), _:
             return None if value == ["all"] else value
         case types.DictType(), list():
-            return {} if value == ["none"] else sources.headers(value)
+            return {} if value == ["none"] else headers_of(value)
         case _, "none" if nullable:
             return None
         case types.IntType(), str():
             return _number(value)
         case types.DictType() | types.StructType(), _:
-            return read_object(sources.text(value, flag(name)), flag(name))
+            return read_object(text_of(value, flag(name)), flag(name))
         case _, str():
-            return sources.text(value, flag(name), secret=name in _SECRETS)
+            return text_of(value, flag(name), secret=name in _SECRETS)
         case _:
             return value
 
@@ -171,7 +173,7 @@ def _number(text: str) -> int:
 
 
 def _nested(name: str, kind: types.StructType) -> Field:
-    """An option for each field of the struct; `none` for the one that it must have is null for the whole."""
+    """An option for each field of the struct; `none` for its required field makes the struct null."""
     inner = [_by_type(field) for field in kind.fields]
     (needed,) = (field.name for field in kind.fields if field.required)
 
@@ -183,3 +185,54 @@ def _nested(name: str, kind: types.StructType) -> Field:
         return None if found.get(needed) == "none" else found or UNSET
 
     return Field(name=name, options=tuple(each for field in inner for each in field.options), take=take)
+
+
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*(@.+)")
+
+
+def text_of(given: str, name: str, *, secret: bool = False) -> str:
+    """The value that an option stands for, which may be @env:VARIABLE, @file:PATH (`-`: stdin) or @ask.
+
+    A secret must not be written out: every user of the machine can read arguments in the list of processes,
+    and they stay in the shell's history. Raises SetupError with the `name` and without the value.
+    """
+    source, _, where = given.partition(":")
+    match source:
+        case "@env":
+            value = os.environ.get(where, "").strip()
+            if not value:
+                raise SetupError(f"{name}: the variable {where} is not set")
+            return value
+        case "@file":
+            return read_file(where).strip()
+        case "@ask":
+            if not sys.stdin.isatty():
+                raise SetupError(f"{name}: there is no terminal to ask on; name a variable or a file")
+            return str(typer.prompt(name, hide_input=True, err=True)).strip()
+    if secret:
+        raise SetupError(
+            f"{name}: write @env:VARIABLE, @file:PATH or @ask; a value in an argument would show in the list "
+            "of processes"
+        )
+    return given
+
+
+def read_file(path: str) -> str:
+    """The text of a file in UTF-8; `-` is standard input. Raises SetupError."""
+    try:
+        content = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise SetupError(f"{path} is not UTF-8 (at byte {error.start})") from None
+
+
+def headers_of(given: Iterable[str]) -> dict[str, str]:
+    """`Name: @env:VARIABLE` or `Name: @file:PATH`, by name. Raises SetupError, without the value."""
+    values: dict[str, str] = {}
+    for each in given:
+        found = _HEADER.fullmatch(each.strip())
+        name = found[1] if found else each.partition(":")[0][:60]
+        values[name] = text_of(found[2] if found else "", f"header {name!r}", secret=True)
+    return values

@@ -1,4 +1,4 @@
-"""`agentchat admin knowledge import` and `embed`: files into a knowledge base, and what became of each."""
+"""`agentchat admin knowledge import` and `embed`: files into a knowledge base, and the outcome of each."""
 
 import asyncio
 import os
@@ -21,8 +21,7 @@ from knowledge.importing import import_files, importer
 from knowledge.importing.import_files import FoundFile
 from ops import printing
 from ops.admin import api, direct
-from ops.admin.options import AsJson, Yes
-from ops.admin.removal import confirm
+from ops.admin.options import AsJson, Yes, confirm
 from ops.environment import given
 from ops.errors import RefusedError, SetupError
 from ops.output import one_line
@@ -39,8 +38,8 @@ class Skipped(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """What became of the files. `lacking` counts documents that are not embedded, or not wholly, yet."""
+class ImportReport(msgspec.Struct, kw_only=True):
+    """The outcomes of the files. `lacking` counts documents that are not, or not completely, embedded yet."""
 
     added: int = 0
     changed: int = 0
@@ -55,7 +54,7 @@ def import_(
     base: Base,
     paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER|-", help="`-` is standard input.")],
     name: Annotated[
-        str | None, typer.Option(help="The document that `-` is; its ending says which kind: guide.md.")
+        str | None, typer.Option(help="The name of the document on `-`; its ending is its kind: guide.md.")
     ] = None,
     prune: Annotated[
         bool, typer.Option("--prune", help="Then delete the documents that are not among these files.")
@@ -67,24 +66,24 @@ def import_(
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be read, and pruned; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be imported and pruned; change nothing.")
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Import text, Markdown, HTML, PDF and DOCX: files, whole folders, or standard input.
+    """Import text, Markdown, HTML, PDF and DOCX: files, folders, or standard input.
 
-    A document's name is its file's path from a folder on, docs/guide.md: from the folder that is imported, of
-    a file that is named alone from the folder that it is in, or from --within. The same name again is
-    replaced, the same content changes nothing. What cannot be read is named, skipped and counted; exit code 1
-    if nothing at all could be imported. Works on the database itself, with the embedder that
-    AGENTCHAT_EMBEDDER sets; with AGENTCHAT_ADMIN_URL (or --url) over HTTP, by the gateway's embedder.
+    A document's name is its file's path, such as docs/guide.md, relative to the folder that is imported, to
+    the folder of a single file, or to --within. A document of the same name is replaced; the same content
+    changes nothing. A file that cannot be read is named, skipped and counted; exit code 1 if nothing could be
+    imported. Works on the database itself, with the embedder that AGENTCHAT_EMBEDDER sets; with
+    AGENTCHAT_ADMIN_URL (or --url) over HTTP, with the gateway's embedder.
     """
     if (Path("-") in paths) != (name is not None):
-        raise SetupError("`-` and --name go together: the name says which document standard input is")
+        raise SetupError("`-` needs --name, the name of the document on standard input, and --name needs `-`")
     found = [*import_files.find((path for path in paths if path != Path("-")), within)]
     found += [] if name is None else [import_files.piped(sys.stdin.buffer, name)]
-    report = Report(dry_run=dry_run)
+    report = ImportReport(dry_run=dry_run)
     _session(lambda call: _import(call, base, found, report))
     complete = not prune or _prune(base, paths, found, report, yes=yes)
     if as_json:
@@ -96,10 +95,12 @@ def import_(
 
 
 def embed(
-    base: Annotated[str | None, typer.Argument(metavar="[KB]", help="One; all if unset.")] = None,
+    base: Annotated[
+        str | None, typer.Argument(metavar="[KB]", help="One knowledge base; all if unset.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed the passages that have no vector of the present model yet. Works on the database itself."""
+    """Embed the passages that have no vector of the current model yet. Works on the database itself."""
 
     async def work(admin: Admin) -> int:
         if admin.embedder is None:
@@ -128,8 +129,8 @@ def _session(work: Callable[[api.Call], Awaitable[T]]) -> T:
     return direct.run(lambda admin: work(partial(direct.call, admin)))
 
 
-async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: Report) -> None:
-    """One at a time; what was imported stays, and another import goes on. Raises RefusedError."""
+async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report: ImportReport) -> None:
+    """One at a time; imported documents stay when it is interrupted. Raises RefusedError."""
     await call(BY_NAME[f"GET {_BASE}"], {"knowledge_base_id": base})
     with progress("importing") as bar:
         task = bar.add_task("", total=len(found))
@@ -139,11 +140,11 @@ async def _import(call: api.Call, base: str, found: Sequence[FoundFile], report:
                 report.skipped.append(Skipped(file.name, reason))
                 warn(bar, f"skipped {file.name}: {reason}")
     if report.lacking:
-        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` goes on with them")
+        printing.note(f"{report.lacking} documents are not embedded yet; `knowledge embed` does that")
 
 
-async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -> str | None:
-    """Put the document there, or, where nothing is to change, read it; returns why that was not done."""
+async def _not_put(call: api.Call, base: str, file: FoundFile, report: ImportReport) -> str | None:
+    """Import the document, or in a dry run read it; the reason if that failed."""
     try:
         draft = await asyncio.to_thread(import_files.draft_of, file)
         if report.dry_run:
@@ -157,7 +158,7 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -
     except Invalid as error:
         return error.reason
     except RefusedError as error:
-        if error.exit_code != 2:  # else what was given has to be another
+        if error.exit_code != 2:  # 2: the document is not accepted
             raise
         return str(error).removeprefix("text: ").removeprefix("content: ")
     setattr(report, put.outcome, getattr(report, put.outcome) + 1)
@@ -166,13 +167,13 @@ async def _not_put(call: api.Call, base: str, file: FoundFile, report: Report) -
 
 
 def _prune(
-    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: Report, *, yes: bool
+    base: str, paths: Sequence[Path], found: Sequence[FoundFile], report: ImportReport, *, yes: bool
 ) -> bool:
-    """False where it was not done: what could not be looked at may be there still."""
+    """False where it was not done: files in a folder that cannot be read may still exist."""
     unseen = [path for path in paths if path != Path("-") and not path.exists()]
     unseen += [Path(file.name) for file in found if file.path is None and Path(file.name).is_dir()]
     if unseen:
-        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be looked into")
+        printing.note(f"nothing is pruned: {', '.join(map(str, unseen))} cannot be read")
         return False
     kept = {file.name for file in found}
     documents = {"knowledge_base_id": base}
@@ -194,7 +195,7 @@ async def _delete(call: api.Call, gone: Sequence[Document]) -> None:
         await call(BY_NAME[f"DELETE {_BASE}/documents/{{document_id}}"], ids)
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: ImportReport) -> Iterator[str]:
     skipped, pruned = f"{len(report.skipped):,} skipped", f"{len(report.pruned):,} pruned"
     if report.dry_run:
         yield f"{report.added:,} would be imported, {skipped}, {pruned}\n"

@@ -1,20 +1,23 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the question that `--yes` answers."""
 
+import sys
 from typing import Annotated, Any
 
 import typer
 import typer.core
 import typer.main
 
+from ops.errors import RefusedError
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all of them if unset.")]
-Force = Annotated[bool, typer.Option("--force", help="Delete what would be orphaned too.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would go; change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, on a terminal either.")]
+Most = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many; all if unset.")]
+Force = Annotated[bool, typer.Option("--force", help="Delete also what would be orphaned.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")]
 
 
-class Later(typer.core.TyperGroup):
-    """The groups of `agentchat admin`, made when one of them is asked for: so that others start quickly."""
+class LazyGroup(typer.core.TyperGroup):
+    """The groups of `agentchat admin`, made when one of them runs, so that other commands start quickly."""
 
     def list_commands(self, _ctx: Any) -> list[str]:
         return list(self._made())
@@ -30,9 +33,15 @@ class Later(typer.core.TyperGroup):
 
 
 def group(about: str) -> typer.Typer:
-    """A group of commands, of one even."""
+    """A group of commands; it may have only one."""
     made = typer.Typer(
         help=about, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
     made.callback()(lambda: None)  # else a group of one command would be that command
     return made
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; a script is not asked. Raises RefusedError."""
+    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
+        raise RefusedError("nothing was changed")

@@ -1,4 +1,4 @@
-"""What came of an operation, for people or as JSON."""
+"""Prints the result of an operation, for people or as JSON."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -43,11 +43,11 @@ _COLUMNS: dict[type, str] = {
     ),
     ShownServer: "name url disabled allowed_tools require_approval",
 }
-"""Of lists; those of other types have all fields. The rest is in `show` and `--json`."""
+"""Columns of lists; lists of other types have all fields. `show` and `--json` have the other fields."""
 
 
 def show_answer(kind: type, answer: Any, *, json_too: bool) -> bool:
-    """False where what was asked about is not well."""
+    """False where a check has failed."""
     well = answer.ok if isinstance(answer, AgentCheck) else True
     if json_too:
         printing.as_json(msgspec.structs.asdict(answer) | {"ok": well} if kind is AgentCheck else answer)
@@ -85,7 +85,7 @@ def _passages(found: Sequence[Passage]) -> None:
 
 
 def _explanation(found: Explanation) -> None:
-    """What the question came to, then each passage with its reasons."""
+    """The words of the question, then each passage with its reasons."""
     printing.things(found.words, "word weight passages")
     for phrase in found.phrases:
         sys.stdout.write(f'together: "{printing.cell(phrase)}"\n')
@@ -116,7 +116,7 @@ def _audit(found: Sequence[AuditRow]) -> None:
 
 
 def _change(before: object, after: object) -> str:
-    """The fields that differ, or the whole row where it came or went."""
+    """The fields that differ, or all of a row that was created or deleted."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return printing.cell(after if before is None else before)
     pairs = {name: (before.get(name), after.get(name)) for name in before | after}

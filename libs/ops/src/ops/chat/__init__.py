@@ -1,4 +1,1 @@
-"""`agentchat chat`: a terminal client, on `agentchat_client` alone. Lines that are piped in work as well.
-
-The parts in the order in which a message meets them: `target`, `prompt`, `slash`, `reply`, `writing`.
-"""
+"""`agentchat chat`: a terminal client, on `agentchat_client` alone. Piped lines work too."""

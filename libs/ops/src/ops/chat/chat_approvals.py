@@ -1,4 +1,4 @@
-"""Approvals and elicitations on a terminal: whether a tool may run, and the values that it asks for."""
+"""Approvals and elicitations on a terminal: whether a tool may run, and the values that it requests."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 
 
 async def decide(client: AsyncAgentChat, approvals: Sequence[Approval], screen: Screen) -> bool:
-    """Have each decided; False where that is left for later, by Ctrl-D. Raises AgentChatError."""
+    """Ask for each decision; False where the user postpones it by Ctrl-D. Raises AgentChatError."""
     ask: PromptSession[str] = PromptSession()
     for approval in approvals:
         name, given = one_line(approval.tool or approval.id, 64), compact(approval.input or {}, _WIDTH)
@@ -53,7 +53,7 @@ async def _decided(
             return False
     elif answer not in ("y", "yes", "n", "no"):
         return False
-    return await _taken(client, approval, decision, changed, screen)
+    return await _sent(client, approval, decision, changed, screen)
 
 
 async def _answered(
@@ -66,21 +66,21 @@ async def _answered(
     question = _OPENED if asked.mode == "url" else _ANSWER
     answer = (await ask.prompt_async(question)).strip().lower()
     if answer in ("n", "no"):
-        return await _taken(client, approval, "denied", None, screen)
+        return await _sent(client, approval, "denied", None, screen)
     if answer not in ("y", "yes"):
         return False
     given = None if asked.mode == "url" else await _read_form(asked, ask, screen)
-    return await _taken(client, approval, "approved", given, screen)
+    return await _sent(client, approval, "approved", given, screen)
 
 
-async def _taken(
+async def _sent(
     client: AsyncAgentChat,
     approval: Approval,
     decision: Literal["approved", "denied"],
     given: dict[str, Any] | None,
     screen: Screen,
 ) -> bool:
-    """Whether the service has taken it: what does not fit is said, and asked again."""
+    """Whether the service has accepted it: an answer that does not fit is reported, and asked for again."""
     try:
         await client.decide(approval.id, decision, input=given)
     except InvalidRequest as error:
@@ -100,7 +100,7 @@ def _read(text: str) -> dict[str, Any] | None:
 
 
 async def _read_form(asked: Elicitation, ask: "PromptSession[str]", screen: Screen) -> dict[str, Any]:
-    """The values. What is left empty is left out, and has its default where there is one.
+    """The values. An empty one is left out, and has its default where there is one.
 
     Raises EOFError, KeyboardInterrupt.
     """
@@ -122,16 +122,16 @@ async def _read_form(asked: Elicitation, ask: "PromptSession[str]", screen: Scre
 
 
 def _label_of(name: str, schema: Schema) -> str:
-    """What is asked for, with what it may be."""
-    said = str(schema.get("title") or schema.get("description") or name)
+    """The name of a value, with its choices."""
+    label = str(schema.get("title") or schema.get("description") or name)
     choices = [f"{value} ({title})" if title != value else value for value, title in _choices(schema)]
     if schema.get("type") == "boolean":
         choices = ["y", "n"]
-    return one_line(said, _NAME) + (f" [{one_line(', '.join(choices), _LABEL)}]" if choices else "")
+    return one_line(label, _NAME) + (f" [{one_line(', '.join(choices), _LABEL)}]" if choices else "")
 
 
 def _value_of(typed: str, schema: Schema) -> Any:
-    """What was typed, as a value of the schema. Raises ValueError, which says what it is not."""
+    """The typed text as a value of the schema. Raises ValueError."""
     match schema.get("type"):
         case "boolean":
             if typed.lower() in (*_TRUE, *_FALSE):

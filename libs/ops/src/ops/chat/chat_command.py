@@ -1,7 +1,8 @@
-"""`agentchat chat`: a talk on a terminal, one message, or one for each line of standard input."""
+"""`agentchat chat`: on a terminal, for one message, or for each line of standard input (text or JSON)."""
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -9,16 +10,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import IO
 
-from agentchat_client import Misconfigured
+import msgspec
+
+from agentchat_client import AgentChatError, AuthenticationFailed, Delta, Misconfigured
 from agentchat_client.api_calls import Form
 from ops.chat.chat_session import Session, find
-from ops.chat.pipe import Pipe
 from ops.errors import SetupError, StackError
-from ops.output import INTERRUPTED, forget_stdout
+from ops.output import INTERRUPTED, clean, forget_stdout, one_line
 
 Messages = AsyncIterator[str]
 Answer = Callable[[str], Awaitable[bool]]
-"""Sends a message and writes the reply; whether all went well."""
+"""Sends a message and writes the reply; whether it succeeded."""
 
 
 def chat(
@@ -30,16 +32,16 @@ def chat(
     form: int | None,
     as_json: bool,
 ) -> int:
-    """The exit code. Raises StackError for what has to be set up differently."""
+    """The exit code. Raises StackError, also for wrong settings."""
     target = find(base_url, agent, os.environ)
     on_screen = sys.stdout.isatty() and not as_json and message != "-"
     on_screen = on_screen and (message is not None or sys.stdin.isatty())
-    wished: Form | None = None if form is None else 1 if form == 1 else 2
+    chosen: Form | None = None if form is None else 1 if form == 1 else 2
     try:
         if on_screen:
-            session = Session(target, wished, conversation, max_retries=0)  # a person decides about a retry
+            session = Session(target, chosen, conversation, max_retries=0)  # a person decides about a retry
             return asyncio.run(_on_screen(session, message))
-        session = Session(target, wished or 1, conversation, max_retries=2)
+        session = Session(target, chosen or 1, conversation, max_retries=2)
         return asyncio.run(_on_pipe(session, message, as_json=as_json))
     except Misconfigured as error:
         raise SetupError(str(error)) from None
@@ -75,7 +77,7 @@ async def _on_pipe(session: Session, message: str | None, *, as_json: bool) -> i
 
 
 async def _all(session: Session, messages: Messages, answer: Answer) -> int:
-    """Answer each; after a failure go on. The exit code."""
+    """Answer each, also after a failure. The exit code."""
     failed = False
     async with contextlib.aclosing(session):
         async for message in messages:
@@ -100,3 +102,62 @@ def _decoded(data: bytes, where: str) -> str:
         return data.decode().strip()
     except UnicodeDecodeError:
         raise StackError(f"{where} is not UTF-8") from None
+
+
+class Pipe:
+    """All messages belong to one thread."""
+
+    def __init__(self, session: Session, *, as_json: bool) -> None:
+        self._session = session
+        self._as_json = as_json
+
+    async def answer(self, message: str) -> bool:
+        """Whether it succeeded. Raises StackError, Misconfigured where every other message would fail too."""
+        try:
+            await (self._json(message) if self._as_json else self._text(message))
+        except AuthenticationFailed as error:
+            raise StackError(one_line(str(error), 600)) from None
+        except Misconfigured:
+            raise
+        except AgentChatError as error:
+            session = self._session
+            session.conversation_id = session.conversation_id or getattr(error, "conversation_id", None)
+            sys.stderr.write(f"agentchat: {one_line(str(error), 600)}\n")
+            sys.stderr.flush()
+            return False
+        return True
+
+    async def _json(self, message: str) -> None:
+        """The reply as it was received; in ASCII, so that it cannot control a terminal."""
+        session = self._session
+        reply = await session.client.chat(message, session.conversation_id, agent_id=session.agent.agent_id)
+        session.conversation_id = reply.conversation_id
+        _write(json.dumps(msgspec.to_builtins(reply)) + "\n")
+
+    async def _text(self, message: str) -> None:
+        """Streamed text. Ctrl-C and a closed pipe also cancel the run."""
+        session, written = self._session, False
+        stream = session.client.stream(
+            message, session.conversation_id, agent_id=session.agent.agent_id, form=session.form
+        )
+        async with stream:
+            try:
+                async for event in stream:
+                    session.conversation_id = stream.conversation_id or session.conversation_id
+                    if isinstance(event, Delta):
+                        _write(clean(event.content))
+                        written = True
+            except BaseException as error:
+                if written:
+                    with contextlib.suppress(OSError):
+                        _write("\n")
+                if not isinstance(error, AgentChatError) and stream.trace_id:
+                    with contextlib.suppress(AgentChatError):
+                        await session.client.cancel(stream.trace_id)
+                raise
+        _write("\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

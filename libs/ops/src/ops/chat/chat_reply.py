@@ -27,13 +27,13 @@ from ops.chat.writing import Writing
 from ops.output import one_line
 
 _CANCEL_SECONDS = 8.0
-"""A cancelled run's stream ends within a second; it is left when it does not."""
+"""A cancelled run's stream usually ends within a second; after this time it is left."""
 
 
 async def answer(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> bool:
-    """Send `text` and write the reply; whether all went well."""
+    """Send `text` and write the reply; whether it succeeded."""
     try:
-        await _asked(session, text, screen, interrupts)
+        await _replied(session, text, screen, interrupts)
     except AgentChatError as error:
         if isinstance(error, ChatError) and error.code == "cancelled":
             screen.say("Stopped.")
@@ -46,20 +46,20 @@ async def answer(session: Session, text: str, screen: Screen, interrupts: Interr
     return False
 
 
-async def _asked(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> None:
+async def _replied(session: Session, text: str, screen: Screen, interrupts: Interrupts) -> None:
     form = session.form
     try:
         await _answered(session, text, form, screen, interrupts)
     except PlanUpgradeRequired:
-        if form == 1 or session.wished_form is not None:
+        if form == 1 or session.chosen_form is not None:
             raise
         session.plan_lacks_form_2()
-        screen.say("The plan has no form 2, which shows tools as they run; going on with form 1.")
+        screen.say("The plan has no form 2, which shows tools as they run; continuing with form 1.")
         await _answered(session, text, 1, screen, interrupts)
 
 
 async def _answered(session: Session, text: str, form: Form, screen: Screen, interrupts: Interrupts) -> None:
-    """Until the reply is there, with what has to be allowed for it."""
+    """Until the reply is complete, with the approvals that it needs."""
     client, shown = session.client, _Shown()
     stream = client.stream(text, session.conversation_id, agent_id=session.agent.agent_id, form=form)
     while True:
@@ -181,7 +181,7 @@ class _Reply:
             await asyncio.wait((self._stopping,))
 
     def _close(self, seconds: float) -> None:
-        """Sources and what the reply took, below it."""
+        """Sources and costs of the reply, below it."""
         if self._session.sources:
             self._screen.console.print()
             self._screen.sources(self._session.sources)

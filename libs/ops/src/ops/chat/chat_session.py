@@ -1,6 +1,6 @@
-"""What one talk is about: the service and its agents, the thread, the form, what the last reply left.
+"""The state of one chat: the service and its agents, thread, form, and the last reply's tools.
 
-Where the service is comes from options, the environment or a running stack.
+The service's address comes from options, the environment or a running stack.
 """
 
 import re
@@ -22,8 +22,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
-    """An agent and the key that may ask it. `sources`: it is known to search a knowledge base."""
+class ChatAgent:
+    """An agent and the key for it. `sources`: it is known to search a knowledge base."""
 
     name: str
     agent_id: str
@@ -33,16 +33,16 @@ class Agent:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """The service's address, the known agents, the one to begin with, and where to keep the history."""
+    """The service's address, the known agents, the first one, and the folder of the history."""
 
     base_url: str
-    agents: tuple[Agent, ...]
-    agent: Agent
+    agents: tuple[ChatAgent, ...]
+    agent: ChatAgent
     folder: Path
 
 
 def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) -> Target:
-    """Options go before the environment, and that before the stack in AGENTCHAT_RUN_DIR.
+    """Options have priority over the environment, and that over the stack in AGENTCHAT_RUN_DIR.
 
     Keys come from the environment alone: an argument would show in the list of processes. A key is never
     taken from a stack for another address. Raises SetupError, NotRunningError.
@@ -69,24 +69,24 @@ def find(base_url: str | None, agent: str | None, environ: Mapping[str, str]) ->
     return Target(base_url=address, agents=tuple(agents), agent=first, folder=folder)
 
 
-def choose(wanted: str, agents: list[Agent], api_key: str) -> Agent:
-    """By name, by id, or a new id that `api_key` is to ask. Raises SetupError."""
+def choose(wanted: str, agents: list[ChatAgent], api_key: str) -> ChatAgent:
+    """By name, by id, or a new id, which is used with `api_key`. Raises SetupError."""
     for agent in agents:
         if wanted.lower() in (agent.name, agent.agent_id):
             return agent
     if _UUID.fullmatch(wanted):
-        return Agent(name=wanted.lower(), agent_id=wanted.lower(), api_key=api_key)
+        return ChatAgent(name=wanted.lower(), agent_id=wanted.lower(), api_key=api_key)
     names = ", ".join(agent.name for agent in agents)
     raise SetupError(f"no agent {wanted!r}: give its id" + (f", or one of {names}" if names else ""))
 
 
-def _demo(stack: Environment) -> list[Agent]:
+def _demo(stack: Environment) -> list[ChatAgent]:
     return [
-        Agent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
-        Agent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
-        Agent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
-        Agent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
-        Agent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
+        ChatAgent(name="shop", agent_id=stack.agent_id, api_key=stack.api_key),
+        ChatAgent(name="policies", agent_id=stack.retrieval_agent_id, api_key=stack.api_key, sources=True),
+        ChatAgent(name="openai", agent_id=stack.openai_agent_id, api_key=stack.api_key),
+        ChatAgent(name="starter", agent_id=stack.starter_agent_id, api_key=stack.starter_api_key),
+        ChatAgent(name="load", agent_id=stack.load_agent_id, api_key=stack.load_api_key),
     ]
 
 
@@ -107,7 +107,7 @@ class Session:
         self.folder = target.folder
         self.agents = list(target.agents)
         self.agent = target.agent
-        self.wished_form = form
+        self.chosen_form = form
         self.conversation_id = conversation_id
         self.title: str | None = None
         self.listed: tuple[Conversation, ...] = ()
@@ -129,13 +129,13 @@ class Session:
 
     @property
     def form(self) -> Form:
-        """The one wished for; else 2, which shows tools, but 1 where there are sources or no plan for 2."""
-        if self.wished_form is not None:
-            return self.wished_form
+        """The chosen one; else 2, which shows tools, or 1 with sources or a plan without form 2."""
+        if self.chosen_form is not None:
+            return self.chosen_form
         return 1 if self.agent.sources or self.agent.api_key in self._without_form_2 else 2
 
     def plan_lacks_form_2(self) -> None:
-        """The service said so; from now on form 1 is the default with this key."""
+        """The service has refused form 2; from now on form 1 is the default with this key."""
         self._without_form_2.add(self.agent.api_key)
 
     def begin_thread(self) -> None:
@@ -146,22 +146,18 @@ class Session:
         self.sources = ()
 
     def resume(self, thread: Conversation) -> None:
-        """Go on with it."""
         self.begin_thread()
         self.conversation_id = thread.conversation_id
         self.title = thread.title
 
     def use(self, wanted: str) -> bool:
-        """Ask another agent, by name or id; whether that ends the thread: it belongs to one account.
+        """Select another agent, by name or id; whether that ends the thread: it belongs to one account.
 
         Raises SetupError.
         """
         agent = choose(wanted, self.agents, self.agent.api_key)
         if agent not in self.agents:
             self.agents.append(agent)
-        return self._switch(agent)
-
-    def _switch(self, agent: Agent) -> bool:
         another = agent.api_key != self.agent.api_key
         self.agent = agent
         if another:

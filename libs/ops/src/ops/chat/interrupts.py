@@ -1,4 +1,4 @@
-"""Ctrl-C ends what is under way, not the program."""
+"""Ctrl-C ends the current work, not the program."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,9 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Holds SIGINT while the program runs; outside of `during` it does nothing (a prompt reads keys).
+    """Handles SIGINT while the program runs; outside of `during` it does nothing (a prompt reads keys).
 
-    SIGTERM and SIGHUP end the program as an exit does, so that the terminal is left as it was found.
+    SIGTERM and SIGHUP end the program as an exit does, so that the terminal's settings are restored.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Interrupts:
 
 @contextlib.contextmanager
 def quiet_keyboard() -> Iterator[None]:
-    """What is typed while a reply is painted does not show within it; the next prompt reads it."""
+    """Keys that are typed while a reply is drawn do not show within it; the next prompt reads them."""
     try:
         descriptor = sys.stdin.fileno()
         before: list[Any] = termios.tcgetattr(descriptor)

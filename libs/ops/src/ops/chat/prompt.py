@@ -1,4 +1,4 @@
-"""What is typed at the prompt: with a stored history, several lines, and completion of commands."""
+"""The prompt: with a stored history, input of several lines, and completion of commands."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ _STYLE = Style.from_dict({"bottom-toolbar": "noreverse dim", "prompt": "bold ans
 
 
 async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> AsyncIterator[str]:
-    """The messages, until /quit or Ctrl-D. Lines that are commands are done here."""
-    prompt = Prompt(session)
+    """The messages, until /quit or Ctrl-D. Lines that are commands are run here."""
+    prompt = LinePrompt(session)
     where = f"{session.agent.name} at {session.base_url} (form {session.form})"
-    screen.say(f"Talking with {where}. /help, Ctrl-D leaves.")
+    screen.say(f"Chatting with {where}. /help, Ctrl-D leaves.")
     while (text := await prompt.ask()) is not None:
         if text.startswith("/") and not text.startswith("//"):
             working = asyncio.create_task(run(text, session, screen))
@@ -44,7 +44,7 @@ async def typed(session: Session, screen: Screen, interrupts: Interrupts) -> Asy
             screen.console.print()
 
 
-class Prompt:
+class LinePrompt:
     """Asks for the next line."""
 
     def __init__(self, session: Session) -> None:
@@ -121,7 +121,7 @@ class _Commands(Completer):
 
 
 def _history(folder: Path) -> History:
-    """A file that its owner alone can read; where there can be none, this run's memory."""
+    """A file that only its owner can read; where it cannot be written, memory."""
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / _FILE

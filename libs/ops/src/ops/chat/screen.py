@@ -1,4 +1,4 @@
-"""What the terminal shows besides replies being written. All text of others goes through `safe`."""
+"""What the terminal shows in addition to streamed replies. Foreign text is cleaned (`ops.output`)."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentchat_client import Conversation, HistoryMessage, Source, ToolRun
-from ops.chat.terminal_markdown import Block
+from ops.chat.writing import Block
 from ops.output import clean, compact, one_line, pretty
 
 _TITLE = 60
@@ -20,7 +20,7 @@ _FAILURE = 600
 
 
 class Screen:
-    """The terminal. `console` is for replies, which paint themselves."""
+    """The terminal. `console` is for replies, which draw themselves."""
 
     def __init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -29,15 +29,14 @@ class Screen:
         self.console = Console(highlight=False, markup=False, emoji=False)
 
     def say(self, text: str) -> None:
-        """A remark of the program's."""
         self.console.print(Text(clean(text), "dim"))
 
     def fail(self, text: str) -> None:
-        """What went wrong, in one line."""
+        """An error, in one line."""
         self.console.print(Text(f"✗ {one_line(text, _FAILURE)}", "red"))
 
     def sources(self, sources: Sequence[Source]) -> None:
-        """The passages that a reply rests on, by the numbers that it cites."""
+        """The passages that a reply cites, by their numbers."""
         table = Table.grid(padding=(0, 1))
         table.add_column(style="cyan", justify="right")
         table.add_column(overflow="fold")
@@ -71,7 +70,6 @@ class Screen:
         self.console.print(table)
 
     def messages(self, messages: Sequence[HistoryMessage]) -> None:
-        """As they looked when they were written."""
         for message in messages:
             if message.role == "user":
                 self.console.print(Text.assemble(("> ", "bold green"), clean(message.content)))
@@ -80,7 +78,6 @@ class Screen:
             self.console.print()
 
     def pairs(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Names and what they mean."""
         table = Table.grid(padding=(0, 2))
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
@@ -95,7 +92,7 @@ class Screen:
 
 
 def ago(at: str) -> str:
-    """How long since an ISO 8601 time."""
+    """The time since an ISO 8601 time."""
     try:
         moment = datetime.fromisoformat(at)
     except ValueError:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from agentchat_client import AgentChatError, Conversation
+from agentchat_client.api_calls import Form
 from ops.chat.chat_session import Session
 from ops.chat.screen import Screen
 from ops.errors import SetupError
@@ -14,8 +15,8 @@ _LISTED = 15
 _SHOWN_MESSAGES = 4
 
 
-class Command(msgspec.Struct, frozen=True):
-    """`run` takes what follows the command's name."""
+class SlashCommand(msgspec.Struct, frozen=True):
+    """`run` takes the text after the command's name."""
 
     usage: str
     meaning: str
@@ -23,7 +24,7 @@ class Command(msgspec.Struct, frozen=True):
 
 
 async def run(line: str, session: Session, screen: Screen) -> bool:
-    """Do what the line says, and report what goes wrong. False: the program is to end."""
+    """Run the command, and report errors. False: the program is to end."""
     name, _, argument = line.partition(" ")
     command = COMMANDS.get(name.lower())
     if command is None:
@@ -64,7 +65,7 @@ async def _list(session: Session, screen: Screen) -> None:
         screen.say("There are no threads yet.")
         return
     screen.threads(session.listed, session.conversation_id)
-    screen.say("/resume N goes on with one.")
+    screen.say("/resume N continues one.")
 
 
 async def _chosen(session: Session, argument: str) -> Conversation | None:
@@ -91,13 +92,13 @@ async def _agent(session: Session, screen: Screen, argument: str) -> None:
     if argument:
         ended = session.use(argument)
         note = "; it belongs to another account, so a new thread begins" if ended else ""
-        screen.say(f"Asking {session.agent.name} (form {session.form}){note}.")
+        screen.say(f"Chatting with {session.agent.name} (form {session.form}){note}.")
         return
     here = session.agent
     screen.pairs(
         [(f"{'*' if agent == here else ' '} {agent.name}", agent.agent_id) for agent in session.agents]
     )
-    screen.say("/agent NAME or /agent ID asks another one.")
+    screen.say("/agent NAME or /agent ID selects another one.")
 
 
 async def _tools(session: Session, screen: Screen, _: str) -> None:
@@ -119,21 +120,14 @@ async def _sources(session: Session, screen: Screen, _: str) -> None:
 
 
 async def _form(session: Session, screen: Screen, argument: str) -> None:
-    match argument:
-        case "1":
-            session.wished_form = 1
-        case "2":
-            session.wished_form = 2
-        case "auto":
-            session.wished_form = None
-        case "":
-            pass
-        case _:
-            screen.fail("/form 1, /form 2 or /form auto")
-            return
-    chosen = "" if session.wished_form else ", chosen for this agent"
+    forms: dict[str, Form | None] = {"1": 1, "2": 2, "auto": None}
+    if argument and argument not in forms:
+        screen.fail("/form 1, /form 2 or /form auto")
+        return
+    session.chosen_form = forms.get(argument, session.chosen_form)
+    default = "" if session.chosen_form else ", the default of this agent"
     screen.say(
-        f"Form {session.form}{chosen}. 1 lists the sources of agents with a knowledge base; "
+        f"Form {session.form}{default}. 1 lists the sources of agents with a knowledge base; "
         "2 shows tools as they run, where the plan has it."
     )
 
@@ -150,14 +144,16 @@ async def _help(session: Session, screen: Screen, _: str) -> None:
     screen.say(clean(f"{session.agent.name} at {session.base_url}"))
 
 
-COMMANDS: dict[str, Command] = {
-    "/new": Command("/new", "begin a new thread", _new),
-    "/resume": Command("/resume [N or ID]", "list recent threads, or go on with one", _resume),
-    "/history": Command("/history", "show this thread's messages", _history),
-    "/agent": Command("/agent [NAME or ID]", "list the known agents, or ask another one", _agent),
-    "/tools": Command("/tools", "show the inputs and outputs of the last reply's tools", _tools),
-    "/sources": Command("/sources", "show the last reply's sources again", _sources),
-    "/form": Command("/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form),
-    "/help": Command("/help", "show this", _help),
-    "/quit": Command("/quit", "leave", None),
+COMMANDS: dict[str, SlashCommand] = {
+    "/new": SlashCommand("/new", "begin a new thread", _new),
+    "/resume": SlashCommand("/resume [N or ID]", "list recent threads, or continue one", _resume),
+    "/history": SlashCommand("/history", "show this thread's messages", _history),
+    "/agent": SlashCommand("/agent [NAME or ID]", "list the known agents, or select another one", _agent),
+    "/tools": SlashCommand("/tools", "show the inputs and outputs of the last reply's tools", _tools),
+    "/sources": SlashCommand("/sources", "show the last reply's sources again", _sources),
+    "/form": SlashCommand(
+        "/form [1, 2 or auto]", "how replies are streamed: with sources, or with tools", _form
+    ),
+    "/help": SlashCommand("/help", "show this", _help),
+    "/quit": SlashCommand("/quit", "leave", None),
 }

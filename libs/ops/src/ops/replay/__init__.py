@@ -1,4 +1,1 @@
-"""`agentchat replay`: work on the log: conversations as they were, moved, rebuilt, asked anew.
-
-One module a command, and `commands`, which puts them together.
-"""
+"""`agentchat replay`: shows, moves, verifies and replays conversations; rebuilds read models and the feed."""

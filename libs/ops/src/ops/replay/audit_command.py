@@ -16,7 +16,7 @@ from conversations.compacted_erasures import LEAVES_KEPT_DAYS
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin.options import AsJson
-from ops.command_database import run
+from ops.connections import run
 from ops.errors import SetupError
 from ops.output import INTERRUPTED, counted
 from ops.printing import progress
@@ -83,12 +83,12 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that no event was changed, moved, removed or put in: verify the hash of each over its content and
-    the event before it in its conversation. Changes nothing.
+    """Prove that no event was changed, moved, removed or inserted: verify the hash of each over its content
+    and the event before it in its conversation. Changes nothing.
 
-    Names the first broken place of each conversation. With --against, also that the log still leads through
-    what it was on those days: so that a past that was written anew is found, and one that was cut off. Exit
-    code 1: something was changed. Exit code 2: a conversation or account is unknown, or a file is no head.
+    Reports the first broken place of each conversation. With --against, also that the log matches the signed
+    hashes of those days, so that a rewritten or truncated log is found. Exit code 1: something was changed.
+    Exit code 2: a conversation or account is unknown, or a file is no signed hash of a day.
     """
     if context.invoked_subcommand is not None:
         return
@@ -148,15 +148,17 @@ def _heads(against: Sequence[Path], public_keys: Sequence[str]) -> list[SignedHe
     if own is not None:
         keys = [own.public_key()]
     if not keys:
-        raise SetupError(f"say whose signature is trusted: --public-key, or set {AUDIT_KEY}")
+        raise SetupError(f"no key to check the signature with: give --public-key, or set {AUDIT_KEY}")
     return [signed_heads.read(path, keys) for path in against]
 
 
 def _audited(options: _Options, heads: Sequence[SignedHead]) -> _Report:
     if options.is_of_some and (heads or options.first > 1 or options.last is not None):
-        raise SetupError("--against, --from and --to are of the whole log: without --conversation, --account")
+        raise SetupError(
+            "--against, --from and --to audit the complete log: not with --conversation or --account"
+        )
     if options.conversations and options.account is not None:
-        raise SetupError("say what to audit: conversations, or an account, or the log")
+        raise SetupError("choose what to audit: conversations, or an account, or the log")
     try:
         return run(lambda _, pool: _work(pool, options, heads))
     except KeyboardInterrupt:
@@ -193,12 +195,12 @@ async def _scope(pool: Pool, log: Log, options: _Options) -> Scope:
 def _print(report: _Report, *, each_erased: bool) -> None:
     """With `each_erased` every conversation that was erased; else their number."""
     found = report.audit
-    say = [f"{counted(found.events, 'event')} up to position {found.last:,}"]
-    say.append(f"{counted(len(found.erased), 'conversation')} erased")
+    parts = [f"{counted(found.events, 'event')} up to position {found.last:,}"]
+    parts.append(f"{counted(len(found.erased), 'conversation')} erased")
     if unproved := sum(not each.proved for each in found.erased):
-        say.append(f"{unproved:,} of them without proof of what was erased")
-    say.append("the chain is broken" if found.broken else "hash chain OK")
-    _line("; ".join(say))
+        parts.append(f"{unproved:,} of them without proof of what was erased")
+    parts.append("the chain is broken" if found.broken else "hash chain OK")
+    _line("; ".join(parts))
     if each_erased:
         for each in found.erased:
             proof = "" if each.proved else ", without proof of what was erased"

@@ -1,4 +1,4 @@
-"""Conversations out of the log into a file: the work behind `agentchat replay export`."""
+"""Writes conversations of the log to a file, for `agentchat replay export`."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -12,21 +12,21 @@ from contracts.ids import is_uuid
 from conversations.event_store.log import Log
 from conversations.queries import find_run
 from conversations.transfer import file_format, moving
-from ops.command_database import NoneSuchError, run
+from ops.connections import NoneSuchError, run
 from ops.output import one_line
 from ops.printing import progress
 from runtime.postgres import Pool, connection
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """These conversations; or those of an account; or, where both say nothing, all of them."""
+    """These conversations; or those of an account; or, where both are empty, all of them."""
 
     conversations: tuple[str, ...] = ()
     account: str | None = None
 
 
 class Written(msgspec.Struct, kw_only=True):
-    """`left` counts, by conversation, the events of runs that are under way."""
+    """`left` counts, by conversation, the events of active runs, which are not exported."""
 
     conversations: int = 0
     events: int = 0

@@ -1,4 +1,4 @@
-"""`agentchat replay feed`: EVENTS emptied, and fed again from the log."""
+"""`agentchat replay feed`: empties EVENTS and fills it again from the log."""
 
 import sys
 import time
@@ -14,8 +14,7 @@ from conversations.event_store.feed_reader import FeedReader
 from conversations.event_store.log import Log
 from ops import printing
 from ops.admin import direct
-from ops.admin.options import AsJson, Yes
-from ops.admin.removal import confirm
+from ops.admin.options import AsJson, Yes, confirm
 from ops.errors import RefusedError
 from ops.output import INTERRUPTED
 from ops.replay.rebuild_command import Bar
@@ -25,7 +24,7 @@ BATCH = 200
 _TRIES = 20
 
 OnPosition = Callable[[int], None]
-"""Takes the log position that was fed last."""
+"""Receives the log position that was published last."""
 
 
 class Refed(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,14 +37,14 @@ class Refed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def feed(
-    start: Annotated[int, typer.Option("--from", help="The log position to begin at; 1: the whole log.")],
+    start: Annotated[int, typer.Option("--from", help="The log position to begin at; 1: the complete log.")],
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Empty the EVENTS stream and feed it again from the log, in order, while everything runs.
+    """Empty the EVENTS stream and fill it again from the log, in order, while the system runs.
 
-    The projector refills a lost EVENTS by itself with what it would have kept; this is for older events, and
-    for consumers that are to begin anew. Consumers stay, and get events again that they have had: they know
+    The projector refills a lost EVENTS by itself with the events of its retention; this is for older events,
+    and for consumers that start again. Existing consumers receive some events a second time, and recognise
     them by Chat-Log-Position. Exit code 2: there is no such position.
     """
     oldest = check(start)
@@ -54,7 +53,7 @@ def feed(
     try:
         done = feed_again(start)
     except KeyboardInterrupt:
-        printing.note("stopped; a running projector goes on from here")
+        printing.note("stopped; a running projector continues from here")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         printing.as_json(done)
@@ -84,9 +83,9 @@ def feed_again(start: int) -> Refed:
 
 
 async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int:
-    """Have EVENTS hold every event from position `start` on, and no other. Returns how many it published.
+    """Fill EVENTS with every event from position `start` on, and no other. Returns how many it published.
 
-    Safe while projectors run: whoever comes second with an event is refused, and looks where EVENTS ends.
+    Safe while projectors run: the second publisher of an event is refused, and reads where EVENTS ends.
     Raises BusUnavailable, DatabaseUnavailable.
     """
     reader = FeedReader(log)
@@ -104,7 +103,7 @@ async def refeed(bus: Bus, log: Log, start: int, on_position: OnPosition) -> int
 
 
 async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int]:
-    """Empty EVENTS and publish the first events; again, where a leader was quicker with newer ones."""
+    """Empty EVENTS and publish the first events; repeated where a leader was quicker with newer ones."""
     for _ in range(_TRIES):
         end = await bus.feed.clear()
         events = await reader.read(start - 1, BATCH)
@@ -112,7 +111,7 @@ async def _begin(bus: Bus, reader: FeedReader, start: int) -> tuple[FeedEnd, int
             return await bus.feed.publish_events(events, end), len(events)
         except FeedConflict:
             continue
-    raise BusUnavailable("somebody else goes on publishing to EVENTS")
+    raise BusUnavailable("another process keeps publishing to EVENTS")
 
 
 async def _run(admin: Admin, start: int) -> Refed:

@@ -1,4 +1,4 @@
-"""An export into the log of this system: the work behind `agentchat replay import`."""
+"""Stores an export in the log of this system, for `agentchat replay import`."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from conversations.event_store.store import ConversationStore, open_store
 from conversations.transfer import file_format, moving
 from conversations.transfer.file_format import Carried
 from conversations.transfer.moving import Names
-from ops.command_database import run
+from ops.connections import run
 from ops.errors import StackError
 from ops.printing import progress
 from runtime.postgres import Pool, connection
 
 
 class Brought(msgspec.Struct, kw_only=True):
-    """Conversations by what became of them; `unknown_agents` counts in how many each is named."""
+    """Conversations by outcome; `unknown_agents` counts in how many conversations each is named."""
 
     dry_run: bool
     new: int = 0
@@ -69,7 +69,7 @@ def _count(done: Brought, carried: Carried, move: moving.Move) -> None:
 
 
 class _Check:
-    """Goes through the whole file before anything is stored."""
+    """Checks the complete file before anything is stored."""
 
     def __init__(self, pool: Pool, names: Names, bar: Progress) -> None:
         self._pool = pool

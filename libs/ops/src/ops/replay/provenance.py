@@ -1,4 +1,4 @@
-"""What made a message: the configuration, the model, the sources, the tools and the workers of its run."""
+"""How a message was made: configuration, model, sources, tools and workers of its run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -21,7 +21,7 @@ from conversations.event_store.log import Log, LogEntry
 from conversations.projections.conversations_table import is_behind
 from conversations.projections.messages_table import find_message
 from conversations.queries.find_run import find_run
-from ops.command_database import NoneSuchError
+from ops.connections import NoneSuchError
 from runtime.postgres import Connection, Pool, connection
 
 _Config = dict[str, Any]
@@ -35,7 +35,7 @@ class Change(msgspec.Struct, frozen=True):
     now: Any
 
 
-class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
+class AnsweringVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's version that answered, as the directory has it; `config` None where it is gone.
 
     `current` is its version now; `changes` are from the one that answered to that.
@@ -48,8 +48,8 @@ class AgentVersion(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A worker that took up the run; those of before workers were recorded have none."""
+class WorkerAttempt(msgspec.Struct, frozen=True):
+    """An attempt at the run; `worker` is None in runs of before workers were recorded."""
 
     attempt: int
     at: str
@@ -94,14 +94,14 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["running", "completed", "failed", "cancelled"]
     code: str | None
     form: Form
-    agent: AgentVersion
+    agent: AnsweringVersion
     model: str
     prompt_override: str | None
     sources: tuple[Source, ...] | None
     compacted: events.ContextCompacted | None
     messages: list[Message]
     rounds: tuple[RoundProvenance, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[WorkerAttempt, ...]
     usage: Usage
     lost: Usage
 
@@ -137,17 +137,17 @@ async def _place_of(pool: Pool, log: Log, name: str) -> tuple[str, str]:
     place = await find_message(pool, name)
     if place is None:
         async with connection(pool) as conn:
-            late = " (the read models are behind the log: try again)" if await is_behind(conn, head) else ""
+            late = " (the read models lag behind the log: try again)" if await is_behind(conn, head) else ""
         raise NoneSuchError(f"no such message: {name}{late}")
     return place
 
 
-async def _agent_version(conn: Connection, account_id: str, run: Run) -> AgentVersion:
+async def _agent_version(conn: Connection, account_id: str, run: Run) -> AnsweringVersion:
     then = await _version(conn, account_id, run.agent_id, run.agent_version)
     now = await _version(conn, account_id, run.agent_id)
     config = None if then is None else _config(then.config)
     changes = _changes(config, _config(now.config)) if config is not None and now is not None else ()
-    return AgentVersion(
+    return AnsweringVersion(
         agent_id=run.agent_id,
         version=run.agent_version,
         current=None if now is None else now.version,
@@ -178,7 +178,7 @@ def _changes(then: _Config, now: _Config) -> Iterable[Change]:
 
 
 def _provenance(
-    name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AgentVersion
+    name: str, conversation: Conversation, run: Run, own: list[LogEntry], agent: AnsweringVersion
 ) -> Provenance:
     facts = [entry.event for entry in own]
     saved = [fact for fact in facts if isinstance(fact, events.MessageSaved)]
@@ -205,7 +205,7 @@ def _provenance(
         messages=_messages(conversation, run, run.replies[-1]) if run.replies else [],
         rounds=tuple(_rounds(conversation, run, facts)),
         attempts=tuple(
-            Attempt(fact.attempt, fact.at, fact.worker)
+            WorkerAttempt(fact.attempt, fact.at, fact.worker)
             for fact in facts
             if isinstance(fact, events.RunStarted)
         ),
@@ -220,11 +220,11 @@ def _rounds(conversation: Conversation, run: Run, facts: Sequence[events.Event])
     for fact in facts:
         if isinstance(fact, events.ModelReplied):
             each = rounds[fact.round]
-            took = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
+            elapsed = datetime.fromisoformat(fact.at) - datetime.fromisoformat(since)
             yield RoundProvenance(
                 number=fact.round,
                 at=fact.at,
-                seconds=round(max(0.0, took.total_seconds()), 3),
+                seconds=round(max(0.0, elapsed.total_seconds()), 3),
                 messages=len(_messages(conversation, run, each)),
                 text=each.text,
                 stop_reason=fact.stop_reason,

@@ -14,7 +14,7 @@ from conversations.projections.projection import Projection
 from conversations.projections.read_models import PROJECTIONS
 from conversations.projections.rebuilding import CONNECTIONS, Watch
 from conversations.projections.verifying import VerifiedReadModel
-from ops import command_database, printing
+from ops import connections, printing
 from ops.admin.options import AsJson
 from ops.errors import SetupError
 from ops.output import INTERRUPTED
@@ -42,8 +42,8 @@ def chosen(names: Sequence[str]) -> list[Projection]:
 
 
 def parked(position: int, conversation_id: str) -> str:
-    """An event that could not be taken, in words."""
-    return f"could not take event {position:,} of conversation {conversation_id}"
+    """A message about an event that could not be applied."""
+    return f"could not apply event {position:,} of conversation {conversation_id}"
 
 
 def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool = True) -> T:
@@ -61,11 +61,11 @@ def run(verb: str, names: Sequence[str], work: Work[T], *, reports_parked: bool 
             ):
                 return await work(pool, log, projections, bar)
 
-    return command_database.run(with_bar)
+    return connections.run(with_bar)
 
 
 class Bar(Watch):
-    """How far it is, on a terminal; what is more than progress is a line on stderr anywhere."""
+    """Progress on a terminal; messages as lines on stderr."""
 
     def __init__(self, verb: str, reports_parked: bool = True) -> None:
         self._reports_parked = reports_parked
@@ -81,29 +81,31 @@ class Bar(Watch):
         self._progress.stop()
 
     def resumed(self, name: str, position: int) -> None:
-        self._say(f"{name}: goes on at position {position:,}, where it was left")
+        self._warn(f"{name}: continues at position {position:,}, where it was interrupted")
         self._start = min(position, self._start or position)
-        self._progress.reset(self._task, completed=self._start, total=None)  # what was done is no speed
+        self._progress.reset(
+            self._task, completed=self._start, total=None
+        )  # so that earlier work does not count as speed
 
     def advanced(self, position: int, head: int) -> None:
         self._progress.update(self._task, completed=position, total=max(position, head))
 
     def parked(self, name: str, refused: RefusedEvent) -> None:
         if self._reports_parked:
-            self._say(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
+            self._warn(f"{name}: {parked(refused.position, refused.conversation_id)}: {refused.reason}")
 
     def waits(self, name: str) -> None:
-        self._say(f"{name}: its live table is in use; the swap is tried again")
+        self._warn(f"{name}: its live table is in use; the swap is tried again")
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         warn(self._progress, text)
 
 
 def rebuild(names: Names = None) -> None:
-    """Build read models anew from the log, beside the live ones, and swap them when they are up to date.
+    """Build read models again from the log, next to the live ones, and swap them when they are up to date.
 
-    Writes and reads go on meanwhile. Stopped or killed, it leaves the live tables as they are, and the next
-    start goes on from where it was.
+    Writes and reads continue meanwhile. If it is stopped or killed, the live tables are unchanged, and the
+    next start continues from there.
     """
 
     async def work(pool: Pool, log: Log, projections: Sequence[Projection], watch: Watch) -> int:
@@ -113,16 +115,16 @@ def rebuild(names: Names = None) -> None:
     try:
         end = run("rebuild", names or [], work)
     except KeyboardInterrupt:
-        printing.note("stopped; the live tables are as they were, and the next rebuild goes on from here")
+        printing.note("stopped; the live tables are unchanged, and the next rebuild continues from here")
         raise typer.Exit(INTERRUPTED) from None
     names_built = ", ".join(each.name for each in chosen(names or []))
     sys.stdout.write(f"rebuilt up to position {end:,} in {time.monotonic() - began:.1f} s: {names_built}\n")
 
 
 def verify(names: Names = None, as_json: AsJson = False) -> None:
-    """Prove that read models say what the log says: build them in a scratch schema, and compare row by row.
+    """Prove that read models match the log: build them in a scratch schema, and compare row by row.
 
-    Names the first difference of each. Exit code 1 if there is one. Changes nothing.
+    Reports the first difference of each. Exit code 1 if there is one. Changes nothing.
     """
 
     async def work(
@@ -144,7 +146,6 @@ def verify(names: Names = None, as_json: AsJson = False) -> None:
 
 
 def show_verified(found: Sequence[VerifiedReadModel]) -> None:
-    """A read model a line."""
     rows = [[one.name, one.position, f"{one.rows:,}", len(_live(one)), _result(one)] for one in found]
     printing.table(["READ MODEL", "POSITION", "SAME ROWS", "PARKED", "RESULT"], rows)
 
@@ -162,7 +163,7 @@ def _result(one: VerifiedReadModel) -> str:
 
 
 def _print_details(one: VerifiedReadModel) -> None:
-    """What the table has no room for, on stderr."""
+    """What does not fit into the table, on stderr."""
     for each in one.parked:
         where = "the live one" if each.live else "the one built now"
         printing.note(f"{one.name}: {where} {parked(each.position, each.conversation_id)}: {each.reason}")

@@ -1,4 +1,4 @@
-"""The commands of `agentchat replay`, each imported when it is asked for: so that all start quickly."""
+"""The commands of `agentchat replay`, each imported when it runs, so that all start quickly."""
 
 from importlib import import_module
 from typing import Any
@@ -15,7 +15,7 @@ _FUNCTIONS = {
     "feed": "feed_command:feed",
     "show": "show:show",
     "why": "why:why",
-    "trace": "trace:trace",
+    "trace": "show:trace",
     "export": "transfer:export",
     "import": "transfer:import_",
 }
@@ -42,6 +42,6 @@ app = typer.Typer(cls=_Commands, no_args_is_help=True, rich_markup_mode=None, pr
 
 @app.callback()
 def replay() -> None:
-    """The log as it was and as it is: conversations shown and moved, read models built anew and proved. Works
-    on the running stack, or on AGENTCHAT_DATABASE_URL.
+    """Inspect, replay and verify conversations; move them; rebuild and verify read models. Works on the
+    running stack, or on AGENTCHAT_DATABASE_URL.
     """

@@ -1,25 +1,31 @@
-"""`agentchat replay show`: a conversation's runs, and of each its rounds, tools and sources."""
+"""`agentchat replay show` and `trace`: a conversation's runs, and one answer byte for byte."""
 
+import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from contracts.ids import is_uuid
+from contracts.ids import is_trace_id, is_uuid
+from contracts.text import escaped
+from conversations.aggregate.canonical_stream import rendered
 from conversations.aggregate.conversation import Run
 from conversations.aggregate.rounds import Round
 from conversations.event_store.log import Log
+from conversations.queries.find_run import load_run
 from conversations.queries.time_travel import Past, parse_version_or_time, past_of
 from ops import printing
 from ops.admin.options import AsJson
-from ops.command_database import NoneSuchError, run
+from ops.connections import NoneSuchError, run
 from ops.errors import SetupError
 from ops.output import one_line
+from ops.printing import note
 from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "running": "cyan"}
 _Versions = dict[tuple[str, int | None], tuple[int, int]]
-"""The first and the last, by trace and round; None: of the whole run."""
+"""The first and the last version by trace and round; None: of all rounds."""
 
 
 def show(
@@ -120,3 +126,41 @@ def _versions(past: Past) -> _Versions:
         for key in {(event.trace_id, None), (event.trace_id, getattr(event, "round", None))}:
             found[key] = (found.get(key, (entry.version, 0))[0], entry.version)
     return found
+
+
+class As(StrEnum):
+    """The forms of an answer."""
+
+    form1 = "form1"
+    form2 = "form2"
+    json = "json"
+
+
+def trace(
+    trace_id: Annotated[str, typer.Argument(metavar="TRACE_ID", help="X-Trace-Id of the answer.")],
+    form: Annotated[
+        As | None, typer.Option("--as", help="The form to render; that of the request if unset.")
+    ] = None,
+) -> None:
+    """Print an answer byte for byte as a reader who kept up got it, however long ago.
+
+    A stream in form 1 or 2, or the document of the JSON endpoint; without ids, and without a gateway's
+    comments and errors of its own. Exit code 1: the run has not ended, and this is what the log has by now.
+    Exit code 2: there is no such run. On a terminal, characters that drive it are shown as escapes of JSON.
+    """
+    conversation_id, run = _run(trace_id)
+    data = rendered(run, form.value if form else run.form, conversation_id)
+    sys.stdout.buffer.write(escaped(data) if sys.stdout.isatty() else data)
+    sys.stdout.buffer.flush()
+    if run.state == "running":
+        note(f"run {run.trace_id} has not ended: the log has no more of it yet")
+        raise typer.Exit(1)
+
+
+def _run(given: str) -> tuple[str, Run]:
+    """The run and its conversation's id. Raises NoneSuchError."""
+    trace_id = given.lower()
+    known = run(lambda _, pool: load_run(pool, trace_id)) if is_trace_id(trace_id) else None
+    if known is None:
+        raise NoneSuchError(f"no such run, or its conversation was erased: {one_line(given, 100)}")
+    return known

@@ -33,26 +33,27 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write it there, for its owner's eyes, when whole."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write this file, readable by its owner only, when it is complete.",
         ),
     ] = None,
 ) -> None:
-    """Write conversations as JSON lines, an event a line, for `agentchat replay import` elsewhere.
+    """Write conversations as JSON lines, one event per line, for `agentchat replay import` elsewhere.
 
-    Events are written as they are stored, ids and versions too. Of a run that is under way nothing is
-    written. Accounts, agents and knowledge are not in it. Exit code 2: a conversation or account is unknown.
+    Events are written as they are stored, with ids and versions. Active runs are left out. Accounts, agents
+    and knowledge are not in it. Exit code 2: a conversation or account is unknown.
     """
     if sum((bool(conversations), account is not None, everything)) != 1:
-        raise SetupError("say what to export: ids of conversations, or --account, or --all")
+        raise SetupError("choose what to export: ids of conversations, or --account, or --all")
     if output is None and sys.stdout.isatty():
-        raise SetupError("a terminal is no place for an export: write it to a file, by > or --output")
+        raise SetupError("an export is not written to a terminal: write it to a file, by > or --output")
     wanted = ExportOptions(tuple(dict.fromkeys(each.lower() for each in conversations or ())), account)
     with _written(output) as file:
         done = write(wanted, file)
     for conversation_id, left in done.left.items():
-        printing.note(
-            f"conversation {conversation_id}: {left} events of a run that is under way were left out"
-        )
+        printing.note(f"conversation {conversation_id}: {left} events of an active run were left out")
     printing.note(f"{counted(done.conversations, 'conversation')}, {counted(done.events, 'event')}")
 
 
@@ -68,25 +69,25 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check all of it; store nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Store the conversations of an export, each whole or not at all, after all of the file was checked.
+    """Store the conversations of an export, each completely or not at all, after the whole file was checked.
 
-    What is here already as it is there is passed over, and one that went on there goes on here: to repeat an
-    import is safe. The accounts have to be here; agents need not, and those that lack are named. Exit code
-    1: the file is no whole export, or does not fit with what is here; nothing was stored then.
+    A conversation that is already here is left as it is, or gets the events that it lacks, so an import can
+    be repeated. The accounts must exist here; missing agents are reported. Exit code 1: the file is not a
+    complete export, or conflicts with what is stored here; nothing was stored then.
     """
     with _opened(file) as opened:
         done = bring_in(opened, _pairs("--account", accounts), _pairs("--agent", agents), dry_run=dry_run)
     for agent_id, count in done.unknown_agents.items():
         printing.note(
-            f"agent {agent_id} of {counted(count, 'conversation')} is not here: other agents of the account "
-            f"can go on; or name one by --agent {agent_id}=ID"
+            f"agent {agent_id} of {counted(count, 'conversation')} does not exist here: other agents of "
+            f"the account can answer; or name one by --agent {agent_id}=ID"
         )
     if as_json:
         printing.as_json(done)
         return
     would = "would be " if dry_run else ""
     sys.stdout.write(
-        f"{counted(done.new, 'conversation')} {would}imported, {done.longer:,} {would}gone on with, "
+        f"{counted(done.new, 'conversation')} {would}imported, {done.longer:,} {would}continued, "
         f"{done.present:,} here already; {counted(done.events, 'event')} {would}stored\n"
     )
 
@@ -118,7 +119,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         except OSError as error:
             raise SetupError(f"{name} cannot be read: {error.strerror}") from None
         if not file.seekable():
-            raise SetupError(f"{name} can be read but once; use `-` and standard input")
+            raise SetupError(f"{name} can be read only once; use `-` and standard input")
         yield file
 
 
@@ -131,7 +132,7 @@ def _written(output: Path | None) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             forget_stdout()
-            raise StackError("nobody reads the export any more") from None
+            raise StackError("the reader of the export has closed the pipe") from None
         return
     partial = output.with_name(f".{output.name}.partial")
     try:

@@ -1,32 +1,45 @@
-"""`agentchat replay what-if`."""
+"""`agentchat replay what-if`: its options, and the tables or the JSON that it prints."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
+from rich.text import Text
 
 from administration import Admin
 from administration.admin_values import Agent
 from administration.errors import outcomes
 from conversations.event_store.log import Log
 from conversations.queries.sampling import RunFilter
+from ops import printing
 from ops.admin import direct
+from ops.admin.fields import read_file
 from ops.admin.options import AsJson
-from ops.admin.sources import read_file
 from ops.errors import SetupError
-from ops.output import INTERRUPTED
+from ops.output import INTERRUPTED, clean, counted
 from ops.printing import note, progress
-from ops.replay import what_if_show
-from ops.replay.what_if_asking import Replay, WhatIfOptions, find_agent
-from ops.replay.what_if_choosing import ENDS, MOST, Choice, choose, ends_of, tags_of, time_of
-from ops.replay.what_if_compare import Compared, summarised
-from ops.replay.what_if_prices import read_prices
+from ops.replay.what_if_compare import ComparedRun, Summary, read_prices, summarised
+from ops.replay.what_if_runs import (
+    ENDS,
+    MOST,
+    RunChoice,
+    WhatIfOptions,
+    WhatIfReplay,
+    choose,
+    ends_of,
+    find_agent,
+    tags_of,
+    time_of,
+)
 
 _MOST_PROMPT = 65_536
 
 
 def what_if(
-    agent: Annotated[str, typer.Option(metavar="AGENT", help="The agent that is to answer: its id.")],
+    agent: Annotated[str, typer.Option(metavar="AGENT", help="The id of the agent that answers.")],
     version: Annotated[
         int | None, typer.Option(min=1, max=2**31 - 1, help="Its version; the current one if unset.")
     ] = None,
@@ -37,12 +50,12 @@ def what_if(
     ] = None,
     conversations: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID[,ID…]", help="These conversations, whoever answered in them."),
+        typer.Option(metavar="ID[,ID…]", help="These conversations, whichever agent answered in them."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="So many conversations that have such runs.")
+        int | None, typer.Option(min=1, max=MOST, help="The number of conversations to choose.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another number picks another sample.")] = 0,
+    seed: Annotated[int, typer.Option(help="Another number chooses another sample.")] = 0,
     since: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help="Runs requested then or later: ISO 8601, UTC."),
@@ -50,11 +63,11 @@ def what_if(
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Runs requested before.")] = None,
     answered_by: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="Runs that this agent answered; without it those of --agent."),
+        typer.Option(metavar="AGENT", help="Runs that this agent answered; those of --agent if unset."),
     ] = None,
     ends: Annotated[
         list[str] | None,
-        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so: completed, unless given."),
+        typer.Option("--end", metavar="|".join(ENDS), help="Runs that ended so; completed if unset."),
     ] = None,
     tags: Annotated[
         list[str] | None,
@@ -67,15 +80,15 @@ def what_if(
     timeout: Annotated[float, typer.Option(min=1, max=600, help="Seconds for each run.")] = 120.0,
     diff: Annotated[bool, typer.Option("--diff", help="Print what differs, calls and text.")] = False,
     fail_on_divergence: Annotated[
-        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run comes out otherwise.")
+        bool, typer.Option("--fail-on-divergence", help="Exit code 1 if any run differs.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded conversations again with another agent version, model or prompt, and compare.
 
     Each chosen run is answered again after the history that it had. The model is really called, with the
-    agent's key. Tools are not: their results come out of the log, and a call that it does not hold is
-    reported and is an error for the model. Nothing is stored, published or counted against any limit.
+    agent's key. Tools are not: their results are read from the log, and a call that is not in it
+    is reported and is an error for the model. Nothing is stored, published or counted against any limit.
 
     Runs are chosen by --conversations, or by --sample, --from, --to, --answered-by, --end and --tag: without
     --sample, all that fit, of 10,000 conversations at most.
@@ -85,7 +98,7 @@ def what_if(
     if named and sample is not None:
         raise SetupError("--conversations and --sample exclude each other")
     if not named and sample is None and not is_filtered:
-        raise SetupError("say which runs: --conversations with ids, --sample with a number, or a filter")
+        raise SetupError("choose runs: --conversations with ids, --sample with a number, or a filter")
     if model is not None and not model.strip():
         raise SetupError("--model is blank")
     wanted = WhatIfOptions(
@@ -93,7 +106,7 @@ def what_if(
         version=version,
         model=model,
         system_prompt=None if prompt_file is None else _prompt(prompt_file),
-        choice=Choice(
+        choice=RunChoice(
             conversations=named,
             sample=sample or 0,
             seed=seed,
@@ -113,25 +126,25 @@ def what_if(
     try:
         answering, done = _replayed(wanted)
     except KeyboardInterrupt:
-        note("stopped; what is under way ends by itself, and nothing of it is kept")
+        note("stopped; active runs end by themselves, and nothing of them is stored")
         raise typer.Exit(INTERRUPTED) from None
     summary = summarised(done)
     if as_json:
-        what_if_show.as_json(answering, summary, done)
+        _print_json(answering, summary, done)
     else:
-        what_if_show.table(answering, summary, done, wanted)
+        _print_table(answering, summary, done, wanted)
     if summary.not_replayed or (fail_on_divergence and summary.diverging):
         raise typer.Exit(1)
 
 
-def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[Compared]]:
-    async def work(admin: Admin) -> tuple[Agent, list[Compared]]:
+def _replayed(wanted: WhatIfOptions) -> tuple[Agent, list[ComparedRun]]:
+    async def work(admin: Admin) -> tuple[Agent, list[ComparedRun]]:
         found = await find_agent(admin, wanted)
         with outcomes():
             chosen = await choose(admin, found, wanted.choice)
             with progress("replaying") as bar:
                 task = bar.add_task("", total=len(chosen))
-                replay = Replay(admin.need_bus(), Log(admin.pool), found, wanted)
+                replay = WhatIfReplay(admin.need_bus(), Log(admin.pool), found, wanted)
                 return found, await replay.all(chosen, lambda: bar.advance(task))
 
     return direct.run(work, bus="needed")
@@ -142,3 +155,104 @@ def _prompt(path: str) -> str:
     if len(text) > _MOST_PROMPT:
         raise SetupError(f"{path} is longer than a system prompt may be ({_MOST_PROMPT:,} characters)")
     return text
+
+
+_HEADINGS = ("TRACE ID", "TOOLS", "ANSWER", "MISSED", "TOKENS", "COST", "SECONDS", "MESSAGE")
+_STYLES = {"+": "green", "-": "red", "@": "dim"}
+_MESSAGE_CHARACTERS = 60
+
+
+def _print_json(agent: Agent, summary: Summary, done: Sequence[ComparedRun]) -> None:
+    """One object; `runs` is a list with all that is known of each."""
+    runs = [msgspec.structs.asdict(each) | {"diverges": each.diverges} for each in done]
+    printing.as_json({"agent_id": agent.id, "version": agent.version, "summary": summary, "runs": runs})
+
+
+def _print_table(agent: Agent, summary: Summary, done: Sequence[ComparedRun], wanted: WhatIfOptions) -> None:
+    """For people: recorded figures, an arrow, and the replayed ones."""
+    print_runs(done, priced=wanted.prices is not None)
+    for each in done:
+        _print_details(each)
+    currency = wanted.prices.currency if wanted.prices is not None else ""
+    sys.stdout.write(f"{_in_one_line(agent, summary, currency)}\n")
+    printing.note("nothing was stored or published, and no limit was used; the model was called")
+
+
+def print_runs(done: Sequence[ComparedRun], *, priced: bool) -> None:
+    """One run per line; its cost where there are prices."""
+    kept = [place for place, heading in enumerate(_HEADINGS) if priced or heading != "COST"]
+    rows = [_row(each) for each in done]
+    printing.table([_HEADINGS[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _row(run: ComparedRun) -> list[object]:
+    before, after = run.recorded, run.replayed
+    return [
+        run.trace_id,
+        _tools(run),
+        _answer(run),
+        len(run.missed) + run.sources_missed or None,
+        _pair(f"{before.tokens:,}", f"{after.tokens:,}"),
+        _pair(_money(before.cost), _money(after.cost)),
+        _pair(f"{before.seconds:.1f}", f"{after.seconds:.1f}"),
+        printing.cell(run.message[:_MESSAGE_CHARACTERS]),
+    ]
+
+
+def _tools(run: ComparedRun) -> str:
+    if not run.was_replayed:
+        return "-"
+    if run.same_tools:
+        return f"same ({run.recorded.calls})"
+    return f"other ({run.recorded.calls} → {run.replayed.calls})"
+
+
+def _answer(run: ComparedRun) -> str:
+    if not run.was_replayed:
+        return "not replayed"
+    again = f"failed: {run.code}" if run.outcome == "failed" else run.outcome
+    if run.recorded_end != "completed":
+        return f"{run.recorded_end} → {again}"
+    if run.outcome == "failed":
+        return again
+    return "same" if run.same_answer else f"{run.alike:.0%} alike"
+
+
+def _pair(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
+
+
+def _money(cost: float | None) -> str:
+    return "?" if cost is None else f"{cost:.6f}"
+
+
+def _print_details(run: ComparedRun) -> None:
+    """What the log lacked and what went wrong, on stderr; what differs, on stdout."""
+    for call in run.missed:
+        printing.note(f"run {run.trace_id}: the log has no result of {call}; it was not called")
+    if run.sources_missed:
+        printing.note(f"run {run.trace_id}: the log has no retrieval; it was answered without sources")
+    if run.outcome != "completed":
+        printing.note(f"run {run.trace_id}: {run.detail or run.outcome}")
+    if run.diff:
+        screen = printing.console()
+        screen.print(Text(f"\nrun {run.trace_id}", "bold"))
+        for line in run.diff.splitlines():
+            screen.print(Text(clean(line), _STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def _in_one_line(agent: Agent, summary: Summary, currency: str) -> str:
+    before, after = summary.recorded, summary.again
+    parts = [
+        f"{counted(summary.replayed, 'run')} of {counted(summary.conversations, 'conversation')} by version "
+        f"{agent.version}: {summary.diverging:,} differed ({summary.other_tools:,} in tools, "
+        f"{summary.other_answer:,} in the answer), {counted(summary.missed, 'call')} missed, "
+        f"{summary.failed:,} failed",
+        f"tokens {before.tokens:,} → {after.tokens:,}",
+        f"seconds {before.seconds:,.1f} → {after.seconds:,.1f}",
+    ]
+    if before.cost is not None or after.cost is not None:
+        parts.append(f"cost {_money(before.cost)} → {_money(after.cost)} {currency}".rstrip())
+    if summary.not_replayed:
+        parts.append(f"{summary.not_replayed:,} could not be replayed")
+    return "; ".join(parts)

@@ -1,11 +1,12 @@
-"""A recorded run beside the same one done again: what differs, and what either cost. Pure."""
+"""A recorded run compared with the same run done again: what differs, and what each cost."""
 
 import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,12 +14,57 @@ from contracts import wire
 from contracts.messages import AskedTool, WhatIfAnswered, WhatIfOutcome
 from contracts.values import Usage
 from conversations.aggregate.conversation import Run, RunState
-from ops.replay.what_if_prices import Prices
+from ops.errors import SetupError
+
+_MILLION = 1_000_000
+_Amount = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of a million tokens. Without a price for cached tokens, what used any has no known cost."""
+
+    input: _Amount
+    output: _Amount
+    cache_read: _Amount | None = None
+    cache_write: _Amount | None = None
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By the name of the model, as agents have it."""
+
+    models: dict[str, Price]
+    currency: str = ""
+
+    def cost(self, model: str, usage: Usage) -> float | None:
+        """None where the table has no price for it."""
+        price = self.models.get(model)
+        if price is None:
+            return None
+        total = price.input * usage.input_tokens + price.output * usage.output_tokens
+        for amount, tokens in (
+            (price.cache_read, usage.cache_read_tokens),
+            (price.cache_write, usage.cache_creation_tokens),
+        ):
+            if tokens and amount is None:
+                return None
+            total += (amount or 0.0) * tokens
+        return total / _MILLION
+
+
+def read_prices(path: Path) -> Prices:
+    """The table in a file of JSON. Raises SetupError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Prices)
+    except OSError as error:
+        raise SetupError(f"{path} cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SetupError(f"{path} is no price table: {error}") from None
+
 
 _MESSAGE_CHARACTERS = 200
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of one run. `cost` is None where no price is known; `seconds` leave out tools and approvals."""
 
     model: str
@@ -29,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `alike` is the share of words that the answers have in common, from 0 to 1.
 
     `recorded_end` is how the recorded run ended; one that did not complete has the text so far as its answer.
@@ -48,8 +94,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     alike: float
     missed: tuple[str, ...]
     sources_missed: bool
-    recorded: Figures
-    replayed: Figures
+    recorded: RunFigures
+    replayed: RunFigures
     diff: str | None = None
 
     @property
@@ -63,7 +109,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         return self.was_replayed and not (self.same_tools and self.same_answer)
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class FiguresTotal(msgspec.Struct, frozen=True, kw_only=True):
     """Over all runs of which anything is known; `cost` is None unless it is known of each."""
 
     tokens: int
@@ -72,7 +118,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay came to, in numbers of runs, but for `conversations` and `missed` (calls)."""
+    """The result of a replay, in numbers of runs, but for `conversations` and `missed` (calls)."""
 
     conversations: int
     replayed: int
@@ -82,14 +128,13 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     other_answer: int
     failed: int
     missed: int
-    recorded: Totals
-    again: Totals
+    recorded: FiguresTotal
+    again: FiguresTotal
 
 
 def compared(
     conversation_id: str, recorded: Run, answer: WhatIfAnswered, prices: Prices | None, *, diff: bool
-) -> Compared:
-    """What there is to say of one run."""
+) -> ComparedRun:
     before = [
         AskedTool(round=each.number, name=call.name, input=call.input)
         for each in recorded.rounds
@@ -97,7 +142,7 @@ def compared(
     ]
     completed = answer.outcome == "completed"
     content = recorded.reply.content if recorded.reply is not None else recorded.text
-    return Compared(
+    return ComparedRun(
         conversation_id=conversation_id,
         trace_id=recorded.trace_id,
         message=recorded.user_text[:_MESSAGE_CHARACTERS],
@@ -111,7 +156,7 @@ def compared(
         missed=tuple(_line(call) for call in answer.calls if call.missed),
         sources_missed=answer.sources_missed,
         recorded=_recorded_figures(recorded, prices),
-        replayed=Figures(
+        replayed=RunFigures(
             model=answer.model,
             rounds=answer.rounds,
             calls=len(answer.calls),
@@ -119,12 +164,11 @@ def compared(
             cost=_cost(prices, answer.model, answer.usage),
             seconds=answer.ms / 1000,
         ),
-        diff=_diff(_told(before, content), _told(answer.calls, answer.content)) if diff else None,
+        diff=_diff(_as_lines(before, content), _as_lines(answer.calls, answer.content)) if diff else None,
     )
 
 
-def summarised(done: Sequence[Compared]) -> Summary:
-    """All runs together."""
+def summarised(done: Sequence[ComparedRun]) -> Summary:
     known = [each for each in done if each.was_replayed]
     return Summary(
         conversations=len({each.conversation_id for each in done}),
@@ -140,25 +184,27 @@ def summarised(done: Sequence[Compared]) -> Summary:
     )
 
 
-def _totals(figures: Sequence[Figures]) -> Totals:
+def _totals(figures: Sequence[RunFigures]) -> FiguresTotal:
     costs = [each.cost for each in figures if each.cost is not None]
-    return Totals(
+    return FiguresTotal(
         tokens=sum(each.tokens for each in figures),
         cost=sum(costs) if figures and len(costs) == len(figures) else None,
         seconds=round(sum(each.seconds for each in figures), 3),
     )
 
 
-def _recorded_figures(run: Run, prices: Prices | None) -> Figures:
+def _recorded_figures(run: Run, prices: Prices | None) -> RunFigures:
     tools = sum(max((call.ms for call in each.calls), default=0) for each in run.rounds)  # side by side
-    took = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(run.requested_at)
-    return Figures(
+    elapsed = datetime.fromisoformat(run.ended_at or run.requested_at) - datetime.fromisoformat(
+        run.requested_at
+    )
+    return RunFigures(
         model=run.model,
         rounds=len(run.rounds),
         calls=sum(len(each.calls) for each in run.rounds),
         tokens=run.usage.total,
         cost=_cost(prices, run.model, run.usage),
-        seconds=max(0.0, round(took.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
+        seconds=max(0.0, round(elapsed.total_seconds() - tools / 1000 - run.paused_seconds, 3)),
     )
 
 
@@ -178,7 +224,7 @@ def _alike(one: str, other: str) -> float:
     return round(2 * (left & right).total() / max(1, left.total() + right.total()), 3)
 
 
-def _told(calls: Iterable[AskedTool], content: str) -> list[str]:
+def _as_lines(calls: Iterable[AskedTool], content: str) -> list[str]:
     """A run as lines: its calls, then its answer, a sentence each."""
     sentences = re.sub(r"(?<=[.!?]) (?=\S)", " \n", content).split("\n")
     return [*(_line(call) for call in calls), *sentences]

@@ -7,9 +7,9 @@ import typer
 
 from ops import printing
 from ops.admin.options import AsJson
-from ops.command_database import run
+from ops.connections import run
 from ops.output import compact, counted, one_line
-from ops.replay.provenance import AgentVersion, Provenance, provenance_of
+from ops.replay.provenance import AnsweringVersion, Provenance, provenance_of
 from ops.replay.replay_lines import Line, call_lines, print_lines, source_lines, summary_lines, tokens
 
 _PROMPT = 2000
@@ -21,7 +21,7 @@ def why(
     message: Annotated[str, typer.Argument(metavar="MESSAGE_ID", help="A message's id, or a trace id.")],
     as_json: AsJson = False,
 ) -> None:
-    """Show what made a message: agent and configuration, model, prompt, sources, tools, tokens, workers.
+    """Show how a message was made: agent and configuration, model, prompt, sources, tools, tokens, workers.
 
     Exit code 2: there is no such message.
     """
@@ -58,7 +58,7 @@ def _lines(found: Provenance) -> Iterator[Line]:
         yield _field("", f"{tokens(found.lost)} of them for model calls that were given up")
 
 
-def _agent_lines(agent: AgentVersion) -> Iterator[Line]:
+def _agent_lines(agent: AnsweringVersion) -> Iterator[Line]:
     name = "" if agent.config is None else f" {agent.config.get('name', '')!r}"
     if agent.current is None or agent.config is None:
         yield _field("agent", f"{agent.agent_id} version {agent.version}, which does not exist (any more)")
@@ -106,8 +106,8 @@ def _block(block: Mapping[str, Any]) -> str:
 def _round_lines(found: Provenance) -> Iterator[Line]:
     before: tuple[str | None, str | None] | None = None
     for each in found.rounds:
-        took = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
-        yield _field(f"round {each.number}", f"{took}: {each.stop_reason}, {tokens(each.usage)}")
+        timing = f"{each.at}, {each.seconds:.1f} s, shown {counted(each.messages, 'message')}"
+        yield _field(f"round {each.number}", f"{timing}: {each.stop_reason}, {tokens(each.usage)}")
         if each.text:
             yield _field("", one_line(each.text, _TEXT))
         if before != (before := (each.prompt_sha256, each.tools_sha256)):

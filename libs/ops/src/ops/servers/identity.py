@@ -1,4 +1,4 @@
-"""As which user Postgres runs: it refuses root, and whoever commands it is not to be root of the machine.
+"""As which user Postgres runs: it refuses root, and its superuser must not be root of the machine.
 
 As root it runs as an unprivileged user that exists (initdb asks for its name). Only where root is the one
 user that there is, because it is an ordinary user seen from outside, does it run in a user namespace, as
@@ -8,6 +8,7 @@ another name for that user.
 import functools
 import os
 import pwd
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,7 +25,7 @@ class Own(msgspec.Struct, frozen=True):
 
 
 class Namespace(msgspec.Struct, frozen=True):
-    """A root who has no other user, seen from inside as an ordinary one."""
+    """Root, where there is no other user; it appears as an ordinary user in the namespace."""
 
 
 class Other(msgspec.Struct, frozen=True):
@@ -57,6 +58,20 @@ def identity() -> Identity:
 def prefixed(who: Identity, argv: tuple[str, ...]) -> tuple[str, ...]:
     """`argv`, entering the namespace first where that is the way."""
     return (*_NAMESPACE, *argv) if isinstance(who, Namespace) else argv
+
+
+def check_reachable(user: Other, paths: Iterable[Path]) -> None:
+    """Raises SetupError, naming the folder, where the user may not pass through one above `paths`."""
+    for path in paths:
+        for folder in reversed(Path(os.path.realpath(path)).parents):
+            found = folder.stat()
+            bit = 0o100 if found.st_uid == user.uid else 0o010 if found.st_gid == user.gid else 0o001
+            if not found.st_mode & bit:
+                name = pwd.getpwuid(user.uid).pw_name
+                raise SetupError(
+                    f"started by root, Postgres runs as user {name}, which has no access to {folder}; start "
+                    "the stack as an ordinary user, or allow others to pass through that folder (chmod o+x)"
+                )
 
 
 def _there_is(uid: int) -> bool:

@@ -1,8 +1,7 @@
 """Who may log into the embedded Postgres, as SQL that is safe to repeat.
 
 The superuser has no password, so nobody can log in as it. The owner of the database migrates it and may make
-roles; each service has its own role as login. In run folders of versions before, the owner was the superuser:
-what it had becomes the owner's, and its password is taken away.
+roles; each service has its own role as login.
 """
 
 import hashlib
@@ -30,7 +29,6 @@ class Logins:
             *(f"GRANT {role} TO {OWNER} WITH ADMIN TRUE, INHERIT TRUE, SET TRUE" for role in ROLES),
             *(f"GRANT {role} TO {', '.join(members)}" for role, members in MEMBERS.items()),
             f"ALTER DATABASE {database} OWNER TO {OWNER}",
-            _OF_BEFORE,
             "CREATE EXTENSION IF NOT EXISTS vector",
         )
         self.digest = hashlib.sha256("\n".join(self.statements).encode()).hexdigest()
@@ -43,25 +41,3 @@ def _made(role: str) -> str:
 
 def _quoted(password: str | None) -> str:
     return f"'{password}'" if password else "NULL"
-
-
-_OF_BEFORE = """
-DO $$ DECLARE given text; BEGIN FOR given IN
-    WITH own_schemas AS (SELECT oid FROM pg_namespace WHERE nspname IN ('public', 'rebuilding', 'verifying')),
-         part AS (SELECT classid, objid FROM pg_depend WHERE deptype IN ('e', 'i', 'a'))
-    SELECT format('SCHEMA %I', nspname) FROM pg_namespace
-     WHERE nspname IN ('rebuilding', 'verifying') AND nspowner = 10
-    UNION ALL
-    SELECT format(CASE relkind WHEN 'S' THEN 'SEQUENCE %s' WHEN 'c' THEN 'TYPE %s' ELSE 'TABLE %s' END,
-                  oid::regclass)
-      FROM pg_class WHERE relowner = 10 AND relnamespace IN (SELECT oid FROM own_schemas)
-       AND relkind IN ('r', 'v', 'S', 'c')
-       AND NOT EXISTS (SELECT FROM part WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
-                        AND relkind = 'S')
-    UNION ALL
-    SELECT format('FUNCTION %s', oid::regprocedure) FROM pg_proc
-     WHERE proowner = 10 AND pronamespace IN (SELECT oid FROM own_schemas)
-       AND NOT EXISTS (SELECT FROM part WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid)
-LOOP EXECUTE 'ALTER ' || given || ' OWNER TO agentchat_owner'; END LOOP; END $$
-""".replace("\n", " ")
-"""What the bootstrap superuser (oid 10) owns beside extensions. Sequences of columns go with their tables."""

@@ -1,9 +1,8 @@
-"""The embedded Postgres: its data folder is made whole or not at all, then served on loopback by password."""
+"""The embedded Postgres: its data folder is made completely or not at all, then served on loopback."""
 
 import asyncio
 import contextlib
 import os
-import pwd
 import shutil
 import signal
 from pathlib import Path
@@ -15,7 +14,7 @@ from ops.folder_secrets import login_password
 from ops.ports import LOOPBACK
 from ops.probes import PostgresProbe
 from ops.process import Process, run_command
-from ops.servers.identity import USERS, Identity, Other, identity, prefixed
+from ops.servers.identity import Identity, Other, check_reachable, identity, prefixed
 from ops.servers.postgres_logins import OWNER, SUPERUSER, Logins
 from ops.servers.server_files import postgres_install, server_environment, settings_file
 
@@ -44,7 +43,12 @@ class Cluster:
         self._user = (self._who.uid, self._who.gid) if isinstance(self._who, Other) else None
 
     def process(self, port: int, *, stop_rank: int = 0) -> Process:
-        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed."""
+        """The server; SIGINT is Postgres's fast shutdown: sessions are cut off, data is flushed.
+
+        Raises SetupError where the server's user cannot reach its files.
+        """
+        if isinstance(self._who, Other):
+            check_reachable(self._who, self._files())
         settings = [
             f"config_file={_real(settings_file('postgresql.conf'))}",
             f"hba_file={_real(settings_file('pg_hba.conf'))}",
@@ -61,7 +65,6 @@ class Cluster:
             probe=PostgresProbe(port, OWNER, DATABASE, str(self.data / "postmaster.pid")),
             prepare=self.prepare,
             user=self._user,
-            reaches=self._reaches(self.data),
             stop_rank=stop_rank,
             is_server=True,
             version=_VERSION,
@@ -70,14 +73,14 @@ class Cluster:
         )
 
     def url(self, port: int, role: str = OWNER) -> str:
-        """The database for one who logs in as `role`."""
+        """The database's address for `role`."""
         password = quote(login_password(self._key, NAME, role), safe="")
         return f"postgresql://{role}:{password}@{LOOPBACK}:{port}/{DATABASE}"
 
     async def prepare(self) -> None:
-        """Make the data folder where there is none, and end what an earlier server has left.
+        """Make the data folder where there is none, and end processes of an earlier server.
 
-        Then see to the logins. Raises SetupError where there is a folder that cannot be used.
+        Then set up the logins. Raises SetupError where there is a folder that cannot be used.
         """
         if _is_empty(self.data):
             await self._create()
@@ -86,50 +89,44 @@ class Cluster:
         await self._make_logins()
 
     async def _create(self) -> None:
-        """Into a folder beside, which is renamed when complete: one that was cut short is thrown away."""
+        """Into a folder next to it, which is renamed when complete; an incomplete one is removed."""
         new = self.data.with_name(self.data.name + ".new")
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         if self._user:
             os.chown(new, *self._user)
         initdb = ("initdb", "-D", _real(new), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--data-checksums")
-        await self._run(new, *initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
-        await self._say(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
+        await self._run(*initdb, "--auth=reject", *(("--no-sync",) if self._fast else ()))
+        await self._execute(new, "postgres", (f"CREATE DATABASE {DATABASE}",))
         new.replace(self.data)
 
     async def _make_logins(self) -> None:
-        """Again where roles or passwords are others than those that the folder was left with."""
+        """Again where roles or passwords have changed since the last start."""
         logins = Logins(self._key, DATABASE, superuser=self._fast)
         mark = self.data / "agentchat_logins"
         if not mark.exists() or mark.read_text() != logins.digest:
-            await self._say(self.data, DATABASE, logins.statements)
+            await self._execute(self.data, DATABASE, logins.statements)
             mark.write_text(logins.digest)
 
-    async def _say(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
-        """To a server for one session, without a network, as its superuser, who has no password."""
+    async def _execute(self, data: Path, database: str, statements: tuple[str, ...]) -> None:
+        """In a single-user server, without a network, as the superuser, who has no password."""
         argv = ("postgres", "--single", "-D", _real(data), "-c", "log_min_messages=error", database)
-        said = await self._run(data, *argv, stdin="".join(f"{statement}\n" for statement in statements))
-        wrong = [line for line in said.splitlines() if "ERROR:" in line or "FATAL:" in line]
+        printed = await self._run(*argv, stdin="".join(f"{statement}\n" for statement in statements))
+        wrong = [line for line in printed.splitlines() if "ERROR:" in line or "FATAL:" in line]
         if wrong:
             raise StartError(f"the embedded Postgres cannot be set up: {wrong[0]}")
 
-    async def _run(self, data: Path, program: str, *arguments: str, stdin: str = "") -> str:
+    async def _run(self, program: str, *arguments: str, stdin: str = "") -> str:
         argv = prefixed(self._who, (_program(program), *arguments))
-        environment, reaches = server_environment(), self._reaches(data)
-        output = await run_command(argv, env=environment, user=self._user, reaches=reaches, stdin=stdin)
+        output = await run_command(argv, env=server_environment(), user=self._user, stdin=stdin)
         if output.code != 0:
             raise StartError(f"{program} failed: {output.last_line}")
         return output.text
 
-    def _reaches(self, data: Path) -> tuple[str, ...]:
-        """The package's folder of shared libraries stands beside it."""
-        if self._user is None:
-            return ()
-        package = postgres_install().parent
-        libraries = package.with_name(package.name + ".libs")
+    def _files(self) -> tuple[Path, ...]:
+        """What the server reads and writes; its shared libraries are in the folder of the package."""
         settings = (settings_file("postgresql.conf"), settings_file("pg_hba.conf"))
-        wanted = (data, postgres_install(), *settings, *((libraries,) if libraries.exists() else ()))
-        return tuple(map(_real, wanted))
+        return (self.data, postgres_install(), *settings)
 
     def _check(self) -> None:
         version_file = self.data / "PG_VERSION"
@@ -140,25 +137,12 @@ class Cluster:
             raise SetupError(f"{self.data} cannot be read: {error.strerror}") from error
         if not (version and control):
             raise SetupError(
-                f"{self.data} is not a complete Postgres data folder; put it back, or remove it to begin anew"
+                f"{self.data} is not a complete Postgres data folder; restore it, or remove it to start empty"
             )
         if version != _VERSION:
             raise SetupError(f"{self.data} was made by Postgres {version}, and this is Postgres {_VERSION}")
-        self._adopt()
         if self.data.stat().st_uid != (self._user[0] if self._user else os.geteuid()):
             raise SetupError(f"{self.data} belongs to another user; start the stack as that user")
-
-    def _adopt(self) -> None:
-        """Root's folders of versions before, which ran the server as root, postgres or nobody."""
-        if self._user is None or self.data.stat().st_uid not in _former_users():
-            return
-        for folder, _, names in os.walk(self.data):
-            for path in (folder, *(os.path.join(folder, name) for name in names)):
-                os.chown(path, *self._user, follow_symlinks=False)
-
-
-def _former_users() -> set[int]:
-    return {0, *(user.pw_uid for user in pwd.getpwall() if user.pw_name in USERS)}
 
 
 def _program(name: str) -> str:
@@ -174,7 +158,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 async def end_leftovers(data: Path) -> None:
-    """End every server process on the data folder, then remove the lock file that they left."""
+    """End every server process on the data folder, then remove the lock file."""
     lock_file = data / "postmaster.pid"
     if not lock_file.exists():
         return

@@ -22,7 +22,7 @@ USERS = {
     "operator": f"%R~* {_COUNTERS} +@read -@dangerous",
 }
 """Access rules by user (valkey.io, ACL): what the limiter's scripts call, within the counters. An operator
-reads everything besides.
+reads everything else too.
 """
 
 

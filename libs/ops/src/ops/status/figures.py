@@ -1,8 +1,11 @@
-"""What the system is at: runs, queues, lags and webhooks, as an operator may read them."""
+"""The state of a running system: runs, queues, lags, webhooks, and the last errors in its logs."""
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import psycopg
@@ -12,10 +15,11 @@ from bus.queues import Queue
 from conversations.errors import ConversationsError
 from conversations.event_store.log import Log
 from conversations.queries.under_way import UnderWay, read_models, under_way
-from ops.bus_connection import connected
-from ops.command_database import failures_in_one_line, reached
+from ops.connections import connected, failures_in_one_line, reached
 from ops.environment import Environment
 from ops.errors import StackError
+from ops.folder import RunFolder
+from ops.stack_report import readable
 from runtime.postgres import DatabaseUnavailable, open_pool
 from webhooks import outbox
 
@@ -28,7 +32,7 @@ _FAULTS = (
 
 
 class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Messages that no worker has taken yet; the oldest has waited so long."""
+    """Messages that no worker has taken yet, and how long the oldest has waited."""
 
     name: str
     waiting: int
@@ -36,7 +40,7 @@ class QueueStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """How many positions of the log a follower is behind. `parked` events could not be taken by it."""
+    """How many positions of the log a follower lags. `parked`: events that it could not apply."""
 
     name: str
     behind: int
@@ -44,10 +48,10 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Enabled endpoints; those `failing` whose last attempt failed, those `waiting` with a delivery to come.
+    """Enabled endpoints; `failing`: their last attempt failed; `waiting`: they have a delivery to come.
 
-    `behind`: positions of the log that the last of those that do not fail has not had. It is noted every
-    half minute for endpoints that nothing is sent to.
+    `behind`: the largest lag, in positions of the log, of those that do not fail. It is updated every half
+    minute for endpoints that nothing is sent to.
     """
 
     endpoints: int
@@ -56,8 +60,8 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
     behind: int
 
 
-class Figures(msgspec.Struct, kw_only=True):
-    """None is not known; `unknown` says why. Lags are those of the read models and of the feed, `EVENTS`."""
+class SystemFigures(msgspec.Struct, kw_only=True):
+    """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`."""
 
     runs: UnderWay | None = None
     queues: list[QueueStatus] | None = None
@@ -66,9 +70,9 @@ class Figures(msgspec.Struct, kw_only=True):
     unknown: list[str] = []
 
 
-async def gather(environment: Environment, away: Collection[str]) -> Figures:
-    """All that is known within a few seconds. The servers `away` are down, and not asked."""
-    figures = Figures(unknown=[f"{server} is down" for server in away])
+async def gather(environment: Environment, away: Collection[str]) -> SystemFigures:
+    """What can be read within a few seconds. The servers `away` are down, and not asked."""
+    figures = SystemFigures(unknown=[f"{server} is down" for server in away])
     head: int | None = None
     if "postgres" not in away:
         with _noted(figures, "postgres"):
@@ -82,7 +86,7 @@ async def gather(environment: Environment, away: Collection[str]) -> Figures:
 
 
 @contextlib.contextmanager
-def _noted(figures: Figures, server: str) -> Iterator[None]:
+def _noted(figures: SystemFigures, server: str) -> Iterator[None]:
     try:
         with failures_in_one_line():
             yield
@@ -91,7 +95,7 @@ def _noted(figures: Figures, server: str) -> Iterator[None]:
         figures.unknown.append(f"{server}: {reason}")
 
 
-async def _ask_database(url: str, figures: Figures) -> int:
+async def _ask_database(url: str, figures: SystemFigures) -> int:
     """Returns the last position of the log, read before those of the followers."""
     await reached(url)
     async with open_pool(url) as pool:
@@ -112,7 +116,7 @@ async def _ask_database(url: str, figures: Figures) -> int:
     return head
 
 
-async def _ask_bus(url: str, figures: Figures, head: int | None) -> None:
+async def _ask_bus(url: str, figures: SystemFigures, head: int | None) -> None:
     async with connected(url, "agentchat status") as bus:
         figures.queues = [
             QueueStatus(name=name, waiting=found.waiting, oldest_seconds=round(found.oldest_seconds, 1))
@@ -122,3 +126,61 @@ async def _ask_bus(url: str, figures: Figures, head: int | None) -> None:
         if head is not None:
             end = await bus.feed.end()
             figures.lags.append(Lag(name="EVENTS", behind=max(0, head - end.position)))
+
+
+_TAIL_BYTES = 262_144
+"""Only the end of each log is searched."""
+
+_AT = r"(?P<at>\d{4}.\d\d.\d\d \d\d:\d\d:\d\d\.\d+)"
+_POSTGRES = re.compile(_AT + r" UTC \[\d+\] (?P<text>(?:ERROR|FATAL|PANIC): .+)")
+_NATS = re.compile(r"\[\d+\] " + _AT + r" (?P<text>\[(?:ERR|FTL)\] .+)")
+
+
+class LoggedError(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a log. `at` is ISO 8601, UTC."""
+
+    at: str
+    service: str
+    text: str
+
+
+class _Line(msgspec.Struct):
+    timestamp: str = ""
+    level: str = ""
+
+
+def last_errors(folder: RunFolder, limit: int) -> list[LoggedError]:
+    """The newest ones since the stack's start, the newest last."""
+    found = [
+        problem
+        for log in folder.logs.glob("*.log")
+        for line in _tail(log)
+        if (problem := _problem(log.stem, line))
+    ]
+    return sorted(found, key=lambda each: each.at)[-limit:]
+
+
+def _problem(service: str, line: str) -> LoggedError | None:
+    if line.startswith("{"):
+        try:
+            head = msgspec.json.decode(line, type=_Line)
+        except msgspec.DecodeError:
+            return None
+        if head.level not in ("error", "critical"):
+            return None
+        return LoggedError(at=head.timestamp, service=service, text=readable(line))
+    for pattern in (_POSTGRES, _NATS):
+        if found := pattern.match(line):
+            at = datetime.fromisoformat(found["at"].replace("/", "-")).replace(tzinfo=UTC)
+            return LoggedError(at=at.isoformat().replace("+00:00", "Z"), service=service, text=found["text"])
+    return None
+
+
+def _tail(log: Path) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,10 +1,13 @@
-"""The command: what was found, as text or as JSON, once or again and again."""
+"""`agentchat status`: processes, figures and the last errors, as text or JSON, once or repeatedly."""
 
 import asyncio
 import contextlib
+import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 
@@ -12,10 +15,74 @@ from ops import environment, printing, record
 from ops.errors import NotRunningError
 from ops.folder import RunFolder
 from ops.output import counted
+from ops.probes import reason_unready
+from ops.record import Entry
 from ops.status import figures as figures_
-from ops.status.figures import Figures, Lag, Webhooks
-from ops.status.found_problems import Problem, last_errors
-from ops.status.stack_processes import ServiceStatus, ask
+from ops.status.figures import Lag, LoggedError, SystemFigures, Webhooks, last_errors
+
+State = Literal["ready", "not ready", "down"]
+
+
+class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A process. `version` is the one that was started; `reason` says why it is not ready.
+
+    `health_url` is None for servers that have no HTTP. `started_at` (ISO 8601, UTC) and `up_seconds` are None
+    while it is down.
+    """
+
+    name: str
+    pid: int | None
+    health_url: str | None
+    version: str
+    state: State
+    reason: str | None
+    started_at: str | None
+    up_seconds: float | None
+    restarts: int
+    log: str
+
+
+async def _services(entries: list[Entry]) -> list[ServiceStatus]:
+    """All concurrently, within the time of one probe."""
+    return list(await asyncio.gather(*map(_service, entries)))
+
+
+async def _service(entry: Entry) -> ServiceStatus:
+    state: State = "down"
+    reason: str | None = "it is restarted"
+    if entry.pid is not None and entry.probe is not None:
+        reason = await reason_unready(entry.probe)
+        state = "ready" if reason is None else "not ready"
+    runs = entry.pid is not None
+    started_at = datetime.fromtimestamp(entry.started_at, UTC).isoformat(timespec="seconds")
+    return ServiceStatus(
+        name=entry.name,
+        pid=entry.pid,
+        health_url=entry.health_url,
+        version=entry.version,
+        state=state,
+        reason=None if reason is None else _failing(reason),
+        started_at=started_at if runs else None,
+        up_seconds=round(time.time() - entry.started_at, 1) if runs else None,
+        restarts=entry.restarts,
+        log=entry.log,
+    )
+
+
+class _Readiness(msgspec.Struct):
+    """What `/readyz` answers."""
+
+    checks: dict[str, str] = {}
+
+
+def _failing(reason: str) -> str:
+    """The failed checks of an answer of `/readyz`; another reason unchanged."""
+    try:
+        checks = msgspec.json.decode(reason, type=_Readiness).checks
+    except msgspec.DecodeError:
+        return reason
+    return ", ".join(f"{name}: {result}" for name, result in checks.items() if result != "ok") or reason
+
 
 _EVERY_SECONDS = 2.0
 _ERRORS = 5
@@ -30,14 +97,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: str
     base_url: str | None
     services: list[ServiceStatus]
-    figures: Figures
-    errors: list[Problem]
+    figures: SystemFigures
+    errors: list[LoggedError]
 
 
 def status(*, as_json: bool, watch: bool) -> bool:
-    """Print it; whether all processes are ready. With `watch` until Ctrl-C. Raises NotRunningError."""
+    """Print it; whether all processes are ready. With `watch` until SIGINT or SIGTERM.
+
+    Raises NotRunningError.
+    """
     folder = environment.run_folder()
     ready = True
+    if watch:  # a shell may have started it with SIGINT ignored
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
     try:
         while True:
             found = asyncio.run(_status(folder))
@@ -56,10 +129,10 @@ async def _status(folder: RunFolder) -> Status:
     kept = record.read(folder.processes) if folder.in_use() else None
     if kept is None:
         raise NotRunningError(f"nothing runs in {folder.path}")
-    services = await ask([entry for entry in kept.processes if entry.probe is not None])
+    services = await _services([entry for entry in kept.processes if entry.probe is not None])
     away = [each.name for each in services if each.state != "ready" and each.name in ("postgres", "nats")]
     base_url: str | None = None
-    figures = Figures(unknown=[_STARTING])
+    figures = SystemFigures(unknown=[_STARTING])
     with contextlib.suppress(NotRunningError):
         known = environment.load(folder)
         base_url, figures = known.base_url, await figures_.gather(known, away)
@@ -106,7 +179,7 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
     figures = found.figures
     if (runs := figures.runs) is not None:
         oldest = f", the oldest for {runs.oldest_run_seconds:.0f} s" if runs.open_runs else ""
-        yield "runs", f"{runs.open_runs:,} under way{oldest}"
+        yield "runs", f"{runs.open_runs:,} active{oldest}"
         yield "approvals", f"{runs.approvals:,} waiting for a person"
         yield "waiting", f"{counted(runs.waiting_messages, 'message')} for a busy conversation"
     for queue in figures.queues or ():
@@ -124,13 +197,13 @@ def _lines(found: Status) -> Iterator[tuple[str, str]]:
 
 
 def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
-    """The read models in one line where they are up to date, else a line each."""
+    """The read models in one line where they are up to date, else one line each."""
     late = [each for each in lags if each.behind or each.parked]
     if lags and not late:
         yield "read models", "up to date, EVENTS too" if lags[-1].name == "EVENTS" else "up to date"
     for each in late:
-        parked = f", {counted(each.parked, 'event')} that it could not take" if each.parked else ""
-        yield "behind", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
+        parked = f", {counted(each.parked, 'event')} that it could not apply" if each.parked else ""
+        yield "lag", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
 
 
 def _webhooks(webhooks: Webhooks) -> str:
@@ -138,6 +211,6 @@ def _webhooks(webhooks: Webhooks) -> str:
         return "no endpoint"
     return (
         f"{counted(webhooks.endpoints, 'endpoint')}, {webhooks.failing:,} failing, "
-        f"{webhooks.waiting:,} with deliveries to come; the others at most "
-        f"{counted(webhooks.behind, 'position')} of the log behind"
+        f"{webhooks.waiting:,} with deliveries to come; the others lag at most "
+        f"{counted(webhooks.behind, 'position')} of the log"
     )

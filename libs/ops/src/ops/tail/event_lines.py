@@ -34,7 +34,7 @@ _STYLES: dict[str, str] = {
 
 
 class _Unknown(msgspec.Struct):
-    """What any event says, of a version that this program does not know too."""
+    """What every event has, also one of a version that this program does not know."""
 
     type: str = ""
     trace_id: str = ""
@@ -42,15 +42,15 @@ class _Unknown(msgspec.Struct):
 
 
 def happened_at(event: FeedEvent) -> str:
-    """When it happened, ISO 8601; "" where it does not say."""
+    """When it happened, ISO 8601; "" where that is missing."""
     return _common(event).at
 
 
 def as_line(event: FeedEvent, width: int | None) -> Text:
-    """In colour and cut to `width`, with the ends of ids; whole ids and no cut where it is None."""
+    """In colour and cut to `width`, with shortened ids; complete ids and no cut where it is None."""
     common = _common(event)
     line = Text(no_wrap=True, overflow="ellipsis", end="\n")
-    line.append(_time(common.at, whole=width is None), "dim")
+    line.append(_time(common.at, complete=width is None), "dim")
     for identifier in (event.account_id, event.conversation_id, common.trace_id):
         line.append("  ")
         line.append(clean(identifier) if width is None else clean(identifier)[-_SHORT:], "dim")
@@ -67,7 +67,7 @@ def as_line(event: FeedEvent, width: int | None) -> Text:
 
 
 def as_json(event: FeedEvent) -> str:
-    """ASCII, so that it drives no terminal."""
+    """In ASCII, so that it cannot control a terminal."""
     try:
         data: Any = json.loads(event.data)
     except ValueError:
@@ -84,7 +84,7 @@ def as_json(event: FeedEvent) -> str:
 
 
 def content(event: FeedEvent) -> str:
-    """What it is about, in a few words; text of others, not yet fit for a terminal."""
+    """Its content in a few words; foreign text, not cleaned for a terminal."""
     try:
         return _words(event_of(_common(event).type, event.data))
     except UnreadableEvent:
@@ -142,8 +142,8 @@ def _common(event: FeedEvent) -> _Unknown:
         return _Unknown()
 
 
-def _time(at: str, *, whole: bool) -> str:
+def _time(at: str, *, complete: bool) -> str:
     """To the millisecond, and on a terminal without the day."""
     day, _, time = clean(at).partition("T")
     short = time.removesuffix("Z")[:12].ljust(12)
-    return f"{day}T{short}Z" if whole else short
+    return f"{day}T{short}Z" if complete else short

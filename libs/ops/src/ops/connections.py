@@ -1,17 +1,18 @@
-"""Work on a system's database for a command: the connection, and failures in one line."""
+"""Connections of a command to a system's database and NATS, each tried once, with failures in one line."""
 
 import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import psycopg
 
+from bus import Bus, BusUnavailable
 from conversations.errors import ConversationsError, UnreadableEvent
 from ops import environment
-from ops.errors import SetupError, StackError
+from ops.errors import RefusedError, SetupError, StackError
 from runtime.postgres import DatabaseUnavailable, Pool, connect_options, open_pool
 
 DATABASE_URL = "AGENTCHAT_DATABASE_URL"
@@ -25,7 +26,7 @@ _OLD_TABLES = (
 
 
 async def reached(url: str) -> None:
-    """Connect once: a pool would go on trying, and not say what is wrong. Raises StackError, SetupError."""
+    """Connect once: a pool would retry without reporting the reason. Raises StackError, SetupError."""
     try:
         connection = await psycopg.AsyncConnection.connect(url, **connect_options(url))
     except psycopg.OperationalError as error:
@@ -38,7 +39,7 @@ async def reached(url: str) -> None:
 @contextlib.contextmanager
 def failures_in_one_line() -> Iterator[None]:
     """Raises StackError for what the database does not allow or answer."""
-    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # what it says is said here, once
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # its errors are reported here, once
     try:
         yield
     except DatabaseUnavailable as error:
@@ -50,7 +51,7 @@ def failures_in_one_line() -> Iterator[None]:
 
 
 class NoneSuchError(StackError):
-    """What the command names is not there."""
+    """What the command names does not exist."""
 
     exit_code = 2
 
@@ -77,3 +78,18 @@ async def _run(work: Callable[[str, Pool], Awaitable[T]]) -> T:
     await reached(url)
     async with open_pool(url) as pool:
         return await work(url, pool)
+
+
+_SECONDS = 8.0
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, name: str) -> AsyncIterator[Bus]:
+    """Raises RefusedError."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                bus = await stack.enter_async_context(Bus.connect(url, name=name))
+        except (TimeoutError, BusUnavailable):
+            raise RefusedError("NATS cannot be reached") from None
+        yield bus

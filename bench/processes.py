@@ -1,8 +1,51 @@
-"""What processes use: CPU and memory, by name, their children counted with them."""
+"""The processes next to what is measured, and what processes use: CPU and memory, with their children."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 
+import msgspec
 import psutil
+
+from ops.process import wrapped
+
+ROOT = Path(__file__).parents[1]
+_START_SECONDS = 30.0
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A process that serves on a port of this machine."""
+
+    pid: int
+    url: str
+
+
+@contextlib.asynccontextmanager
+async def serving(*command: str) -> AsyncIterator[Started]:
+    """A process that prints its port when it is ready; ended with the block. Raises TimeoutError."""
+    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    ended_with_this = wrapped(command, signal.SIGTERM)
+    process = await asyncio.create_subprocess_exec(*ended_with_this, cwd=ROOT, stdout=pipe, stdin=nothing)
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(_START_SECONDS):
+            port = int(await process.stdout.readline())
+        yield Started(process.pid, f"http://127.0.0.1:{port}")
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+@contextlib.asynccontextmanager
+async def lean_upstream() -> AsyncIterator[Started]:
+    """`bench.upstream` while the block runs."""
+    async with serving(sys.executable, "-m", "bench.upstream") as started:
+        yield started
+
 
 Pids = Mapping[str, int]
 

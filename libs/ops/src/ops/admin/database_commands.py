@@ -1,4 +1,4 @@
-"""`agentchat admin usage`."""
+"""`agentchat admin usage` and `secrets reseal`, which are more than a route."""
 
 import contextlib
 import sys
@@ -13,6 +13,8 @@ from rich.progress import Progress, TaskID
 from administration import Admin
 from administration import admin_usage as library
 from administration.admin_usage import MonthUsage, VerifiedUsage
+from administration.reseal import Resealed
+from administration.reseal import reseal as seal_again
 from contracts.admin_errors import NotFound
 from ops import printing
 from ops.admin.api import ask
@@ -34,21 +36,23 @@ def usage(
         bool,
         typer.Option("--verify", help="Count again from the log and compare. Exit code 1 if it differs."),
     ] = False,
-    mend: Annotated[
-        bool, typer.Option("--mend", help="With --verify: set the limiter's count right (this month's).")
+    repair: Annotated[
+        bool, typer.Option("--repair", help="With --verify: correct the limiter's count of this month.")
     ] = False,
+    mend: Annotated[bool, typer.Option("--mend", hidden=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the tokens and runs of a month, and what is stored: of every account, or of one in detail.
+    """Show the tokens and runs of a month, and the storage used: of every account, or of one in detail.
 
     --verify works on the database itself.
     """
-    if mend and not verify:
-        raise SetupError("--mend goes with --verify")
+    repair = repair or mend
+    if repair and not verify:
+        raise SetupError("--repair needs --verify")
     if not verify:
         _print_usage(account, month, as_json=as_json)
         return
-    found = run(lambda admin: _verify(admin, account, month, mend=mend))
+    found = run(lambda admin: _verify(admin, account, month, repair=repair))
     if as_json:
         printing.as_json([msgspec.structs.asdict(one) | {"ok": one.ok} for one in found])
     else:
@@ -64,8 +68,7 @@ def usage(
 
 
 def show_verified(found: Sequence[VerifiedUsage]) -> None:
-    """An account a line."""
-    printing.things(found, "account_id logged projected cached runs mended")
+    printing.things(found, "account_id logged projected cached runs repaired")
 
 
 def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> None:
@@ -87,8 +90,10 @@ def _print_usage(account: str | None, month: str | None, *, as_json: bool) -> No
     )
 
 
-async def _verify(admin: Admin, account: str | None, month: str | None, *, mend: bool) -> list[VerifiedUsage]:
-    """One account, or each that has spent something; what was deleted since is limited by nothing."""
+async def _verify(
+    admin: Admin, account: str | None, month: str | None, *, repair: bool
+) -> list[VerifiedUsage]:
+    """One account, or each that has spent something; one that was deleted meanwhile is left out."""
     spent = [] if account else await library.all_accounts(admin, month)
     found: list[VerifiedUsage] = []
     with progress("reading the log") as bar:
@@ -96,10 +101,52 @@ async def _verify(admin: Admin, account: str | None, month: str | None, *, mend:
             task = bar.add_task(account_id, total=None)
             with contextlib.nullcontext() if account else contextlib.suppress(NotFound):
                 advance = partial(_advance, bar, task)
-                found.append(await library.verify(admin, account_id, month, mend=mend, on_progress=advance))
+                found.append(
+                    await library.verify(admin, account_id, month, repair=repair, on_progress=advance)
+                )
             bar.remove_task(task)
     return found
 
 
 def _advance(bar: Progress, task: TaskID, done: int, total: int) -> None:
     bar.update(task, completed=done, total=total)
+
+
+def reseal(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be sealed again.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Seal every secret again with the present secret key, after that was changed.
+
+    AGENTCHAT_SECRET_KEY is the new key, AGENTCHAT_SECRET_KEY_PREVIOUS (a comma list) has the earlier ones.
+    Services may run meanwhile; a second run completes an interrupted one. Exit code 1 if a secret did not
+    open.
+    """
+    found = run(lambda admin: _reseal(admin, dry_run=dry_run))
+    for value in found.unopened:
+        printing.note(f"agent {value.agent_id} version {value.version}: its {value.secret} {value.reason}")
+    for endpoint in found.unopened_endpoints:
+        printing.note(f"webhook endpoint {endpoint.endpoint_id}: its secret {endpoint.reason}")
+    if as_json:
+        printing.as_json(found)
+    else:
+        verb = "would be sealed" if dry_run else "sealed"
+        unopened = len(found.unopened) + len(found.unopened_endpoints)
+        sys.stdout.write(
+            f"{found.resealed:,} of {found.values:,} secrets of {found.agents:,} agents and "
+            f"{found.endpoints:,} webhook endpoints {verb} again, {unopened:,} did not open\n"
+        )
+    if found.unopened or found.unopened_endpoints:
+        sys.exit(1)
+
+
+async def _reseal(admin: Admin, *, dry_run: bool) -> Resealed:
+    with progress("sealing") as bar:
+        task = bar.add_task("agents", total=None)
+        return await seal_again(
+            admin.pool,
+            admin.sealer,
+            actor=admin.actor,
+            dry_run=dry_run,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
