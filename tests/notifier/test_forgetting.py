@@ -24,9 +24,9 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
         for days in (29, 31):
             await world.execute(_ADD, f"waits {endpoint_id} {days}", endpoint_id, "waiting", days, 60)
             await world.execute(_ADD, f"done {endpoint_id} {days}", endpoint_id, "delivered", days, None)
-    assert await outbox.forget(pool, 2) == 2
-    assert await outbox.forget(pool, 2) == 1
-    assert await outbox.forget(pool, 2) == 0
+    assert await outbox.delete_old(pool, 2) == 2
+    assert await outbox.delete_old(pool, 2) == 1
+    assert await outbox.delete_old(pool, 2) == 0
     left = {each.id for id_ in (live, disabled) for each in await world.deliveries(id_)}
     assert left == {
         *(f"{what} {id_} 29" for what in ("waits", "done") for id_ in (live, disabled)),

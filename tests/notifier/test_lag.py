@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from notifier.lag import BEHIND, FAILING
+from notifier.dispatching import BEHIND, FAILING
 from notifier.schedule import FAILURES_IN_A_ROW
 from tests.notifier.conftest import StartNotifier, World
 from tests.notifier.receiver import Receiver, status
 from tests.system.collector import Collector, collector
 
 HURRY = {
-    "notifier.serving._TIDY_SECONDS": 0.1,
+    "notifier.dispatching._TIDY_SECONDS": 0.1,
     "notifier.schedule.RETRY_SECONDS": [3600.0] * 9,
     "notifier.schedule.LONGEST_PAUSE": 3600.0,
     "runtime.telemetry._METRICS_MILLISECONDS": 100,

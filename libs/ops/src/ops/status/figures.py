@@ -18,6 +18,7 @@ from ops.environment import Environment
 from ops.errors import StackError
 from runtime.postgres import DatabaseUnavailable, open_pool
 from webhooks import outbox
+from webhooks.outbox import EndpointFigures
 
 _SECONDS = 5.0
 _QUEUES: tuple[Queue, ...] = ("REQUESTS", "TOOLS")
@@ -43,26 +44,13 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
     parked: int = 0
 
 
-class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Enabled endpoints; those `failing` whose last attempt failed, those `waiting` with a delivery to come.
-
-    `behind`: positions of the log that the last of those that do not fail has not had. It is noted every
-    half minute for endpoints that nothing is sent to.
-    """
-
-    endpoints: int
-    failing: int
-    waiting: int
-    behind: int
-
-
 class Figures(msgspec.Struct, kw_only=True):
     """None is not known; `unknown` says why. Lags are those of the read models and of the feed, `EVENTS`."""
 
     runs: UnderWay | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
-    webhooks: Webhooks | None = None
+    webhooks: EndpointFigures | None = None
     unknown: list[str] = []
 
 
@@ -101,14 +89,7 @@ async def _ask_database(url: str, figures: Figures) -> int:
             Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
             for each in await read_models(pool)
         ]
-        targets = await outbox.load(pool)
-    answering = [each for each in targets if each.failures == 0]
-    figures.webhooks = Webhooks(
-        endpoints=len(targets),
-        failing=len(targets) - len(answering),
-        waiting=sum(each.due_seconds is not None for each in targets),
-        behind=max((max(0, head - each.position) for each in answering), default=0),
-    )
+        figures.webhooks = await outbox.figures(pool)
     return head
 
 

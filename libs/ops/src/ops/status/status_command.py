@@ -13,9 +13,10 @@ from ops.errors import NotRunningError
 from ops.folder import RunFolder
 from ops.output import counted
 from ops.status import figures as figures_
-from ops.status.figures import Figures, Lag, Webhooks
+from ops.status.figures import Figures, Lag
 from ops.status.found_problems import Problem, last_errors
 from ops.status.stack_processes import ServiceStatus, ask
+from webhooks.outbox import EndpointFigures
 
 _EVERY_SECONDS = 2.0
 _ERRORS = 5
@@ -132,7 +133,7 @@ def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
         yield "behind", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
 
 
-def _webhooks(webhooks: Webhooks) -> str:
+def _webhooks(webhooks: EndpointFigures) -> str:
     if not webhooks.endpoints:
         return "no endpoint"
     return (
