@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,6 @@ class World(msgspec.Struct):
 
 @pytest.fixture
 async def world(migrated_database_url: str, pool: Pool, store: ConversationStore) -> AsyncIterator[World]:
-    """The projection follows the log meanwhile, as the leading projector has it do."""
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_NOTIFIERS)
         await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
@@ -118,9 +118,17 @@ async def world(migrated_database_url: str, pool: Pool, store: ConversationStore
             " (SELECT coalesce(max(notification_id), 0) FROM conversation_events)"
         )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
-    following = asyncio.create_task(_follow(pool))
-    yield World(pool, store, account.id)
-    following.cancel()
+    async with following(pool):
+        yield World(pool, store, account.id)
+
+
+@contextlib.asynccontextmanager
+async def following(pool: Pool) -> AsyncIterator[None]:
+    """What the leading projector does for webhooks, while the block runs."""
+    task = asyncio.create_task(_follow(pool))
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _follow(pool: Pool) -> None:

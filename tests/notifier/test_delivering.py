@@ -10,6 +10,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from contracts.webhooks import EndpointChanges, message_id
+from runtime.postgres import connection
 from tests.administrator import SEALER
 from tests.notifier.conftest import StartNotifier, World, attempted
 from tests.notifier.receiver import Received, Receiver, status
@@ -107,6 +108,27 @@ async def test_an_endpoint_gets_its_types_of_its_account_alone(
     [got] = await receiver.until("/starts", 1)
     assert (got.message["type"], got.message["data"]["conversation_id"]) == ("conversation.started", own)
     assert len(receiver.received) == 1
+
+
+async def test_an_endpoint_gets_nothing_of_before_it_was_created(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    """Also where the projection has not read that yet, and where it is enabled again at once."""
+    await world.chat("before")
+    made = await world.endpoint(receiver.url("/new"), "run.completed")
+    for disabled in (True, False):
+        changes = EndpointChanges(disabled=disabled)
+        await endpoints.change(world.pool, world.account_id, made.id, changes)
+    later = await world.chat("later")
+    notifiers()
+    await receiver.until("/new", 1)
+    await world.until(made.id, attempted(1))
+    async with connection(world.pool) as conn:
+        left = "SELECT count(*) FROM webhook_cursors WHERE cursor_id <> endpoint_id"
+        while await (await conn.execute(left)).fetchone() != (0,):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+    assert [each.message["data"]["conversation_id"] for each in receiver.at("/new")] == [later]
+    assert len(await world.deliveries(made.id)) == 1
 
 
 async def test_what_happened_while_no_notifier_ran_is_delivered(

@@ -80,7 +80,7 @@ CREATE FUNCTION switch_webhook_endpoint() RETURNS trigger LANGUAGE plpgsql
 AS $$
 BEGIN
     IF NEW.disabled_at IS NOT NULL THEN
-        NEW.stopped_at := (SELECT position FROM public.webhook_position);
+        NEW.stopped_at := greatest(NEW.begins_after, (SELECT position FROM public.webhook_position));
     ELSE
         INSERT INTO public.webhook_cursors (cursor_id, endpoint_id, position, resend)
         VALUES (gen_random_uuid()::text, NEW.endpoint_id, OLD.stopped_at, false);
