@@ -43,8 +43,7 @@ class NoticeRow(msgspec.Struct, frozen=True):
 
 
 class DeliveryProjection:
-    """Follows the log. Its position is stored once a second; what was read since is read again after a crash.
-    """
+    """Follows the log. Its position is stored once a second; after a kill it begins again from there."""
 
     def __init__(self, pool: Pool, log: Log) -> None:
         self._pool = pool

@@ -6,6 +6,7 @@ import time
 from msgspec.structs import replace
 
 from conversations.database import DatabaseError, bounded, listen, notifications, open_session
+from conversations.leadership import NoSession
 from notifier.settings import Settings
 from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
@@ -17,10 +18,6 @@ _CONNECTIONS = 5
 _LISTEN_SECONDS = 10.0
 _UNHEALTHY_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
-
-
-class NoSession(Exception):  # noqa: N818 - a state, for a health check
-    """Postgres has not answered for too long."""
 
 
 async def work(settings: Settings, name: str, stop: asyncio.Event) -> None:
