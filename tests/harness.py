@@ -192,7 +192,8 @@ def start_stack(
     numbers = [str(number) for number in msgspec.structs.astuple(counts)]
     command = (sys.executable, "-m", "tests.support.forked_up", *numbers)
     if not forked:
-        options = zip(("--gateways", "--orchestrators", "--tool-runners"), numbers, strict=True)
+        names = [f"--{name.replace('_', '-')}" for name in Counts.__struct_fields__]
+        options = zip(names, numbers, strict=True)
         command = (sys.executable, "-m", "ops.main", "up", *itertools.chain.from_iterable(options))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AGENTCHAT_")}
     for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):

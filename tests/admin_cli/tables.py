@@ -37,8 +37,9 @@ from ops.admin.printed_answers import show_answer, show_lines
 from ops.replay import rebuild_command
 from ops.replay.what_if_command import print_runs
 from ops.replay.what_if_compare import ComparedRun, RunFigures
-from ops.status.figures import Lag, LoggedError, QueueStatus, SystemFigures, Webhooks
+from ops.status.figures import Lag, LoggedError, QueueStatus, SystemFigures
 from ops.status.status_command import ServiceStatus, State, Status, show
+from webhooks.outbox import EndpointFigures
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (80, 120, None)
@@ -159,7 +160,7 @@ _STATUS = Status(
         runs=UnderWay(open_runs=12, oldest_run_seconds=345.6, approvals=3, waiting_messages=1),
         queues=[QueueStatus(name="REQUESTS", waiting=2, oldest_seconds=3.2)],
         lags=[Lag(name="conversations", behind=1_234, parked=1), Lag(name="EVENTS", behind=0)],
-        webhooks=Webhooks(endpoints=12, failing=1, waiting=2, behind=1_234),
+        webhooks=EndpointFigures(endpoints=12, failing=1, waiting=2, behind=1_234),
         unknown=["nats is down"],
     ),
     errors=[LoggedError(at="2026-11-21T10:00:05.123456Z", service="orchestrator-1", text=_LONG)],

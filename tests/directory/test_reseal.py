@@ -22,7 +22,7 @@ from runtime.postgres import Connection, Pool
 from runtime.settings import SettingsError
 from tests.blocking import until_blocked_by
 from webhooks import endpoints
-from webhooks.webhook_rows import seal_owner
+from webhooks.endpoints import seal_owner
 
 pytestmark = pytest.mark.requirement("SECRETS-ROTATION")
 

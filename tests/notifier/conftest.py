@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,13 @@ from tests.conversations.given import AT, trace, turn
 from tests.notifier.process import NotifierProcess
 from tests.notifier.receiver import Receiver, receiving
 from webhooks import deliveries, endpoints
+from webhooks.delivery_projection import DeliveryProjection
 
 HURRY: dict[str, Any] = {
     "notifier.__main__._NICENESS": 0,
     "notifier.schedule.RETRY_SECONDS": [0.05] * 9,
     "notifier.schedule.LONGEST_PAUSE": 0.2,
+    "webhooks.outbox.LEASE_SECONDS": 90.0,
     "notifier.delivery_attempt.ATTEMPT_SECONDS": 60.0,
 }
 
@@ -44,6 +47,11 @@ _END_NOTIFIERS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
  WHERE application_name LIKE 'notifier-%' AND datname = current_database()
 """
+
+
+def attempted(count: int) -> Callable[[list[Delivery]], bool]:
+    """Whether so many deliveries have an attempt that is recorded."""
+    return lambda found: sum(bool(each.attempts) for each in found) == count
 
 
 class World(msgspec.Struct):
@@ -101,12 +109,33 @@ class World(msgspec.Struct):
 
 
 @pytest.fixture
-async def world(migrated_database_url: str, pool: Pool, store: ConversationStore) -> World:
+async def world(migrated_database_url: str, pool: Pool, store: ConversationStore) -> AsyncIterator[World]:
     async with await psycopg.AsyncConnection.connect(migrated_database_url) as owner:
         await owner.execute(_END_NOTIFIERS)
         await owner.execute("TRUNCATE webhook_endpoints, webhook_cursors, webhook_deliveries")
+        await owner.execute(
+            "UPDATE webhook_position SET position ="
+            " (SELECT coalesce(max(notification_id), 0) FROM conversation_events)"
+        )
     account = await admin_accounts.create(administrator(pool), NewAccount(name="Acme", plan="Pro"))
-    return World(pool, store, account.id)
+    async with following(pool):
+        yield World(pool, store, account.id)
+
+
+@contextlib.asynccontextmanager
+async def following(pool: Pool) -> AsyncIterator[None]:
+    """What the leading projector does for webhooks, while the block runs."""
+    task = asyncio.create_task(_follow(pool))
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _follow(pool: Pool) -> None:
+    projection = DeliveryProjection(pool, Log(pool))
+    while True:
+        if not await projection.step():
+            await asyncio.sleep(0.02)
 
 
 @pytest.fixture

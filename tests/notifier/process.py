@@ -7,6 +7,8 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 from tests.support import forked
 
 _HURRIED = """
@@ -52,6 +54,12 @@ class NotifierProcess:
         self.signal(signal.SIGKILL)
         assert self._process is not None
         await self._process.wait()
+
+    def connections(self) -> int:
+        """How many it has open to Postgres."""
+        assert self._process is not None
+        found = psutil.Process(self._process.pid).net_connections("tcp")
+        return sum(each.status == psutil.CONN_ESTABLISHED for each in found)
 
     def text(self) -> str:
         return self._log.read_text() if self._log.exists() else ""

@@ -6,10 +6,8 @@ import pytest
 from contracts.admin_errors import Invalid
 from contracts.webhooks import Attempt
 from net_guard import AddressRefused, Guard
-from notifier.delivery_attempt import Courier
-from notifier.delivery_clock import Clock
-from notifier.signing import Signer
-from tests.notifier.conftest import StartNotifier, World
+from notifier.delivery_attempt import Clock, Signer, WebhookSender
+from tests.notifier.conftest import StartNotifier, World, attempted
 from tests.notifier.receiver import Receiver, status
 from webhooks.endpoints import check_url
 
@@ -19,11 +17,11 @@ SIGNER = Signer("whsec_" + "c2VjcmV0" * 4)
 
 
 async def _attempt(guard: Guard, url: str) -> Attempt:
-    courier = Courier(guard, httpx2.create_ssl_context(), Clock(1_790_000_000.0))
+    sender = WebhookSender(guard, httpx2.create_ssl_context(), Clock(1_790_000_000.0), "account")
     try:
-        return (await courier.send(url, [SIGNER], "msg_1", b"{}")).attempt
+        return (await sender.send(url, [SIGNER], "msg_1", b"{}")).attempt
     finally:
-        await courier.aclose()
+        await sender.aclose()
 
 
 async def test_a_name_whose_address_has_become_private_is_not_called(receiver: Receiver) -> None:
@@ -73,7 +71,7 @@ async def test_an_endpoint_that_is_allowed_no_more_is_refused_at_the_attempt(
     endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
     notifiers(allow="127.0.0.2:*")
     await world.chat()
-    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    [delivery] = await world.until(endpoint.id, attempted(1))
     assert delivery.attempts[0].error == "address_refused"
     assert receiver.received == []
 
@@ -89,7 +87,7 @@ async def test_an_attempt_may_go_to_port_8443_and_to_no_other_next_to_443(
     notifiers(allow="127.0.0.2:*")
     await world.chat()
     for port, endpoint in ports.items():
-        [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+        [delivery] = await world.until(endpoint.id, attempted(1))
         said[port] = delivery.attempts[0].message
     assert said == {
         8443: "The address may not be called: 127.0.0.1 is not a public address.",
@@ -101,14 +99,14 @@ async def test_an_endpoint_that_does_not_answer_in_time_has_timed_out(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
     async def hang(_: object) -> bytes | None:
-        await world.until(endpoint.id, lambda found: bool(found))
+        await world.until(endpoint.id, attempted(1))
         return None
 
     receiver.does("/hangs", hang)
     endpoint = await world.endpoint(receiver.url("/hangs"), "run.completed")
     notifiers(hurry={"notifier.delivery_attempt.ATTEMPT_SECONDS": 0.3})
     await world.chat()
-    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    [delivery] = await world.until(endpoint.id, attempted(1))
     assert (delivery.attempts[0].status, delivery.attempts[0].error) == (None, "timeout")
 
 

@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from contracts import events
 from contracts.examples import EVENT_EXAMPLES
-from webhooks.bodies import rest_of, with_id
-from webhooks.notices import notice_of
+from webhooks.notices import notice_of, rest_of, with_id
 
 pytestmark = pytest.mark.requirement("TOOLS-ELICITATION")
 

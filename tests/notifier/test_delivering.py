@@ -10,8 +10,9 @@ import pytest
 from standardwebhooks import Webhook
 
 from contracts.webhooks import EndpointChanges, message_id
+from runtime.postgres import connection
 from tests.administrator import SEALER
-from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.conftest import StartNotifier, World, attempted
 from tests.notifier.receiver import Received, Receiver, status
 from webhooks import deliveries, endpoints
 
@@ -46,7 +47,7 @@ async def test_a_run_is_told_thinly_and_verifies_with_the_libraries_of_others(
         got.body, headers=got.headers, key=endpoint.secret
     )
     assert found.id == got.id
-    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    [delivery] = await world.until(endpoint.id, attempted(1))
     assert (delivery.id, delivery.status, delivery.attempts[0].status) == (got.id, "delivered", 204)
 
 
@@ -109,6 +110,27 @@ async def test_an_endpoint_gets_its_types_of_its_account_alone(
     assert len(receiver.received) == 1
 
 
+async def test_an_endpoint_gets_nothing_of_before_it_was_created(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    """Also where the projection has not read that yet, and where it is enabled again at once."""
+    await world.chat("before")
+    made = await world.endpoint(receiver.url("/new"), "run.completed")
+    for disabled in (True, False):
+        changes = EndpointChanges(disabled=disabled)
+        await endpoints.change(world.pool, world.account_id, made.id, changes)
+    later = await world.chat("later")
+    notifiers()
+    await receiver.until("/new", 1)
+    await world.until(made.id, attempted(1))
+    async with connection(world.pool) as conn:
+        left = "SELECT count(*) FROM webhook_cursors WHERE cursor_id <> endpoint_id"
+        while await (await conn.execute(left)).fetchone() != (0,):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+    assert [each.message["data"]["conversation_id"] for each in receiver.at("/new")] == [later]
+    assert len(await world.deliveries(made.id)) == 1
+
+
 async def test_what_happened_while_no_notifier_ran_is_delivered(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
@@ -122,8 +144,11 @@ async def test_what_happened_while_no_notifier_ran_is_delivered(
 async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_under_its_id(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
+    """Another takes the endpoint when the lease of the one that was killed has ended."""
     endpoint = await world.endpoint(receiver.url("/crash"), "run.completed")
-    process = notifiers()
+    process = notifiers(
+        hurry={"webhooks.outbox.LEASE_SECONDS": 1.0, "notifier.endpoint_batch.BEGIN_SECONDS": 1.0}
+    )
 
     async def kill_the_first_time(_: Received) -> bytes | None:
         if len(receiver.at("/crash")) == 1:
@@ -137,7 +162,7 @@ async def test_a_notifier_killed_between_sending_and_recording_sends_it_again_un
     notifiers("notifier-2")
     first, second = await receiver.until("/crash", 2)
     assert (first.id, first.body) == (second.id, second.body)
-    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    [delivery] = await world.until(endpoint.id, attempted(1))
     assert [attempt.status for attempt in delivery.attempts] == [204]
 
 
@@ -182,14 +207,15 @@ async def test_retry_after_is_heeded_for_the_whole_endpoint(
     endpoint = await world.endpoint(receiver.url("/busy"), "run.completed")
     await world.chat("one")
     await world.chat("two")
-    notifiers(hurry={"notifier.sender.AT_ONCE": 1})
-    [delivery] = await world.until(endpoint.id, lambda found: bool(found))
+    notifiers(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
+    second, delivery = await world.until(endpoint.id, attempted(1))
+    assert (second.attempts, second.status) == ((), "waiting")
     assert delivery.next_attempt_at is not None
     assert (delivery.next_attempt_at - delivery.attempts[0].at).total_seconds() > 3590
     later = await world.endpoint(receiver.url("/other"), "run.completed")
     await world.chat("three")
     await receiver.until("/other", 1)
-    assert len(receiver.at("/busy")) == 1, "the second event waits in the log"
+    assert len(receiver.at("/busy")) == 1, "the second one waits"
     assert later.id != endpoint.id
 
 
@@ -271,8 +297,8 @@ async def test_a_success_among_failures_begins_the_five_days_again(
         " WHERE endpoint_id = %s",
         endpoint.id,
     )
-    notifiers(hurry={"notifier.sender.AT_ONCE": 1, "notifier.schedule.RETRY_SECONDS": [3600.0]})
-    await world.until(endpoint.id, lambda found: {each.status for each in found} == {"delivered", "waiting"})
+    notifiers(hurry={"notifier.endpoint_batch.AT_ONCE": 1, "notifier.schedule.RETRY_SECONDS": [3600.0]})
+    await world.until(endpoint.id, attempted(2))
     found = await endpoints.get(world.pool, world.account_id, endpoint.id)
     assert found.failing_since is not None
     assert (found.disabled, found.failing_since > endpoint.created_at) == (False, True)
@@ -282,7 +308,7 @@ async def test_a_hanging_endpoint_holds_no_other(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
     async def hang(_: Received) -> bytes | None:
-        await world.until(quick.id, lambda found: len(found) >= 20)
+        await world.until(quick.id, attempted(20))
         return None
 
     receiver.does("/hangs", hang)
@@ -292,8 +318,8 @@ async def test_a_hanging_endpoint_holds_no_other(
     for number in range(20):
         await world.chat(str(number))
     await receiver.until("/quick", 20)
-    assert await world.deliveries(slow.id) == []
-    # Nothing is dropped: the log is its queue.
+    assert {(each.status, each.attempts) for each in await world.deliveries(slow.id)} == {("waiting", ())}
+    # Nothing is dropped.
     await receiver.until("/hangs", 20)
 
 
@@ -307,7 +333,7 @@ async def test_a_range_of_the_log_is_replayed_under_the_same_ids(
         await world.chat(str(number))
     first = await receiver.until("/again", 4)
     positions = sorted(each.message["data"]["position"] for each in first)
-    await world.until(endpoint.id, lambda found: len(found) == 4)
+    await world.until(endpoint.id, attempted(4))
     await deliveries.replay(world.pool, world.account_id, endpoint.id, positions[1], positions[2])
     again = (await receiver.until("/again", 6))[4:]
     assert sorted(each.message["data"]["position"] for each in again) == positions[1:3]
@@ -326,7 +352,7 @@ async def test_what_was_erased_meanwhile_is_not_sent_again(
     process = notifiers()
     conversation_id = await world.chat()
     await receiver.until("/erased", 1)
-    [delivery] = await world.until(endpoint.id, lambda found: len(found) == 1)
+    [delivery] = await world.until(endpoint.id, attempted(1))
     await world.erase(conversation_id)
     await deliveries.resend(world.pool, world.account_id, delivery.id)
     await world.until(endpoint.id, lambda found: found[0].status == "erased")
@@ -349,8 +375,10 @@ async def test_what_is_erased_before_it_was_sent_is_not_sent(
         return status(204)
 
     receiver.does("/slow", erase_the_second)
-    notifiers(hurry={"notifier.sender.AT_ONCE": 1})
-    await world.until(endpoint.id, lambda found: len(found) == 3)
+    notifiers(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
+    await world.until(
+        endpoint.id, lambda found: len(found) == 3 and all(each.status != "waiting" for each in found)
+    )
     told = [(each.message["type"], each.message["data"]["conversation_id"]) for each in receiver.at("/slow")]
     assert told == [("run.completed", first), ("conversation.deleted", second)]
 
@@ -367,7 +395,7 @@ async def test_for_a_day_both_secrets_sign(
     assert len(got.headers["webhook-signature"].split(" ")) == 2
     for secret in (endpoint.secret, rotated.secret):
         assert Webhook(secret).verify(got.body, got.headers) == json.loads(got.body)
-    await world.until(endpoint.id, lambda found: len(found) == 1)
+    await world.until(endpoint.id, attempted(1))
     await world.execute("UPDATE webhook_endpoints SET previous_until = clock_timestamp()")
     await deliveries.test(world.pool, world.account_id, endpoint.id, "run.failed")
     _, tested = await receiver.until("/rotated", 2)

@@ -4,7 +4,6 @@ And an answer without an end.
 """
 
 import asyncio
-from collections import Counter
 
 import psycopg
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from conversations.event_store.log import Log
 from notifier.schedule import FAILURES_IN_A_ROW
 from runtime.postgres import connection
-from tests.notifier.conftest import StartNotifier, World
+from tests.notifier.conftest import StartNotifier, World, attempted
 from tests.notifier.receiver import Received, Receiver, status
 from webhooks import deliveries
 
@@ -31,7 +30,7 @@ async def test_what_was_sent_is_not_sent_again_because_a_reply_cannot_be_read_ye
             return status(204)
 
         receiver.does("/full", lock_the_log)
-        process = notifiers(hurry={"notifier.sender.AT_ONCE": 1})
+        process = notifiers(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
         await receiver.until("/full", 1)
         receiver.says("/full", status(204))
         async with asyncio.timeout(60):
@@ -58,28 +57,36 @@ async def test_what_fails_together_is_one_failure_to_the_pause_that_doubles(
     for number in range(20):
         await world.chat(str(number))
     notifiers(hurry={"notifier.schedule.RETRY_SECONDS": [3600.0]})
-    await world.until(endpoint.id, lambda found: len(found) == 20)
+    await world.until(endpoint.id, attempted(20))
     async with connection(world.pool) as conn:
         row = await (await conn.execute("SELECT failures FROM webhook_endpoints")).fetchone()
     assert row == (FAILURES_IN_A_ROW,)
 
 
 @pytest.mark.requirement("WEBHOOK-REPLAY")
-async def test_a_replay_of_what_was_not_read_so_far_waits_for_it(
+async def test_what_is_replayed_while_it_is_sent_is_sent_again(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
-    endpoint = await world.endpoint(receiver.url("/unread"), "run.completed")
-    notifiers(hurry={"notifier.serving.GATHER_SECONDS": 3.0, "notifier.serving.REST_SECONDS": 3.0})
-    await world.chat("read")
-    (read,) = await receiver.until("/unread", 1)
-    await world.chat("not read so far")
-    head = await Log(world.pool).head()
-    await deliveries.replay(
-        world.pool, world.account_id, endpoint.id, read.message["data"]["position"], head + 1000
-    )
-    got = await receiver.until("/unread", 4)
-    positions = Counter(each.message["data"]["position"] for each in got)
-    assert sorted(positions.values()) == [2, 2], "each was sent when it came, and by the replay"
+    async def until_inserted() -> None:
+        async with connection(world.pool) as conn:
+            while await (await conn.execute("SELECT FROM webhook_cursors WHERE until > 0")).fetchone():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.02)
+
+    async def replay_it_meanwhile(_: Received) -> bytes:
+        if len(receiver.at("/meanwhile")) == 1:
+            end = await Log(world.pool).head() + 1000
+            await deliveries.replay(world.pool, world.account_id, endpoint.id, 1, end)
+            await until_inserted()
+        return status(204)
+
+    receiver.does("/meanwhile", replay_it_meanwhile)
+    endpoint = await world.endpoint(receiver.url("/meanwhile"), "run.completed")
+    notifiers()
+    await world.chat()
+    first, second = await receiver.until("/meanwhile", 2)
+    assert first.id == second.id
+    [delivery] = await world.until(endpoint.id, lambda found: found[0].status == "delivered")
+    assert len(delivery.attempts) == 2
 
 
 @pytest.mark.requirement("WEBHOOK-REPLAY")
@@ -91,7 +98,7 @@ async def test_a_replay_asked_for_during_another_repeats_nothing_of_it(
     for number in range(2):
         await world.chat(str(number))
     live = await receiver.until("/again", 2)
-    await world.until(endpoint.id, lambda found: len(found) == 2)
+    await world.until(endpoint.id, attempted(2))
     first, second = sorted(each.message["data"]["position"] for each in live)
 
     async def ask_for_the_second(_: Received) -> bytes:

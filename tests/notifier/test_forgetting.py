@@ -2,8 +2,8 @@
 
 import pytest
 
-from runtime.postgres import Pool, connection
-from tests.notifier.conftest import StartNotifier, World
+from runtime.postgres import Pool
+from tests.notifier.conftest import World
 from webhooks import endpoints, outbox
 
 pytestmark = pytest.mark.requirement("WEBHOOK-KEPT")
@@ -24,21 +24,12 @@ async def test_what_waits_is_kept_as_long_as_its_endpoint_is_enabled(world: Worl
         for days in (29, 31):
             await world.execute(_ADD, f"waits {endpoint_id} {days}", endpoint_id, "waiting", days, 60)
             await world.execute(_ADD, f"done {endpoint_id} {days}", endpoint_id, "delivered", days, None)
-    async with connection(pool) as conn:
-        assert [await outbox.forget(conn, 2) for _ in range(3)] == [2, 1, 0]
+    assert await outbox.delete_old(pool, 2) == 2
+    assert await outbox.delete_old(pool, 2) == 1
+    assert await outbox.delete_old(pool, 2) == 0
     left = {each.id for id_ in (live, disabled) for each in await world.deliveries(id_)}
     assert left == {
         *(f"{what} {id_} 29" for what in ("waits", "done") for id_ in (live, disabled)),
         f"waits {live} 31",
     }
     assert (await endpoints.get(pool, world.account_id, disabled)).disabled
-
-
-async def test_old_deliveries_go_while_no_endpoint_is_enabled(world: World, notifiers: StartNotifier) -> None:
-    disabled = await world.endpoint("https://hooks.example/x")
-    await world.execute("UPDATE webhook_endpoints SET disabled_at = clock_timestamp()")
-    for days in (29, 31):
-        await world.execute(_ADD, f"waits {days}", disabled.id, "waiting", days, 60)
-    notifiers()
-    (left,) = await world.until(disabled.id, lambda found: len(found) == 1)
-    assert left.id == "waits 29"

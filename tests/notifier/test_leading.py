@@ -1,26 +1,22 @@
-"""Which notifier sends, and what one costs that has nothing to send."""
+"""Several notifiers share what is to be sent, and one that has nothing to send costs next to nothing."""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 
-import psycopg
 import pytest
 
-from tests.notifier.conftest import StartNotifier, World
-from tests.notifier.receiver import Receiver
+from tests.notifier.conftest import StartNotifier, World, attempted
+from tests.notifier.receiver import Received, Receiver, status
 
 _HEAVY = ("httpx2", "cryptography", "standardwebhooks", "eventsourcing", "nats", "net_guard")
 _LOADED = f"""
 import sys
 import notifier.worker
 print(*(name for name in {_HEAVY!r} if name in sys.modules))
-"""
-
-_SESSIONS = """
-SELECT query FROM pg_stat_activity WHERE application_name LIKE 'notifier-%' AND datname = current_database()
 """
 
 
@@ -34,41 +30,64 @@ def test_nothing_that_sends_is_loaded_before_there_is_an_endpoint() -> None:
 
 
 @pytest.mark.requirement("WEBHOOK-IDLE")
-async def test_appends_are_followed_only_while_there_is_an_endpoint_that_is_enabled(
-    world: World, migrated_database_url: str, notifiers: StartNotifier, receiver: Receiver
+async def test_one_session_listens_while_no_endpoint_is_enabled(
+    world: World, notifiers: StartNotifier, receiver: Receiver
 ) -> None:
-    notifiers()
+    process = notifiers()
 
-    async def sessions(count: int) -> None:
-        opening = psycopg.AsyncConnection.connect(migrated_database_url, autocommit=True)
-        async with asyncio.timeout(60), await opening as conn:
-            while True:
-                if len(await (await conn.execute(_SESSIONS)).fetchall()) == count:
-                    return
+    async def until(holds: Callable[[int], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not holds(process.connections()):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.05)
 
-    await sessions(1)
+    await until(lambda count: count == 1)
     made = await world.endpoint(receiver.url("/hook"), "run.completed")
-    await sessions(2)
+    await until(lambda count: count > 1)
     await world.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", made.id)
     await world.execute("SELECT pg_notify('webhook_endpoints', %s)", made.id)
-    await sessions(1)
+    await until(lambda count: count == 1)
 
 
 @pytest.mark.requirement("WEBHOOK-DELIVERY")
-async def test_of_several_one_sends_and_another_takes_over_when_it_is_gone(
+async def test_any_of_several_sends_and_nothing_is_sent_twice(
     world: World, receiver: Receiver, notifiers: StartNotifier
 ) -> None:
-    endpoint = await world.endpoint(receiver.url("/hook"), "run.completed")
-    first = notifiers("notifier-1")
+    paths = [f"/hook-{number}" for number in range(4)]
+    made = [await world.endpoint(receiver.url(path), "run.completed") for path in paths]
+    first, second = notifiers("notifier-1"), notifiers("notifier-2")
+    for number in range(10):
+        await world.chat(str(number))
+    for endpoint in made:
+        await world.until(endpoint.id, attempted(10))
+    for count, stopped in enumerate((first, second), start=11):
+        stopped.signal(signal.SIGSTOP)
+        await world.chat(str(count))
+        for endpoint in made:
+            await world.until(endpoint.id, attempted(count))
+        stopped.signal(signal.SIGCONT)
+    assert len(receiver.received) == len({each.id for each in receiver.received}) == 4 * 12
+
+
+@pytest.mark.requirement("WEBHOOK-DELIVERY")
+async def test_one_that_ends_lets_its_requests_end_and_gives_its_endpoints_back(
+    world: World, receiver: Receiver, notifiers: StartNotifier
+) -> None:
+    ending = asyncio.Event()
+
+    async def answer_when_it_ends(_: Received) -> bytes:
+        if len(receiver.received) == 1:
+            process.signal(signal.SIGTERM)
+            ending.set()
+            await asyncio.sleep(0.3)  # the signal comes before the answer
+        return status(204)
+
+    receiver.does("/ends", answer_when_it_ends)
+    endpoint = await world.endpoint(receiver.url("/ends"), "run.completed")
     await world.chat("one")
-    await receiver.until("/hook", 1)
-    notifiers("notifier-2")
+    process = notifiers(hurry={"notifier.endpoint_batch.AT_ONCE": 1})
+    await ending.wait()
+    await world.until(endpoint.id, attempted(1))
     await world.chat("two")
-    await receiver.until("/hook", 2)
-    await world.until(endpoint.id, lambda found: len(found) == 2)
-    first.signal(signal.SIGTERM)
-    await world.chat("three")
-    got = await receiver.until("/hook", 3)
-    assert len({each.id for each in got}) == 3, "none was sent twice"
-    await world.until(endpoint.id, lambda found: len(found) == 3)
+    notifiers("notifier-2")
+    got = await receiver.until("/ends", 2)
+    assert got[0].id != got[1].id, "none was sent twice"

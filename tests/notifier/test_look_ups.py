@@ -9,9 +9,9 @@ import pytest
 
 from net_guard import Guard
 from notifier import schedule
+from notifier.dispatching import Dispatcher
 from notifier.schedule import LOOK_UPS_IN_A_ROW
-from notifier.serving import Serving
-from runtime.postgres import Pool
+from runtime.postgres import Pool, connection
 from tests.administrator import SEALER
 from tests.notifier.conftest import World
 from tests.notifier.receiver import Receiver
@@ -40,7 +40,7 @@ Serve = Callable[[NameServer], contextlib.AbstractAsyncContextManager[None]]
 
 
 @pytest.fixture
-def serve(migrated_database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Serve:
+def serve(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> Serve:
     monkeypatch.setattr(schedule, "LOOK_UP_AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(schedule, "RETRY_SECONDS", (0.05,) * 9)
     monkeypatch.setattr(schedule, "LONGEST_PAUSE", 0.05)
@@ -48,15 +48,23 @@ def serve(migrated_database_url: str, pool: Pool, monkeypatch: pytest.MonkeyPatc
     @contextlib.asynccontextmanager
     async def serving(name_server: NameServer) -> AsyncIterator[None]:
         guard = Guard(["hooks.example:*"], name_server)
-        task = asyncio.create_task(
-            Serving(migrated_database_url, "notifier-test", pool, SEALER, guard).run(asyncio.Event().wait)  # type: ignore[arg-type]
-        )
+        wake = asyncio.Event()
+        tasks = [
+            asyncio.create_task(Dispatcher("notifier-test", pool, SEALER, guard, wake).run()),
+            asyncio.create_task(_wake_again_and_again(wake)),
+        ]
         yield
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     return serving
+
+
+async def _wake_again_and_again(wake: asyncio.Event) -> None:
+    while True:
+        wake.set()
+        await asyncio.sleep(0.02)
 
 
 async def test_it_is_looked_up_again_soon_and_the_endpoint_has_not_failed(
@@ -75,8 +83,9 @@ async def test_it_is_looked_up_again_soon_and_the_endpoint_has_not_failed(
         "The name of the endpoint could not be looked up just now."
     }
     assert name_server.accounts == {world.account_id}
-    [target] = await outbox.load(pool, [endpoint.id])
-    assert (target.failures, target.pause_seconds) == (0, 0)
+    async with connection(pool) as conn:
+        row = await (await conn.execute("SELECT failures, failing_since FROM webhook_endpoints")).fetchone()
+    assert row == (0, None)
 
 
 @pytest.mark.parametrize(

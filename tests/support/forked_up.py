@@ -1,6 +1,6 @@
 """`agentchat up` with forked services.
 
-python -m tests.support.forked_up GATEWAYS ORCHESTRATORS TOOL_RUNNERS
+python -m tests.support.forked_up COUNT..., in the order of `Counts`
 """
 
 import sys
@@ -10,5 +10,4 @@ from ops.up import up
 from tests.support.forked import spawn
 
 if __name__ == "__main__":
-    gateways, orchestrators, tool_runners = map(int, sys.argv[1:])
-    up(Counts(gateways=gateways, orchestrators=orchestrators, tool_runners=tool_runners), spawn)
+    up(Counts(**dict(zip(Counts.__struct_fields__, map(int, sys.argv[1:]), strict=True))), spawn)

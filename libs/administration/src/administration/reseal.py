@@ -17,7 +17,7 @@ from directory.errors import SealBroken
 from directory.secrets import Sealer
 from directory.tool_authorizations import PENDING, SECRETS, ServerPlace
 from runtime.postgres import Connection, Pool, connection
-from webhooks.webhook_rows import seal_owner as endpoint_owner
+from webhooks.endpoints import seal_owner as endpoint_owner
 
 Secret: TypeAlias = Literal["provider_key", "mcp_headers", "mcp_authorization", "mcp_authorization_link"]
 

@@ -21,9 +21,6 @@ APPEND_LOCK = 0x6167636800000001
 LEADER_LOCK = 0x6167636800000002
 """The advisory lock of the one projector that leads."""
 
-NOTIFIER_LOCK = 0x6167636800000003
-"""The advisory lock of the one notifier that leads."""
-
 REBUILD_LOCK = 0x61676369
 """With the hash of a name: the advisory lock of the process that rebuilds a read model."""
 

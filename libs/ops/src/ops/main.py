@@ -51,7 +51,9 @@ def admin_options(
 
 
 @app.command()
-def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1) -> None:
+def up(
+    gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1, notifiers: _Count = 1
+) -> None:
     """Start the whole system on embedded servers, until Ctrl-C.
 
     AGENTCHAT_PORT (8080; 0: any free port), AGENTCHAT_MCP_PORT and AGENTCHAT_RUN_DIR (.run) let several run
@@ -65,7 +67,14 @@ def up(gateways: _Count = 1, orchestrators: _Count = 1, tool_runners: _Count = 1
     from ops.settings import Counts
     from ops.up import up as run
 
-    run(Counts(gateways=gateways, orchestrators=orchestrators, tool_runners=tool_runners))
+    run(
+        Counts(
+            gateways=gateways,
+            orchestrators=orchestrators,
+            tool_runners=tool_runners,
+            notifiers=notifiers,
+        )
+    )
 
 
 @app.command()

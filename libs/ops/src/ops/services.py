@@ -163,7 +163,7 @@ class Services:
         own = {_PROVISIONER_URL: self._wiring.owner.nats_url}
         return self._worker("projector-1", "projector", own, port, Rank.PROJECTOR)
 
-    def notifier(self, port: int) -> Process:
+    def notifier(self, number: int, port: int) -> Process:
         """It needs no server but Postgres."""
         own = {
             _DATABASE_URL: self._wiring.services["notifier"].database_url,
@@ -171,9 +171,8 @@ class Services:
             "AGENTCHAT_HEALTH_PORT": str(port),
         }
         after = (*(name for name in self._wiring.after if name == "postgres"), PREPARE)
-        return self._process(
-            "notifier-1", "notifier", self._secret | own, HttpProbe(port), Rank.PROJECTOR, after
-        )
+        name, env = f"notifier-{number}", self._secret | own
+        return self._process(name, "notifier", env, HttpProbe(port), Rank.PROJECTOR, after)
 
     def mcp_demo(self, port: int) -> Process:
         return self._demo("mcp-demo", "mcp_demo", {"AGENTCHAT_MCP_PORT": str(port)}, port)

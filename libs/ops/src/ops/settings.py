@@ -45,3 +45,4 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     gateways: int = 1
     orchestrators: int = 1
     tool_runners: int = 1
+    notifiers: int = 1

@@ -144,7 +144,7 @@ def describe(
         services.mcp_demo(mcp_port),
         services.model_demo(model_port),
         services.projector(ports.free()),
-        services.notifier(ports.free()),
+        *numbered(counts.notifiers, services.notifier, ports.free),
         *numbered(counts.tool_runners, services.tool_runner, ports.free),
         *numbered(counts.orchestrators, services.orchestrator, ports.free),
         *numbered(counts.gateways, services.gateway, iter(gateway_ports).__next__),

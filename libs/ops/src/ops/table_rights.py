@@ -72,9 +72,14 @@ TABLES: dict[str, dict[Service, LiteralString]] = {
     "mcp_authorizations": {"gateway": _WRITE, "tool_runner": "SELECT, UPDATE"},
     "audit_log": {"gateway": "SELECT, INSERT (actor, action, kind, subject, before, after)"},
     # Webhooks.
-    "webhook_endpoints": {"gateway": _WRITE, "notifier": "SELECT, UPDATE"},
+    "webhook_endpoints": {
+        "gateway": _WRITE,
+        "projector": "SELECT, UPDATE (leased_until)",  # it locks rows, which needs a right to update
+        "notifier": "SELECT, UPDATE",
+    },
     "webhook_cursors": {"gateway": _APPEND, "notifier": "SELECT, UPDATE, DELETE"},
-    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "notifier": _WRITE},
+    "webhook_deliveries": {"gateway": "SELECT, INSERT, UPDATE", "projector": _WRITE, "notifier": _WRITE},
+    "webhook_position": {"gateway": _READ, "projector": "SELECT, UPDATE", "notifier": _READ},
     # Knowledge.
     "knowledge_bases": {"gateway": _WRITE, "orchestrator": _READ},
     "documents": {"gateway": _WRITE, "orchestrator": _READ},

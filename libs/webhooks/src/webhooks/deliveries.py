@@ -1,4 +1,4 @@
-"""What an account sees of deliveries, and has sent again: one, a range of the log, or a test."""
+"""An account's deliveries: listed, and sent again: one, a range of the log, or a test."""
 
 import re
 from typing import Any, LiteralString
@@ -23,8 +23,8 @@ from contracts.webhooks import (
 )
 from runtime.postgres import Connection, Pool, connection
 from webhooks import endpoints
-from webhooks.bodies import text_of, whole_body
-from webhooks.webhook_rows import tell
+from webhooks.notices import complete_body, text_of
+from webhooks.outbox import notify
 
 _ID = re.compile(r"msg_[0-9a-f]{32}\Z")
 _DISABLED = "the endpoint is disabled; enable it first"
@@ -68,7 +68,7 @@ async def resend(pool: Pool, account_id: str, delivery_id: str) -> Delivery:
         endpoint_id = await _endpoint_of(conn, account_id, delivery_id)
         await _enabled(conn, account_id, endpoint_id)
         await conn.execute(_RESEND, [delivery_id])
-        await _at_once(conn, endpoint_id)
+        await _send_now(conn, endpoint_id)
         return await _present(conn, endpoint_id, delivery_id)
 
 
@@ -79,14 +79,14 @@ async def test(pool: Pool, account_id: str, endpoint_id: str, type_: EventType) 
         delivery_id = message_id(found.id, new_id())
         row = await (await conn.execute("SELECT clock_timestamp()")).fetchone()
         assert row is not None, "SELECT without FROM gives one row"
-        body = whole_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
+        body = complete_body(delivery_id, type_, text_of(row[0]), _example(type_, found))
         await conn.execute(_INSERT_TEST, [delivery_id, found.id, type_, body.decode()])
-        await _at_once(conn, found.id)
+        await _send_now(conn, found.id)
         return await _present(conn, found.id, delivery_id)
 
 
 async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last: int) -> Replay:
-    """Have the events of these positions sent again, next to those that come. It ends at the end of the log.
+    """Have the events of these positions sent again, next to new ones. It ends at the end of the log.
 
     Raises NotFound, Conflict, DatabaseUnavailable.
     """
@@ -97,7 +97,7 @@ async def replay(pool: Pool, account_id: str, endpoint_id: str, first: int, last
             raise Conflict(f"{MAX_REPLAYS} replays of the endpoint are under way, the most that it may have")
         replay_id = new_id()
         await conn.execute(_INSERT_REPLAY, [replay_id, found.id, first - 1, last])
-        await tell(conn, found.id)
+        await notify(conn, found.id)
     return Replay(id=replay_id, endpoint_id=found.id, from_=first, to=last)
 
 
@@ -108,10 +108,10 @@ async def _enabled(conn: Connection, account_id: str, endpoint_id: str) -> Endpo
     return found
 
 
-async def _at_once(conn: Connection, endpoint_id: str) -> None:
-    """Whatever pause the endpoint's failures have brought."""
+async def _send_now(conn: Connection, endpoint_id: str) -> None:
+    """Whatever pause the endpoint has for its failures."""
     await conn.execute("UPDATE webhook_endpoints SET not_before = NULL WHERE endpoint_id = %s", [endpoint_id])
-    await tell(conn, endpoint_id)
+    await notify(conn, endpoint_id)
 
 
 async def _endpoint_of(conn: Connection, account_id: str, delivery_id: str) -> str:
@@ -140,7 +140,7 @@ def _delivery(row: tuple[Any, ...]) -> Delivery:
 
 
 def _example(type_: EventType, endpoint: Endpoint) -> object:
-    """Ids of nothing that there is."""
+    """With ids of nothing that exists."""
     if type_ == "endpoint.disabled":
         return EndpointData(endpoint_id=endpoint.id, url=endpoint.url, reason="failing")
     kind = type_.partition(".")[0]
@@ -179,7 +179,7 @@ INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, body, status, ne
 VALUES (%s, %s, %s, %s, 'waiting', clock_timestamp())
 """
 
-_REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND until IS NOT NULL"
+_REPLAYS = "SELECT count(*) FROM webhook_cursors WHERE endpoint_id = %s AND until IS NOT NULL AND resend"
 
 _INSERT_REPLAY = """
 INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, until)

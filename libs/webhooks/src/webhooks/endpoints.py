@@ -1,4 +1,4 @@
-"""The endpoints of an account: made, shown, changed, deleted, and given a new secret."""
+"""The endpoints of an account: created, shown, changed, deleted, and given a new secret."""
 
 import base64
 import os
@@ -23,9 +23,14 @@ from directory.secrets import Sealer
 from net_guard import Guard
 from net_guard.addresses import judge_url
 from runtime.postgres import Connection, Pool, connection
-from webhooks.webhook_rows import seal_owner, tell
+from webhooks.outbox import notify
 
 _SECRET_BYTES = 32
+
+
+def seal_owner(account_id: str, endpoint_id: str) -> str:
+    """What an endpoint's secret is bound to: its bytes do not open elsewhere."""
+    return f"{account_id}/{endpoint_id}/webhook_secret"
 
 
 async def check_url(guard: Guard, url: str, account_id: str) -> None:
@@ -43,19 +48,18 @@ async def check_url(guard: Guard, url: str, account_id: str) -> None:
 
 
 async def create(pool: Pool, sealer: Sealer, account_id: str, new: NewEndpoint) -> IssuedEndpoint:
-    """Make an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
+    """Create an endpoint, which gets what happens from now on. Raises Conflict, DatabaseUnavailable."""
     endpoint_id, secret = new_id(), _new_secret()
     sealed = sealer.seal(secret, owner=seal_owner(account_id, endpoint_id))
     async with connection(pool) as conn, conn.transaction():
-        # Those who make one at the same time take turns, so that the bound is exact.
+        # Requests that create one at the same time take turns, so that the bound is exact.
         await conn.execute("SELECT FROM accounts WHERE account_id = %s FOR NO KEY UPDATE", [account_id])
         row = await (await conn.execute(_COUNT, [account_id])).fetchone()
         if row is None or row[0] >= MAX_ENDPOINTS:
             raise Conflict(f"the account has {MAX_ENDPOINTS} endpoints, the most that it may have")
         given = {"id": endpoint_id, "account": account_id, "secret": sealed, "last4": secret[-4:]}
         await conn.execute(_INSERT, {**given, **asdict(new), "events": _distinct(new.events)})
-        await conn.execute(_BEGIN, {"id": endpoint_id})
-        await tell(conn, endpoint_id)
+        await notify(conn, endpoint_id)
         made = await _present(conn, account_id, endpoint_id)
     return IssuedEndpoint(**asdict(made), secret=secret)
 
@@ -74,7 +78,10 @@ async def get(pool: Pool, account_id: str, endpoint_id: str) -> Endpoint:
 
 
 async def change(pool: Pool, account_id: str, endpoint_id: str, changes: EndpointChanges) -> Endpoint:
-    """Change what is given. To enable it forgets its failures. Raises NotFound, DatabaseUnavailable."""
+    """Change what is given. An endpoint that is enabled again has no failures.
+
+    A trigger notes where it stopped, and has what it missed inserted. Raises NotFound, DatabaseUnavailable.
+    """
     given = {name: value for name, value in asdict(changes).items() if value is not msgspec.UNSET}
     async with connection(pool) as conn, conn.transaction():
         present = await _present(conn, account_id, endpoint_id, lock=True)
@@ -83,7 +90,7 @@ async def change(pool: Pool, account_id: str, endpoint_id: str, changes: Endpoin
         await conn.execute(_UPDATE, {name: wanted[name] for name in ("id", "url", "events", "payload")})
         if wanted["disabled"] != present.disabled:
             await conn.execute(_DISABLE if wanted["disabled"] else _ENABLE, [present.id])
-        await tell(conn, present.id)
+        await notify(conn, present.id)
         return await _present(conn, account_id, present.id)
 
 
@@ -92,7 +99,7 @@ async def delete(pool: Pool, account_id: str, endpoint_id: str) -> None:
     async with connection(pool) as conn, conn.transaction():
         found = await _present(conn, account_id, endpoint_id, lock=True)
         await conn.execute("DELETE FROM webhook_endpoints WHERE endpoint_id = %s", [found.id])
-        await tell(conn, found.id)
+        await notify(conn, found.id)
 
 
 async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id: str) -> IssuedEndpoint:
@@ -102,7 +109,7 @@ async def rotate_secret(pool: Pool, sealer: Sealer, account_id: str, endpoint_id
         found = await _present(conn, account_id, endpoint_id, lock=True)
         sealed = sealer.seal(secret, owner=seal_owner(account_id, found.id))
         await conn.execute(_ROTATE, [ROTATION_SECONDS, sealed, secret[-4:], found.id])
-        await tell(conn, found.id)
+        await notify(conn, found.id)
         rotated = await _present(conn, account_id, found.id)
     return IssuedEndpoint(**asdict(rotated), secret=secret)
 
@@ -149,19 +156,21 @@ SELECT e.endpoint_id, url, events, payload, disabled_at IS NOT NULL, disabled_re
   FROM webhook_endpoints e
 """
 _ONE = f"{_SHOWN} WHERE e.endpoint_id = %s AND account_id = %s"
-_LOCKED = f"{_ONE} FOR UPDATE OF e"
+_LOCKED = f"{_ONE} FOR NO KEY UPDATE OF e"
 _PAGE = f"""{_SHOWN} WHERE account_id = %(account)s AND e.endpoint_id > %(after)s
  ORDER BY e.endpoint_id LIMIT %(limit)s"""
 _COUNT = "SELECT count(*) FROM webhook_endpoints WHERE account_id = %s"
 
+# The cursor is what release 0.9.0 shows an endpoint by.
 _INSERT = """
-INSERT INTO webhook_endpoints (endpoint_id, account_id, url, events, payload, secret, secret_last4)
-VALUES (%(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s)
-"""
-
-_BEGIN = """
-INSERT INTO webhook_cursors (cursor_id, endpoint_id, position)
-SELECT %(id)s, %(id)s, coalesce(max(notification_id), 0) FROM conversation_events
+WITH created AS (
+    INSERT INTO webhook_endpoints
+           (endpoint_id, account_id, url, events, payload, secret, secret_last4, begins_after)
+    SELECT %(id)s, %(account)s, %(url)s, %(events)s, %(payload)s, %(secret)s, %(last4)s,
+           coalesce(max(notification_id), 0) FROM conversation_events
+    RETURNING endpoint_id, begins_after
+)
+INSERT INTO webhook_cursors (cursor_id, endpoint_id, position) SELECT endpoint_id, * FROM created
 """
 
 _UPDATE = """

@@ -53,7 +53,48 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_endpoints, webhook_cursors, webh
    TO agentchat_service;
 """
 
-STEPS = (_TABLES,)
+# A range of positions whose deliveries are to be inserted is a row of webhook_cursors with an id of its own;
+# `until` NULL is the end of the log when it is first read. 0.9.0 follows the log by the row that has the id
+# of its endpoint; what it has not sent is a range once. To disable an endpoint notes up to where deliveries
+# were inserted, to enable it has the rest inserted, whichever release does it. The projection has read the
+# log at least up to its stored position.
+_OUTBOX = """
+CREATE TABLE webhook_position (position bigint NOT NULL);
+INSERT INTO webhook_position SELECT coalesce(max(notification_id), 0) FROM conversation_events;
+GRANT SELECT, UPDATE ON webhook_position TO agentchat_service;
+ALTER TABLE webhook_cursors ADD COLUMN resend boolean NOT NULL DEFAULT true;
+ALTER TABLE webhook_endpoints
+    ADD COLUMN begins_after bigint NOT NULL DEFAULT 0,
+    ADD COLUMN stopped_at bigint,
+    ADD COLUMN leased_until timestamptz,
+    ADD COLUMN look_ups_failed integer NOT NULL DEFAULT 0;
+ALTER TABLE webhook_deliveries SET (autovacuum_vacuum_scale_factor = 0.02);
+INSERT INTO webhook_cursors (cursor_id, endpoint_id, position, resend)
+SELECT gen_random_uuid()::text, endpoint_id, position, false
+  FROM webhook_cursors JOIN webhook_endpoints USING (endpoint_id)
+ WHERE cursor_id = endpoint_id AND disabled_at IS NULL;
+UPDATE webhook_endpoints e SET stopped_at = c.position
+  FROM webhook_cursors c WHERE c.cursor_id = e.endpoint_id AND disabled_at IS NOT NULL;
+CREATE FUNCTION switch_webhook_endpoint() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NEW.disabled_at IS NOT NULL THEN
+        NEW.stopped_at := greatest(NEW.begins_after, (SELECT position FROM public.webhook_position));
+    ELSE
+        INSERT INTO public.webhook_cursors (cursor_id, endpoint_id, position, resend)
+        VALUES (gen_random_uuid()::text, NEW.endpoint_id, OLD.stopped_at, false);
+        NEW.stopped_at := NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER switch_webhook_endpoint BEFORE UPDATE OF disabled_at ON webhook_endpoints
+   FOR EACH ROW WHEN ((OLD.disabled_at IS NULL) <> (NEW.disabled_at IS NULL))
+   EXECUTE FUNCTION switch_webhook_endpoint();
+"""
+
+STEPS = (_TABLES, _OUTBOX)
 
 
 async def migrate(database_url: str) -> None:

@@ -1,10 +1,22 @@
-"""Which events of the log endpoints are told of, and by which name. Pure."""
+"""Which events of the log are notices, and the bodies that endpoints are sent of them. Pure."""
+
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from contracts import events
+from contracts import events, wire
 from contracts.ids import is_unlisted
-from contracts.webhooks import EventType
+from contracts.values import Message
+from contracts.webhooks import (
+    WEBHOOKS,
+    ApprovalData,
+    ConversationData,
+    EventType,
+    Payload,
+    RunData,
+    RunFailure,
+)
 
 _KINDS: tuple[type[events.Fact], ...] = (
     events.ConversationStarted,
@@ -21,11 +33,13 @@ WANTED = frozenset(events.tag_of(kind) for kind in _KINDS)
 """The tags of the events that can be notices."""
 
 OTHERS = frozenset(events.tag_of(kind) for kind in events.EVENTS) - WANTED
-"""Those of all others, whose content nobody reads here."""
+"""The tags of all others, whose content nobody reads here."""
+
+_NO_ID = b'{"id":""'
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that endpoints can be told of, and where it stands."""
+    """An event that endpoints can be sent, and its place in the log."""
 
     type: EventType
     position: int
@@ -37,7 +51,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 def notice_of(position: int, conversation_id: str, version: int, event: events.Event) -> Notice | None:
     """The notice of a stored event; None where it is none.
 
-    A fork's copies happened elsewhere, and of a conversation that no list shows only the runs are told.
+    A fork's copies happened elsewhere; of a conversation that no list shows only runs and approvals are sent.
     """
     found = _type_of(event)
     if found is None or event.inherited_from is not msgspec.UNSET:
@@ -47,6 +61,41 @@ def notice_of(position: int, conversation_id: str, version: int, event: events.E
     return Notice(
         type=found, position=position, conversation_id=conversation_id, version=version, event=event
     )
+
+
+def needs_reply(notice: Notice, payload: Payload) -> bool:
+    """Whether the body holds the saved message, which is the event right before this one."""
+    return payload == "full" and notice.type == "run.completed"
+
+
+def reply_of(conversation_id: str, trace_id: str, event: events.Event) -> Message | None:
+    """The saved message, if that is what the event before a run's end is."""
+    if not isinstance(event, events.MessageSaved) or event.role != "assistant" or event.trace_id != trace_id:
+        return None
+    return event.message(conversation_id)
+
+
+def rest_of(notice: Notice, payload: Payload, reply: Message | None = None) -> bytes:
+    """The body of a notice, as `with_id` completes it. `reply`: the message, where `needs_reply`."""
+    data = _data_of(notice, payload == "full", reply)
+    return complete_body("", notice.type, notice.event.at, data).removeprefix(_NO_ID)
+
+
+def with_id(delivery_id: str, rest: bytes) -> bytes:
+    """A body with its id, which is all of it that differs among endpoints."""
+    return b'{"id":"%b"%b' % (delivery_id.encode(), rest)
+
+
+def complete_body(delivery_id: str, type_: EventType, at: str, data: Any) -> bytes:
+    """A body as JSON; `at` is ISO 8601 with a zone."""
+    created_at = int(datetime.fromisoformat(at).timestamp())
+    kind: Any = WEBHOOKS[type_.partition(".")[0]]
+    return wire.encode(kind(id=delivery_id, type=type_, created_at=created_at, timestamp=at, data=data))
+
+
+def text_of(at: datetime) -> str:
+    """A time in UTC as events carry it."""
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _type_of(event: events.Event) -> EventType | None:
@@ -67,3 +116,36 @@ def _type_of(event: events.Event) -> EventType | None:
             return "conversation.deleted"
         case _:
             return None
+
+
+def _data_of(
+    notice: Notice, is_full: bool, reply: Message | None
+) -> RunData | ApprovalData | ConversationData:
+    event = notice.event
+    place: dict[str, Any] = {
+        "position": notice.position,
+        "conversation_id": notice.conversation_id,
+        "version": notice.version,
+    }
+    more: dict[str, Any] = {}
+    match event:
+        case events.RunCompleted() | events.RunFailed() | events.RunCancelled():
+            if is_full:
+                more = {"usage": event.usage, "message": reply}
+                if isinstance(event, events.RunFailed):
+                    more["error"] = RunFailure(code=event.code, message=event.message)
+            return RunData(trace_id=event.trace_id, **place, **more)
+        case events.ApprovalRequested() | events.ElicitationRequested():
+            if is_full:
+                names = ("agent_id", "server", "tool", "expires_at")
+                more = {name: getattr(event, name) for name in names}
+                if isinstance(event, events.ElicitationRequested):
+                    more["elicitation"] = event.asked.elicitation
+            return ApprovalData(trace_id=event.trace_id, approval_id=event.approval_id, **place, **more)
+        case events.ApprovalDecided():
+            if is_full:
+                names = ("decision", "by", "on_behalf_of", "reason")
+                more = {name: getattr(event, name) for name in names}
+            return ApprovalData(trace_id=event.trace_id, approval_id=event.approval_id, **place, **more)
+        case _:
+            return ConversationData(**place)

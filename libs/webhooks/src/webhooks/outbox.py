@@ -1,14 +1,13 @@
-"""What the notifier reads and writes: endpoints with their cursors, what is due, and what became of attempts.
+"""What notifiers read and write: endpoints with deliveries that are due, and what became of attempts.
 
+A notifier leases an endpoint while it sends a batch: no other sends to it, and no transaction is open.
 Whatever it commits may be lost with the server, and is then sent again under the same ids.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from contracts import wire
 from contracts.webhooks import (
@@ -21,7 +20,12 @@ from contracts.webhooks import (
     message_id,
 )
 from runtime.postgres import Connection, Pool, connection
-from webhooks.webhook_rows import tell
+
+CHANNEL = "webhook_endpoints"
+"""Notifiers are notified on it that there may be something to send."""
+
+LEASE_SECONDS = 35.0
+"""An endpoint whose notifier died is sent to again after so long."""
 
 MAX_ATTEMPTS_KEPT = 20
 """Of one delivery, the last ones."""
@@ -35,71 +39,91 @@ KEPT_DAYS = 30
 _SECONDS = 10.0
 
 
-class EndpointCursor(msgspec.Struct):
-    """How far the log was read for an endpoint; `until` is the end of a replay."""
-
-    id: str
-    position: int
-    until: int | None
-
-
-class EndpointTarget(msgspec.Struct, kw_only=True):
-    """An enabled endpoint as the notifier has it. Times are seconds from when it was read.
-
-    `failures` are those in a row. Nothing is sent within `pause_seconds`; the next delivery that waits is due
-    in `due_seconds`, None where there is none.
-    """
-
-    id: str
-    account_id: str
-    url: str
-    events: frozenset[EventType]
-    payload: Payload
-    secret: bytes
-    previous_secret: bytes | None
-    previous_seconds: float | None
-    failures: int
-    pause_seconds: float
-    due_seconds: float | None
-    position: int
-    replays: list[EndpointCursor]
-
-
-class Due(msgspec.Struct, frozen=True):
+class DueDelivery(msgspec.Struct, frozen=True, array_like=True):
     """A delivery whose next attempt is due. `body` is that of what is no event of the log."""
 
     id: str
     type: EventType
     position: int | None
-    body: bytes | None
+    body: str | None
     tries: int
+    due_at: str
+
+
+class LeasedEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An endpoint that this process alone sends to until `lease`, with the oldest of what is due.
+
+    `failures` are those in a row. `previous_secret` signs too where there is one.
+    """
+
+    id: str
+    account_id: str
+    url: str
+    payload: Payload
+    secret: bytes
+    previous_secret: bytes | None
+    failures: int
+    look_ups_failed: int
+    lease: datetime
+    due: list[DueDelivery]
 
 
 class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an attempt. With `wait` seconds there is another; `tries` have failed in a row.
+    """What became of a delivery. With `wait` seconds there is another attempt; `tries` have failed in a row.
 
     `attempt` is None where nothing was sent, since the event is gone.
     """
 
     id: str
-    type: EventType
-    position: int | None
+    due_at: str
     status: DeliveryStatus
     tries: int
     attempt: Attempt | None
     wait: float | None = None
 
 
-class EndpointHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """What attempts say of an endpoint: its `failures` in a row, and for how long it is left in peace.
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a batch. Nothing is sent to the endpoint within `pause_seconds`.
 
-    `succeeded`: one of the attempts was a success, so that it has failed since then at the earliest.
+    `failed`, `succeeded`: one of the attempts did; with the latter it has failed since then at the earliest.
     """
 
+    endpoint_id: str
+    lease: datetime
+    outcomes: list[AttemptOutcome]
     failures: int
+    look_ups_failed: int
     pause_seconds: float | None
-    gone: bool = False
-    succeeded: bool = False
+    failed: bool
+    succeeded: bool
+    gone: bool
+
+
+class NextDue(msgspec.Struct, frozen=True):
+    """Whether an endpoint is enabled; in how many seconds one may be leased that has something due, None
+    where none has anything; whether such a one is leased now.
+    """
+
+    any_enabled: bool
+    seconds: float | None
+    leased: bool
+
+
+class EndpointFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """Enabled endpoints; those `failing` whose last attempt failed, those `waiting` with a delivery to come.
+
+    `behind`: positions of the log that the last of those that do not fail has not had.
+    """
+
+    endpoints: int
+    failing: int
+    waiting: int
+    behind: int
+
+
+async def notify(conn: Connection, endpoint_id: str) -> None:
+    """Wake the notifiers when the transaction commits."""
+    await conn.execute("SELECT pg_notify(%s, %s)", [CHANNEL, endpoint_id])
 
 
 async def any_enabled(conn: Connection) -> bool:
@@ -115,183 +139,166 @@ async def now(pool: Pool) -> float:
     return float(row[0])
 
 
-async def load(pool: Pool, ids: Sequence[str] | None = None) -> list[EndpointTarget]:
-    """The enabled endpoints, or those of `ids` that are. Raises DatabaseUnavailable."""
-    async with connection(pool, seconds=_SECONDS) as conn:
-        rows = await (await conn.execute(_TARGETS, {"ids": None if ids is None else list(ids)})).fetchall()
-    return [_target(row) for row in rows]
+async def lease(pool: Pool, limit: int, batch: int) -> list[LeasedEndpoint]:
+    """Lease up to `limit` endpoints, each with up to `batch` deliveries that are due.
 
-
-async def due(pool: Pool, endpoint_id: str, limit: int) -> list[Due]:
-    """Deliveries whose next attempt is due, the oldest first. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        rows = await (await conn.execute(_DUE, [endpoint_id, limit])).fetchall()
-    return [Due(id_, type_, at, body and body.encode(), tries) for id_, type_, at, body, tries in rows]
-
-
-async def next_due(pool: Pool, endpoint_id: str) -> float | None:
-    """In how many seconds the endpoint's next delivery is due. Raises DatabaseUnavailable."""
-    async with connection(pool) as conn:
-        return await _next_due(conn, endpoint_id)
-
-
-async def record(
-    pool: Pool,
-    endpoint_id: str,
-    outcomes: Sequence[AttemptOutcome],
-    *,
-    cursor: EndpointCursor | None = None,
-    health: EndpointHealth | None = None,
-) -> tuple[DisabledReason | None, float | UnsetType | None]:
-    """Write down what became of attempts, that a cursor has come further, and how the endpoint does.
-
-    Returns why the endpoint has been disabled by it, and in how many seconds its next delivery is due, where
-    that may have changed. A cursor never goes back, so one who was stopped meanwhile spoils nothing. Raises
+    Accounts take turns, and endpoints within an account: first who was sent to longest ago. Raises
     DatabaseUnavailable.
     """
-    given = {
-        "endpoint": endpoint_id,
-        "outcomes": wire.encode([_row(each) for each in outcomes]).decode(),
-        "kept": MAX_ATTEMPTS_KEPT,
-        "cursor": cursor and cursor.id,
-        "position": cursor and cursor.position,
-    }
-    is_replay = cursor is not None and cursor.until is not None
-    if cursor and not is_replay and health is None and all(each.wait is None for each in outcomes):
-        async with connection(pool, seconds=_SECONDS) as conn:
-            await conn.execute(_RECORD, given)
-        return None, UNSET
-    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
-        await conn.execute(_RECORD, given)
-        if cursor is not None and cursor.until is not None and cursor.position >= cursor.until:
-            await conn.execute("DELETE FROM webhook_cursors WHERE cursor_id = %s", [cursor.id])
-        reason = await _note_health(conn, endpoint_id, health) if health is not None else None
-        return reason, await _next_due(conn, endpoint_id)
-
-
-async def advance(pool: Pool, positions: dict[str, int]) -> None:
-    """Note how far the live cursors of endpoints have come. Raises DatabaseUnavailable."""
-    rows = [{"id": endpoint_id, "position": position} for endpoint_id, position in positions.items()]
+    asked = {"limit": limit, "batch": batch, "seconds": LEASE_SECONDS}
     async with connection(pool, seconds=_SECONDS) as conn:
-        await conn.execute(_ADVANCE, [wire.encode(rows).decode()])
+        rows = await (await conn.execute(_LEASE, asked)).fetchall()
+    return [_leased(row) for row in rows]
 
 
-async def forget(conn: Connection, limit: int) -> int:
-    """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises psycopg.Error."""
-    return (await conn.execute(_FORGET, [KEPT_DAYS, limit])).rowcount
+async def next_due(pool: Pool) -> NextDue:
+    """When there is something to send. Raises DatabaseUnavailable."""
+    async with connection(pool) as conn:
+        row = await (await conn.execute(_NEXT_DUE)).fetchone()
+    assert row is not None, "an aggregate gives one row"
+    return NextDue(*row)
 
 
-async def _next_due(conn: Connection, endpoint_id: str) -> float | None:
-    row = await (await conn.execute(_NEXT_DUE, [endpoint_id])).fetchone()
-    return row[0] if row else None
+async def record(pool: Pool, results: Sequence[BatchResult]) -> dict[str, DisabledReason]:
+    """Write down what became of batches, and end their leases; returns which endpoints it has disabled, and
+    why.
+
+    A delivery that is to be sent again since it was read stays so. A lease that another has taken stays too.
+    Raises DatabaseUnavailable.
+    """
+    batches = [
+        {name: getattr(each, name) for name in each.__struct_fields__ if name != "outcomes"}
+        for each in results
+    ]
+    outcomes = [
+        {**msgspec.structs.asdict(each), "attempt": [] if each.attempt is None else [each.attempt]}
+        for result in results
+        for each in result.outcomes
+    ]
+    given = {
+        "outcomes": wire.encode(outcomes).decode(),
+        "batches": wire.encode(batches).decode(),
+        "kept": MAX_ATTEMPTS_KEPT,
+        "days": DISABLE_AFTER_DAYS,
+    }
+    async with connection(pool, seconds=_SECONDS) as conn, conn.transaction():
+        disabled = await (await conn.execute(_RECORD, given)).fetchall()
+        for endpoint_id, account_id, url, reason, at in disabled:
+            data = EndpointData(endpoint_id=endpoint_id, url=url, reason=reason)
+            await _notify_others(conn, account_id, data, at)
+    return {row[0]: row[3] for row in disabled}
 
 
-async def _note_health(conn: Connection, endpoint_id: str, health: EndpointHealth) -> DisabledReason | None:
-    if health.failures == 0 and not health.gone:
-        await conn.execute(_WELL, [endpoint_id])
-        return None
-    await conn.execute(_UNWELL, [health.succeeded, health.failures, health.pause_seconds, endpoint_id])
-    reason: DisabledReason = "gone" if health.gone else "failing"
-    cursor = await conn.execute(
-        _DISABLE, {"reason": reason, "id": endpoint_id, "gone": health.gone, "days": DISABLE_AFTER_DAYS}
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    await tell(conn, endpoint_id)
-    await _tell_others(conn, endpoint_id, reason, *row)
-    return reason
+async def figures(pool: Pool) -> EndpointFigures:
+    """Of all enabled endpoints. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_SECONDS) as conn:
+        row = await (await conn.execute(_FIGURES)).fetchone()
+    assert row is not None, "an aggregate gives one row"
+    return EndpointFigures(**dict(zip(EndpointFigures.__struct_fields__, row, strict=True)))
 
 
-async def _tell_others(
-    conn: Connection, endpoint_id: str, reason: DisabledReason, account_id: str, url: str, at: datetime
-) -> None:
-    from webhooks.bodies import text_of, whole_body
+async def delete_old(pool: Pool, limit: int) -> int:
+    """Delete up to `limit` deliveries that are older than KEPT_DAYS. Raises DatabaseUnavailable."""
+    async with connection(pool, seconds=_SECONDS) as conn:
+        return (await conn.execute(_DELETE_OLD, [KEPT_DAYS, limit])).rowcount
 
-    others = await (await conn.execute(_LISTENERS, [account_id, endpoint_id])).fetchall()
+
+async def _notify_others(conn: Connection, account_id: str, data: EndpointData, at: datetime) -> None:
+    """Have the account's other endpoints sent that one was disabled."""
+    from webhooks.notices import complete_body, text_of
+
+    others = await (await conn.execute(_LISTENERS, [account_id, data.endpoint_id])).fetchall()
     for (other,) in others:
-        delivery_id = message_id(other, f"{endpoint_id} disabled {text_of(at)}")
-        data = EndpointData(endpoint_id=endpoint_id, url=url, reason=reason)
-        body = whole_body(delivery_id, "endpoint.disabled", text_of(at), data)
+        delivery_id = message_id(other, f"{data.endpoint_id} disabled {text_of(at)}")
+        body = complete_body(delivery_id, "endpoint.disabled", text_of(at), data)
         await conn.execute(_INSERT_DISABLED, [delivery_id, other, body.decode()])
-        await tell(conn, other)
+        await notify(conn, other)
 
 
-def _row(outcome: AttemptOutcome) -> dict[str, Any]:
-    attempts = [] if outcome.attempt is None else [outcome.attempt]
-    return {**msgspec.structs.asdict(outcome), "attempt": attempts}
-
-
-def _target(row: tuple[Any, ...]) -> EndpointTarget:
-    fields = dict(zip(EndpointTarget.__struct_fields__, row, strict=True))
-    fields["events"] = frozenset(fields["events"])
-    fields["replays"] = [EndpointCursor(**each) for each in fields["replays"]]
-    return EndpointTarget(**fields)
+def _leased(row: tuple[object, ...]) -> LeasedEndpoint:
+    return msgspec.convert(dict(zip(LeasedEndpoint.__struct_fields__, row, strict=True)), LeasedEndpoint)
 
 
 _ANY = "SELECT EXISTS (SELECT FROM webhook_endpoints WHERE disabled_at IS NULL)"
 
-_TARGETS = """
-SELECT e.endpoint_id, account_id, url, events, payload, secret, previous_secret,
-       extract(epoch FROM previous_until - clock_timestamp())::float8, failures,
-       greatest(coalesce(extract(epoch FROM not_before - clock_timestamp())::float8, 0), 0),
-       (SELECT extract(epoch FROM min(next_attempt_at) - clock_timestamp())::float8
-          FROM webhook_deliveries d
-         WHERE d.endpoint_id = e.endpoint_id AND next_attempt_at IS NOT NULL),
-       (SELECT position FROM webhook_cursors WHERE cursor_id = e.endpoint_id),
-       (SELECT coalesce(json_agg(json_build_object(
-                   'id', cursor_id, 'position', position, 'until', until) ORDER BY cursor_id), '[]')
-          FROM webhook_cursors c WHERE c.endpoint_id = e.endpoint_id AND until IS NOT NULL)
-  FROM webhook_endpoints e
- WHERE disabled_at IS NULL AND (%(ids)s::text[] IS NULL OR e.endpoint_id = ANY(%(ids)s))
-"""
-
-_DUE = """
-SELECT delivery_id, type, position, body::text, tries FROM webhook_deliveries
- WHERE endpoint_id = %s AND next_attempt_at <= clock_timestamp() ORDER BY next_attempt_at LIMIT %s
-"""
-
-# Nothing is written for an endpoint that has been deleted.
-_RECORD = """
-WITH moved AS (
-    UPDATE webhook_cursors SET position = %(position)s
-     WHERE cursor_id = %(cursor)s AND position < %(position)s
+# Comparisons are with now(), which an index can be searched by. A lease that was given back ended then, so it
+# says when the endpoint was sent to last. To insert deliveries locks endpoints FOR KEY SHARE: no conflict.
+_LEASE = """
+WITH ready AS (
+    SELECT endpoint_id, leased_until,
+           (SELECT count(*) FROM webhook_endpoints o
+             WHERE o.account_id = e.account_id AND o.leased_until > now())
+           + row_number() OVER (PARTITION BY account_id ORDER BY leased_until NULLS FIRST) AS turn
+      FROM webhook_endpoints e
+     WHERE disabled_at IS NULL AND (leased_until <= now()) IS NOT FALSE AND (not_before <= now()) IS NOT FALSE
+       AND EXISTS (SELECT FROM webhook_deliveries d
+                    WHERE d.endpoint_id = e.endpoint_id AND next_attempt_at <= now())
+), taken AS (
+    SELECT e.endpoint_id FROM webhook_endpoints e JOIN ready USING (endpoint_id)
+     WHERE disabled_at IS NULL AND (e.leased_until <= now()) IS NOT FALSE
+     ORDER BY turn, ready.leased_until NULLS FIRST LIMIT %(limit)s
+       FOR NO KEY UPDATE OF e SKIP LOCKED
+), leased AS (
+    UPDATE webhook_endpoints e SET leased_until = clock_timestamp() + make_interval(secs => %(seconds)s)
+      FROM taken WHERE e.endpoint_id = taken.endpoint_id RETURNING e.*
 )
-INSERT INTO webhook_deliveries AS d
-       (delivery_id, endpoint_id, type, position, status, tries, attempts, next_attempt_at)
-SELECT r.id, e.endpoint_id, r.type, r.position, r.status, r.tries, r.attempt,
-       clock_timestamp() + make_interval(secs => r.wait)
-  FROM jsonb_to_recordset(%(outcomes)s) AS r
-       (id text, type text, position bigint, status text, tries integer, attempt jsonb, wait float8)
-  JOIN webhook_endpoints e ON e.endpoint_id = %(endpoint)s
-ON CONFLICT (delivery_id) DO UPDATE
-   SET status = excluded.status, tries = excluded.tries, next_attempt_at = excluded.next_attempt_at,
-       attempts = CASE WHEN jsonb_array_length(d.attempts) < %(kept)s THEN d.attempts ELSE d.attempts - 0 END
-                  || excluded.attempts
+SELECT endpoint_id, account_id, url, payload, secret,
+       CASE WHEN previous_until > now() THEN previous_secret END, failures, look_ups_failed, leased_until,
+       (SELECT coalesce(json_agg(json_build_array(
+                   delivery_id, type, position, body::text, tries, next_attempt_at)), '[]')
+          FROM (SELECT * FROM webhook_deliveries d
+                 WHERE d.endpoint_id = leased.endpoint_id AND next_attempt_at <= now()
+                 ORDER BY next_attempt_at LIMIT %(batch)s) AS due)
+  FROM leased
 """
 
 _NEXT_DUE = """
-SELECT extract(epoch FROM min(next_attempt_at) - clock_timestamp())::float8 FROM webhook_deliveries
- WHERE endpoint_id = %s AND next_attempt_at IS NOT NULL
+SELECT count(*) > 0,
+       extract(epoch FROM min(greatest(d.at, not_before, leased_until)) FILTER (WHERE d.at IS NOT NULL)
+                          - now())::float8,
+       coalesce(bool_or(d.at <= now() AND leased_until > now()), false)
+  FROM webhook_endpoints e
+  LEFT JOIN LATERAL (SELECT next_attempt_at AS at FROM webhook_deliveries
+                      WHERE endpoint_id = e.endpoint_id AND next_attempt_at IS NOT NULL
+                      ORDER BY next_attempt_at LIMIT 1) AS d ON true
+ WHERE disabled_at IS NULL
 """
 
-_WELL = """
-UPDATE webhook_endpoints SET failing_since = NULL, failures = 0, not_before = NULL WHERE endpoint_id = %s
-"""
-
-_UNWELL = """
-UPDATE webhook_endpoints
-   SET failing_since = coalesce(CASE WHEN %s THEN NULL ELSE failing_since END, clock_timestamp()),
-       failures = %s,
-       not_before = clock_timestamp() + make_interval(secs => %s)
- WHERE endpoint_id = %s
-"""
-
-_DISABLE = """
-UPDATE webhook_endpoints SET disabled_at = clock_timestamp(), disabled_reason = %(reason)s
- WHERE endpoint_id = %(id)s AND disabled_at IS NULL
-   AND (%(gone)s OR failing_since <= clock_timestamp() - make_interval(days => %(days)s))
-RETURNING account_id, url, disabled_at
+_RECORD = """
+WITH outcomes AS (
+    UPDATE webhook_deliveries d
+       SET status = CASE WHEN d.next_attempt_at = r.due_at THEN r.status ELSE d.status END,
+           tries = CASE WHEN d.next_attempt_at = r.due_at THEN r.tries ELSE d.tries END,
+           next_attempt_at = CASE WHEN d.next_attempt_at = r.due_at
+                                  THEN clock_timestamp() + make_interval(secs => r.wait)
+                                  ELSE d.next_attempt_at END,
+           attempts = CASE WHEN jsonb_array_length(d.attempts) < %(kept)s THEN d.attempts
+                           ELSE d.attempts - 0 END || r.attempt
+      FROM jsonb_to_recordset(%(outcomes)s) AS r
+           (id text, due_at timestamptz, status text, tries integer, attempt jsonb, wait float8)
+     WHERE d.delivery_id = r.id
+), batches AS (
+    SELECT r.*, e.disabled_at IS NULL AND (
+               r.gone OR r.failed AND NOT r.succeeded
+                  AND e.failing_since <= now() - make_interval(days => %(days)s)) AS disables
+      FROM jsonb_to_recordset(%(batches)s) AS r
+           (endpoint_id text, lease timestamptz, failures integer, look_ups_failed integer,
+            pause_seconds float8, failed boolean, succeeded boolean, gone boolean)
+      JOIN webhook_endpoints e ON e.endpoint_id = r.endpoint_id AND e.leased_until = r.lease
+), ended AS (
+    UPDATE webhook_endpoints e
+       SET leased_until = clock_timestamp(), failures = r.failures, look_ups_failed = r.look_ups_failed,
+           not_before = clock_timestamp() + make_interval(secs => r.pause_seconds),
+           failing_since = CASE WHEN r.failures = 0 AND NOT r.gone THEN NULL
+                                WHEN r.succeeded THEN clock_timestamp()
+                                ELSE coalesce(e.failing_since, clock_timestamp()) END,
+           disabled_at = CASE WHEN disables THEN clock_timestamp() ELSE e.disabled_at END,
+           disabled_reason = CASE WHEN NOT disables THEN e.disabled_reason
+                                  WHEN r.gone THEN 'gone' ELSE 'failing' END
+      FROM batches r WHERE e.endpoint_id = r.endpoint_id AND e.leased_until = r.lease
+    RETURNING e.endpoint_id, account_id, url, disabled_reason, disabled_at, disables
+)
+SELECT endpoint_id, account_id, url, disabled_reason, disabled_at FROM ended WHERE disables
 """
 
 _LISTENERS = """
@@ -304,13 +311,27 @@ INSERT INTO webhook_deliveries (delivery_id, endpoint_id, type, body, status, ne
 VALUES (%s, %s, 'endpoint.disabled', %s, 'waiting', clock_timestamp()) ON CONFLICT (delivery_id) DO NOTHING
 """
 
-_ADVANCE = """
-UPDATE webhook_cursors c SET position = r.position
-  FROM jsonb_to_recordset(%s) AS r (id text, position bigint)
- WHERE c.cursor_id = r.id AND c.position < r.position
+# An endpoint has not had the oldest delivery that is due and has not failed, nor what is not inserted yet.
+_FIGURES = """
+SELECT count(*), count(*) FILTER (WHERE failures > 0), count(*) FILTER (WHERE waits),
+       greatest(0, coalesce((SELECT max(notification_id) FROM conversation_events), 0)
+                   - coalesce(min(reached) FILTER (WHERE failures = 0), 9223372036854775807))
+  FROM (
+    SELECT failures,
+           EXISTS (SELECT FROM webhook_deliveries d
+                    WHERE d.endpoint_id = e.endpoint_id AND next_attempt_at IS NOT NULL) AS waits,
+           least(p.position, (
+               SELECT position - 1 FROM webhook_deliveries d
+                WHERE d.endpoint_id = e.endpoint_id AND next_attempt_at <= now()
+                  AND tries = 0 AND position IS NOT NULL
+                ORDER BY next_attempt_at LIMIT 1), (
+               SELECT min(position) FROM webhook_cursors c
+                WHERE c.endpoint_id = e.endpoint_id AND cursor_id <> c.endpoint_id AND NOT resend)) AS reached
+      FROM webhook_endpoints e CROSS JOIN webhook_position p WHERE disabled_at IS NULL
+  ) AS enabled
 """
 
-_FORGET = """
+_DELETE_OLD = """
 DELETE FROM webhook_deliveries WHERE delivery_id IN (
     SELECT delivery_id FROM webhook_deliveries JOIN webhook_endpoints USING (endpoint_id)
      WHERE webhook_deliveries.created_at < clock_timestamp() - make_interval(days => %s)

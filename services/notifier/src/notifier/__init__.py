@@ -1,8 +1,5 @@
-"""The notifier: follows the log and sends each account's webhooks to its endpoints.
+"""The notifier: sends each account's webhooks to its endpoints.
 
-Any number may run; one of them leads and sends. It reads Postgres alone, so that it misses nothing whatever
-becomes of NATS. Until there is an endpoint it follows nothing, and has loaded nothing that sends.
-
-- `worker`: the process; `serving`: all endpoints; `sender`: one of them
-- `pages`: the log, read once for all; `attempt`: one request; `schedule`: when there is another
+Any number may run. It needs Postgres alone, and until there is an endpoint it has loaded nothing that sends.
+`worker` is the process; `dispatching` leases endpoints, `endpoint_batch` sends to one of them.
 """

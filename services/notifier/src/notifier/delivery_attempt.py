@@ -1,10 +1,13 @@
 """One request to an endpoint: signed, to a judged address, bounded, and no redirect followed."""
 
 import asyncio
+import base64
 import contextlib
+import hmac
 import ssl
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import aiohttp
@@ -14,9 +17,7 @@ from yarl import URL
 from contracts.webhooks import Attempt, AttemptError
 from net_guard import AddressRefused, Guard, NotLookedUp, Unresolved
 from net_guard.guarded_session import judge, open_session
-from notifier.delivery_clock import Clock
-from notifier.schedule import LONGEST_WISH
-from notifier.signing import Signer
+from notifier.schedule import LONGEST_RETRY_AFTER
 
 ATTEMPT_SECONDS = 15.0
 """Until the answer's status is there, from the look-up of the name on."""
@@ -32,14 +33,47 @@ _GONE = 410
 _HEADERS = {"content-type": "application/json", "user-agent": "agentchat-webhooks/1"}
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a request. `wish` is Retry-After in seconds.
+class Clock:
+    """Postgres' time, carried on by this host's monotonic clock: signatures and retries know no other.
+
+    `now` is that time in seconds since 1970, as it was just read.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.set(now)
+
+    def set(self, now: float) -> None:
+        """It was read again."""
+        self._ahead = now - time.monotonic()
+
+    def now(self) -> datetime:
+        """In UTC."""
+        return datetime.fromtimestamp(time.monotonic() + self._ahead, UTC)
+
+
+class Signer:
+    """Signs as Standard Webhooks 1.0.0: HMAC-SHA256 over id, time and body, by a secret `whsec_<base64>`.
+
+    `standardwebhooks` signs in four times the time. Tests verify by it and other libraries.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._key = base64.b64decode(secret.removeprefix("whsec_"))
+
+    def sign(self, message_id: bytes, at: int, body: bytes) -> bytes:
+        """An entry of the header `webhook-signature`; `at` is in seconds since 1970."""
+        signed = hmac.digest(self._key, b"%b.%d.%b" % (message_id, at, body), "sha256")
+        return b"v1," + base64.b64encode(signed)
+
+
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a request. `retry_after` is in seconds.
 
     `not_looked_up`: the name could not be looked up just now, and nothing was sent.
     """
 
     attempt: Attempt
-    wish: float | None = None
+    retry_after: float | None = None
     not_looked_up: bool = False
 
     @property
@@ -62,16 +96,21 @@ class _Failure(Exception):  # noqa: N818 - an outcome
         self.not_looked_up = not_looked_up
 
 
-class Courier:
-    """Sends requests to one endpoint."""
+class WebhookSender:
+    """Sends requests to one endpoint, whose account's turns look-ups of its name take.
 
-    def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock) -> None:
+    Each has its own connections: what a request costs grows with the connections in its pool.
+    """
+
+    def __init__(self, guard: Guard, tls: ssl.SSLContext, clock: Clock, account_id: str) -> None:
         self._guard = guard
         self._clock = clock
-        self._session = open_session(tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard)
+        self._session = open_session(
+            tls, keepalive_seconds=_KEEPALIVE_SECONDS, guard=guard, account_id=account_id
+        )
 
-    async def send(self, url: str, signers: Sequence[Signer], message_id: str, body: bytes) -> Answered:
-        """Post a message, signed by each of `signers`. Whatever goes wrong is in the answer."""
+    async def send(self, url: str, signers: Sequence[Signer], message_id: str, body: bytes) -> AttemptResult:
+        """Post a message, signed by each of `signers`. Whatever goes wrong is in the result."""
         at, began = self._clock.now(), time.monotonic()
         id_, seconds = message_id.encode(), int(at.timestamp())
         signatures = b" ".join([signer.sign(id_, seconds, body) for signer in signers])
@@ -80,14 +119,14 @@ class Courier:
             "webhook-timestamp": str(seconds),
             "webhook-signature": signatures.decode(),
         }
-        status, wish, failure = None, None, None
+        status, retry_after, failure = None, None, None
         try:
-            status, retry_after = await self._post(url, headers, body)
-            wish = self._wish_of(retry_after)
+            status, header = await self._post(url, headers, body)
+            retry_after = self._seconds_of(header)
             failure = _failure_of(status)
         except _Failure as found:
             failure = found
-        return Answered(
+        return AttemptResult(
             attempt=Attempt(
                 at=at,
                 ms=round((time.monotonic() - began) * 1000),
@@ -95,7 +134,7 @@ class Courier:
                 error=failure.error if failure else None,
                 message=failure.message if failure else None,
             ),
-            wish=wish,
+            retry_after=retry_after,
             not_looked_up=failure is not None and failure.not_looked_up,
         )
 
@@ -114,13 +153,13 @@ class Courier:
         except AddressRefused as error:
             raise _Failure("address_refused", f"The address may not be called: {error}.") from None
         except NotLookedUp:
-            said = "The name of the endpoint could not be looked up just now."
-            raise _Failure("unresolved", said, not_looked_up=True) from None
+            reason = "The name of the endpoint could not be looked up just now."
+            raise _Failure("unresolved", reason, not_looked_up=True) from None
         except (Unresolved, UnicodeError):  # the latter of a name that only looks like one in Punycode
             raise _Failure("unresolved", "The name of the endpoint has no address.") from None
         except (aiohttp.ClientError, OSError, ValueError):
-            said = "No connection with the endpoint came about, or it broke."
-            raise _Failure("connection_failed", said) from None
+            reason = "No connection with the endpoint came about, or it broke."
+            raise _Failure("connection_failed", reason) from None
         try:
             if not answer.content.at_eof():
                 with contextlib.suppress(aiohttp.ClientError, OSError, asyncio.IncompleteReadError):
@@ -130,8 +169,8 @@ class Courier:
             answer.release()  # closes a connection whose answer was not read to its end
         return answer.status, answer.headers.get("retry-after")
 
-    def _wish_of(self, retry_after: str | None) -> float | None:
-        """Seconds, or a date, as RFC 9110 has it."""
+    def _seconds_of(self, retry_after: str | None) -> float | None:
+        """Of seconds, or of a date, as RFC 9110 has it."""
         if retry_after is None:
             return None
         with contextlib.suppress(ValueError, TypeError, OverflowError):
@@ -139,7 +178,7 @@ class Courier:
                 seconds = float(retry_after)
             else:
                 seconds = (parsedate_to_datetime(retry_after) - self._clock.now()).total_seconds()
-            return min(max(seconds, 0.0), LONGEST_WISH)
+            return min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
         return None
 
 

@@ -10,10 +10,10 @@ RETRY_SECONDS = (
     30 * _MINUTE,
     *(hours * _HOUR for hours in (2, 5, 10, 14, 20, 24)),
 )
-"""Behind each failed attempt of a message, as Standard Webhooks has it; there is none behind the last."""
+"""After each failed attempt of a message, as in Standard Webhooks; none follows the last."""
 
 FAILURES_IN_A_ROW = 5
-"""With so many an endpoint is asked one thing at a time, after pauses; the rest waits in the log."""
+"""With so many an endpoint is sent one message at a time, after pauses."""
 
 LOOK_UP_AGAIN_SECONDS = 10.0
 LOOK_UPS_IN_A_ROW = 10
@@ -21,33 +21,33 @@ LOOK_UPS_IN_A_ROW = 10
 be busy, or down. After that its name server is taken to be at fault."""
 
 LONGEST_PAUSE = 5 * _MINUTE
-LONGEST_WISH = 24 * _HOUR
+LONGEST_RETRY_AFTER = 24 * _HOUR
 """Of a Retry-After that is heeded."""
 
 
-def retry_in(tries: int, wish: float | None) -> float | None:
-    """Seconds to the next attempt of a message of which `tries` have failed; None behind the last one.
+def retry_in(tries: int, retry_after: float | None) -> float | None:
+    """Seconds to the next attempt of a message of which `tries` have failed; None after the last one.
 
-    `wish` is the receiver's Retry-After.
+    `retry_after`: the receiver's, in seconds.
     """
     if tries > len(RETRY_SECONDS):
         return None
-    return max(_with_jitter(RETRY_SECONDS[tries - 1]), wish or 0.0)
+    return max(_with_jitter(RETRY_SECONDS[tries - 1]), retry_after or 0.0)
 
 
-def pause_of(failures: int, wish: float | None) -> float | None:
-    """For how long an endpoint that failed so many times in a row is left in peace; None for not at all."""
+def pause_of(failures: int, retry_after: float | None) -> float | None:
+    """For how long nothing is sent to an endpoint that failed so many times in a row; None for no pause."""
     if failures < FAILURES_IN_A_ROW:
-        return wish
+        return retry_after
     doubled = RETRY_SECONDS[0] * 2.0 ** min(failures - FAILURES_IN_A_ROW, 10)
-    return max(_with_jitter(min(doubled, LONGEST_PAUSE)), wish or 0.0)
+    return max(_with_jitter(min(doubled, LONGEST_PAUSE)), retry_after or 0.0)
 
 
 def look_up_again_in() -> float:
-    """Seconds until a name is looked up again, and its endpoint asked."""
+    """Seconds until a name is looked up again."""
     return _with_jitter(LOOK_UP_AGAIN_SECONDS)
 
 
 def _with_jitter(seconds: float) -> float:
-    """Up to a fifth later, so that what failed together is not asked together."""
+    """Up to a fifth later, so that what failed together is not repeated together."""
     return seconds * (1 + 0.2 * random.random())  # noqa: S311 - no secret

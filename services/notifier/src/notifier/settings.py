@@ -1,4 +1,4 @@
-"""What the notifier is told by its environment."""
+"""The notifier's settings, from the environment."""
 
 from typing import TYPE_CHECKING, Annotated, Literal
 

@@ -27,8 +27,13 @@ from runtime.health import HealthChecks, serve_health
 from runtime.logs import get_logger
 from runtime.postgres import Pool, acting_as, open_pool
 from runtime.worker import until_stopped
+from webhooks import outbox
+from webhooks.delivery_projection import BATCH as DELIVERIES_BATCH
+from webhooks.delivery_projection import DeliveryProjection
 
 _CONNECTIONS = 6
+_OLD_DELIVERIES_BATCH = 5000
+_OLD_DELIVERIES_POLL_SECONDS = 3600.0
 _OFFICE = Office(lock=LEADER_LOCK, channel=EVENTS_TABLE, silence_seconds=7)
 """A stopped leader has been replaced within ten seconds."""
 
@@ -77,10 +82,18 @@ class Projector:
         self._compacting = LogFollower(
             "old erasures", partial(compact, pool), COMPACTED_AT_ONCE, poll_seconds=COMPACT_POLL_SECONDS
         )
+        self._deleting_old_deliveries = LogFollower(
+            "old deliveries",
+            partial(outbox.delete_old, pool, _OLD_DELIVERIES_BATCH),
+            _OLD_DELIVERIES_BATCH,
+            poll_seconds=_OLD_DELIVERIES_POLL_SECONDS,
+        )
         feed = FeedPublisher(bus, log, pool, on_erasure=self._erased)
+        self._deliveries = DeliveryProjection(pool, log)
         self._followings = (
             LogFollower("read models", self._follower.step, self._follower.batch),
             LogFollower("events feed", feed.step, FEED_BATCH),
+            LogFollower("webhook deliveries", self._deliveries.step, DELIVERIES_BATCH),
         )
         self._sweeper = Sweeper(bus, log, pool)
         self._leadership = Leadership(database_url, name, _OFFICE, lambda _: self._ring())
@@ -91,12 +104,14 @@ class Projector:
         await self._leadership.run(self._lead)
 
     async def _lead(self) -> None:
+        self._deliveries.begin_again()
         async with asyncio.TaskGroup() as tasks:
             for following in self._followings:
                 tasks.create_task(following.run())
             tasks.create_task(self._erasing.run())
             tasks.create_task(self._erasing_rows.run())
             tasks.create_task(self._compacting.run())
+            tasks.create_task(self._deleting_old_deliveries.run())
             tasks.create_task(self._sweeper.run())
             tasks.create_task(self._rebuilds.run())
 

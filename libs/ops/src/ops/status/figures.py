@@ -22,6 +22,7 @@ from ops.folder import RunFolder
 from ops.stack_report import readable
 from runtime.postgres import DatabaseUnavailable, open_pool
 from webhooks import outbox
+from webhooks.outbox import EndpointFigures
 
 _SECONDS = 5.0
 _QUEUES: tuple[Queue, ...] = ("REQUESTS", "TOOLS")
@@ -47,26 +48,13 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
     parked: int = 0
 
 
-class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
-    """Enabled endpoints; `failing`: their last attempt failed; `waiting`: they have a delivery to come.
-
-    `behind`: the largest lag, in positions of the log, of those that do not fail. It is updated every half
-    minute for endpoints that nothing is sent to.
-    """
-
-    endpoints: int
-    failing: int
-    waiting: int
-    behind: int
-
-
 class SystemFigures(msgspec.Struct, kw_only=True):
     """None is not known; `unknown` has the reasons. Lags are those of the read models and of `EVENTS`."""
 
     runs: UnderWay | None = None
     queues: list[QueueStatus] | None = None
     lags: list[Lag] = []
-    webhooks: Webhooks | None = None
+    webhooks: EndpointFigures | None = None
     unknown: list[str] = []
 
 
@@ -105,14 +93,7 @@ async def _ask_database(url: str, figures: SystemFigures) -> int:
             Lag(name=each.name, behind=max(0, head - each.position), parked=each.parked)
             for each in await read_models(pool)
         ]
-        targets = await outbox.load(pool)
-    answering = [each for each in targets if each.failures == 0]
-    figures.webhooks = Webhooks(
-        endpoints=len(targets),
-        failing=len(targets) - len(answering),
-        waiting=sum(each.due_seconds is not None for each in targets),
-        behind=max((max(0, head - each.position) for each in answering), default=0),
-    )
+        figures.webhooks = await outbox.figures(pool)
     return head
 
 

@@ -18,7 +18,8 @@ from ops.output import counted
 from ops.probes import reason_unready
 from ops.record import Entry
 from ops.status import figures as figures_
-from ops.status.figures import Lag, LoggedError, SystemFigures, Webhooks, last_errors
+from ops.status.figures import Lag, LoggedError, SystemFigures, last_errors
+from webhooks.outbox import EndpointFigures
 
 State = Literal["ready", "not ready", "down"]
 
@@ -206,7 +207,7 @@ def _lags(lags: list[Lag]) -> Iterator[tuple[str, str]]:
         yield "lag", f"{each.name}: {counted(each.behind, 'position')} of the log{parked}"
 
 
-def _webhooks(webhooks: Webhooks) -> str:
+def _webhooks(webhooks: EndpointFigures) -> str:
     if not webhooks.endpoints:
         return "no endpoint"
     return (

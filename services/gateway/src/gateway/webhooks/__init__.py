@@ -1,9 +1,4 @@
-"""/v1/webhook_endpoints: where an account is told of what happens, and what became of each delivery.
-
-- `routes`: the endpoints; `deliveries`: their deliveries, tests and replays
-- `reading`: bodies, addresses and refusals of both
-- `examples`, `description`: what the OpenAPI document shows
-"""
+"""/v1/webhook_endpoints: an account's endpoints (`routes`), their deliveries, tests and replays."""
 
 from gateway.webhooks.routes import ROUTER
 
