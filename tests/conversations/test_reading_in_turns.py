@@ -72,7 +72,7 @@ async def test_a_reader_that_is_cancelled_or_stops_early_lets_the_next_one_read(
         assert [row async for row in in_turns(log, rows)] == rows
 
 
-async def test_of_accounts_that_read_large_runs_each_gets_the_next_turn_but_one(
+async def test_a_reader_of_another_account_waits_for_two_turns_at_most(
     store: ConversationStore, log: Log
 ) -> None:
     one = [(await store.append(new_conversation(), [began()])).conversation_id for _ in range(8)]
@@ -87,4 +87,5 @@ async def test_of_accounts_that_read_large_runs_each_gets_the_next_turn_but_one(
     await asyncio.gather(*(reader(each) for each in (*one, other)))
     places = [place for place, each in enumerate(happened) if each == other]
     assert len(happened) == 4 * 9
-    assert all(later - place <= 2 for place, later in itertools.pairwise(places))
+    # The one under way, and one that was waiting when it asked again.
+    assert all(later - place <= 3 for place, later in itertools.pairwise(places))
